@@ -17,6 +17,7 @@ from benchmarks import (
     coverage,
     decaf,
     decaf_curve,
+    decaf_full_width,
     defences,
     dp_sgd,
     epsilon_bounds,
@@ -160,6 +161,10 @@ BENCHMARKS = {
     "canary-flower": Benchmark(canary_flower.SUMMARY, canary_flower.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),
     "decaf-curve": Benchmark(decaf_curve.SUMMARY, decaf_curve.run),
+    **{
+        name: Benchmark(decaf_full_width.SUMMARY, call)
+        for name, call in decaf_full_width.PARTS.items()
+    },
     "labels-only": Benchmark(labels_only.SUMMARY, labels_only.run),
     "peers": Benchmark(peers.SUMMARY, peers.run),
     **{name: Benchmark(summary, call) for name, summary, call in peers.parts()},

@@ -3,12 +3,13 @@
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
 
 from divulge._util.arguments import check_arguments
+from divulge.attacks.composition.decaf.last_layers import find_last_layers, keep_last_layers
 from divulge.attacks.composition.decaf.published import (
     AttackedRounds,
     PublishedStep,
@@ -16,16 +17,38 @@ from divulge.attacks.composition.decaf.published import (
     infer_by_biases,
     infer_by_paper,
 )
+from divulge.attacks.composition.decaf.shadow_clients import enlarge
 from divulge.attacks.composition.decaf.simulation import ShadowClientSimulation
-from divulge.attacks.shared.observed_round import first_rounds
-from divulge.core import Need, Proportions, UpdateView
-from divulge.errors import SpecError
+from divulge.attacks.shared.observed_round import ObservedRound, first_rounds
+from divulge.core import Need, Proportions, Records, UpdateView
+from divulge.errors import NotApplicable, SpecError
 from divulge.training.cluster import cluster_by_name
 
 DecafLevel = Literal["auto", "bias", "virtual", "refined"]
+TrainedLayers = Literal["auto", "all", "last"]
 
 _REFINEMENTS = 5
 """Number of times that the refined level adds half as many virtual clients near its guesses."""
+
+_REFINED = 1 + _REFINEMENTS / 2
+"""How many times as many virtual clients the refined level trains in all."""
+
+
+class _Way(NamedTuple):
+    """A way to train virtual clients."""
+
+    before: int | None
+    """Number of layers that are not trained; None if all are."""
+    seconds: float
+    """Estimated seconds for the first virtual clients."""
+
+
+class _Plan(NamedTuple):
+    """What is done at which level, and why."""
+
+    level: DecafLevel
+    before: int | None
+    why: str
 
 
 @check_arguments
@@ -44,6 +67,9 @@ class Decaf:
         faithful: the published method, whatever the level.
         level: ``auto`` takes ``refined``, else ``virtual``, else the published method, as the
             budget allows; guesses say which.
+        layers: which layers virtual clients train: ``all``; or the ``last``, up to a quarter of
+            the network's operations, where the network is a chain of layers: what comes before
+            them is computed once a round. ``auto`` takes all where the budget allows.
         clients: virtual clients at first; ``refined`` adds half as many, five times.
         rounds: at most so many are looked at, the first ones of each victim.
         budget: seconds of one core that training may take, estimated from the network's
@@ -68,6 +94,7 @@ class Decaf:
 
     faithful: bool = False
     level: DecafLevel = "auto"
+    layers: TrainedLayers = "auto"
     clients: int = 120
     rounds: int = 3
     budget: float = 300.0
@@ -108,40 +135,65 @@ class Decaf:
         seed = int(rng.integers(2**63))
         if self.faithful:
             return self._run_published(rounds, views, seed)
-        level, why = self._choose_level(rounds, views)
-        if level == "auto":
+        plan = self._choose(rounds, views)
+        if plan.level == "auto":
             found = self._run_published(rounds, views, seed)
-        elif level == "bias":
+        elif plan.level == "bias":
             found = infer_by_biases(rounds, views)
         else:
             private = None if self.dp_noise is None else (self.dp_noise, self.dp_norm)
             cluster = cluster_by_name(self.workers)
             with nullcontext() if cluster is None else cluster.session():
+                seen, pools = _prepare(rounds, plan.before)
                 found = self._run_simulation(
-                    ShadowClientSimulation(rounds, views, seed, private, cluster),
-                    refine=level == "refined",
+                    ShadowClientSimulation(seen, pools, views, seed, private, cluster),
+                    refine=plan.level == "refined",
                 )
-        return tuple(replace(one, how=one.how + why) for one in found)
+        return tuple(replace(one, how=one.how + plan.why) for one in found)
 
-    def _choose_level(
-        self, rounds: AttackedRounds, views: Sequence[UpdateView]
-    ) -> tuple[DecafLevel, str]:
-        """Choose the level and say why; ``auto`` stands for the published method."""
-        if self.level != "auto":
-            return self.level, ""
+    def _choose(self, rounds: AttackedRounds, views: Sequence[UpdateView]) -> "_Plan":
+        """Choose the level and the layers; ``auto`` stands for the published method."""
+        if self.level == "bias":
+            return _Plan("bias", None, "")
         stages = [stage for stage, _ in rounds.values()]
         most = max(stage.records(views[v].victim) for stage, who in rounds.values() for v in who)
         seconds = self.clients * sum(stage.seconds(most) for stage in stages)
-        fits = "within" if seconds <= self.budget else "above"
-        why = (
-            f"; training virtual clients was estimated at {seconds:.0f} s, {fits} the budget of "
+        ways = self._list_ways(stages[0], seconds)
+        levels: Sequence[DecafLevel] = ("refined", "virtual")
+        for level in levels if self.level == "auto" else (self.level,):
+            for way in ways:
+                if way.seconds * (_REFINED if level == "refined" else 1) <= self.budget:
+                    return _Plan(level, way.before, self._why(way, "within"))
+        return _Plan(self.level, ways[-1].before, self._why(ways[-1], "above"))
+
+    def _list_ways(self, stage: ObservedRound, seconds: float) -> list["_Way"]:
+        """Ways to train virtual clients: all layers first, then the last ones where it pays.
+
+        Raises:
+            NotApplicable: the last layers alone are asked for, and the network is no chain.
+        """
+        ways = [] if self.layers == "last" else [_Way(None, seconds)]
+        if self.layers == "all" or (ways and seconds * _REFINED <= self.budget):
+            return ways
+        last = find_last_layers(stage)
+        if last is not None:
+            return [*ways, _Way(last.before, last.share * seconds)]
+        if not ways:
+            raise NotApplicable(
+                "expected an nn.Sequential, whose last layers can be trained alone, got another "
+                "network: leave layers out"
+            )
+        return ways
+
+    def _why(self, way: "_Way", fits: str) -> str:
+        """Tell what was chosen, as far as it was not asked for."""
+        what = "virtual clients" if way.before is None else "their last layers alone"
+        if self.level != "auto":
+            return "" if way.before is None else f"; {what} were trained"
+        return (
+            f"; training {what} was estimated at {way.seconds:.0f} s, {fits} the budget of "
             f"{self.budget:.0f} s"
         )
-        if seconds * (1 + _REFINEMENTS / 2) <= self.budget:
-            return "refined", why
-        if seconds <= self.budget:
-            return "virtual", why
-        return "auto", why
 
     def _run_published(
         self, rounds: AttackedRounds, views: Sequence[UpdateView], seed: int
@@ -162,3 +214,17 @@ class Decaf:
         self, rehearsal: ShadowClientSimulation
     ) -> Float64[np.ndarray, "victims classes"]:
         return np.array([guess.share for guess in rehearsal.guesses(self.null_error)])
+
+
+def _prepare(
+    rounds: AttackedRounds, before: int | None
+) -> tuple[AttackedRounds, dict[int, Records]]:
+    """The rounds and the records of virtual clients, as the layers that are trained see them."""
+    pool = enlarge(next(iter(rounds.values()))[0].reference)
+    if before is None:
+        return rounds, dict.fromkeys(rounds, pool)
+    seen, pools = {}, {}
+    for number, (stage, victims) in rounds.items():
+        last, pools[number] = keep_last_layers(stage, pool, before)
+        seen[number] = last, victims
+    return seen, pools

@@ -32,6 +32,8 @@ class ShadowClientSimulation:
 
     Args:
         rounds: each round by number, with the positions of the victims attacked in it.
+        pools: the records that virtual clients are made of, as the network of each round sees
+            them: the same records in the same order.
         views: one view a victim.
         seed: fixes the virtual clients.
         private: noise multiplier and clipping norm of the DP-SGD by which clients train.
@@ -41,6 +43,7 @@ class ShadowClientSimulation:
     def __init__(
         self,
         rounds: Mapping[int, tuple[ObservedRound, list[int]]],
+        pools: Mapping[int, Records],
         views: Sequence[UpdateView],
         seed: int,
         private: tuple[float, float] | None = None,
@@ -48,13 +51,13 @@ class ShadowClientSimulation:
     ) -> None:
         self._cluster = cluster
         self._rounds, self._views, self._seed, self._private = rounds, views, seed, private
-        self._pool = shadow_clients.enlarge(next(iter(rounds.values()))[0].reference)
+        self._pools, self._pool = pools, next(iter(pools.values()))
         self._sizes = sorted(
             {stage.records(views[v].victim) for stage, victims in rounds.values() for v in victims}
         )
         self._cast: ShadowClients | None = None
         self._noise: dict[int, float] = {}
-        self._crews: dict[Recipe, Any] = {}
+        self._crews: dict[tuple[Recipe, int], Any] = {}
         self._shown: dict[int, list[UpdateFeatures]] = {number: [] for number in rounds}
         self._victims = {
             number: shadow_clients.stack_features(
@@ -80,7 +83,7 @@ class ShadowClientSimulation:
         else:
             more = shadow_clients.draw_near_guesses(self._pool, self._sizes, near, many, rng)
         for number, (stage, victims) in self._rounds.items():
-            crew = self._crew(stage)
+            crew = self._crew(stage.recipe, self._pools[number])
             if number not in self._noise:
                 names = [self._views[v].victim for v in victims]
                 self._noise[number] = shadow_clients.estimate_noise(
@@ -159,21 +162,22 @@ class ShadowClientSimulation:
             how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
         )
 
-    def _crew(self, stage: ObservedRound) -> Any:
-        if stage.recipe not in self._crews:
-            self._crews[stage.recipe] = self._make_crew(stage.recipe)
-        return self._crews[stage.recipe]
+    def _crew(self, recipe: Recipe, pool: Records) -> Any:
+        key = recipe, id(pool)
+        if key not in self._crews:
+            self._crews[key] = self._make_crew(recipe, pool)
+        return self._crews[key]
 
-    def _make_crew(self, recipe: Recipe) -> Any:
+    def _make_crew(self, recipe: Recipe, pool: Records) -> Any:
         from divulge.training.engine.clients import Crew
         from divulge.training.engine.remote_clients import RemoteCrew
 
         if self._cluster is not None:
-            make = partial(_train_one_by_one, recipe, self._pool, self._private)
+            make = partial(_train_one_by_one, recipe, pool, self._private)
             return RemoteCrew(self._cluster, make)
         if self._private is None:
-            return Crew(recipe, self._pool)
-        return _PrivateCrew(recipe, self._pool, self._private)
+            return Crew(recipe, pool)
+        return _PrivateCrew(recipe, pool, self._private)
 
 
 def _train_one_by_one(
