@@ -62,7 +62,7 @@ def _cpu_seconds() -> float:
     """CPU seconds of this process and of those that it has started."""
     own = psutil.Process()
     each = [one.cpu_times() for one in (own, *own.children(recursive=True))]
-    return sum(times.user + times.system for times in each)
+    return float(sum(times.user + times.system for times in each))
 
 
 NETWORKS = ("resnet18", "vgg16")
