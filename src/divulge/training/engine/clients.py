@@ -32,7 +32,11 @@ from divulge.training.engine.loop import (
 )
 from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.processes import TemporaryFolder, keep_freed_memory, pickle_settings
-from divulge.training.engine.shared_states import SharedStates, share_states, state_form
+from divulge.training.engine.shared_states import (
+    SharedStates,
+    StateMemory,
+    state_form,
+)
 from divulge.training.engine.tensors import PoolArrays, PoolTensors, to_channels_last
 from divulge.training.engine.weights import as_arrays, state
 from divulge.training.losses import Adversary
@@ -204,6 +208,7 @@ class Crew:
         self._recipe, self._workers = recipe, workers
         self._here: ReusableTrainer | None = None
         self._scratch: TemporaryFolder | None = None
+        self._states: StateMemory | None = None
         self._spent = 0.0
 
     def states(
@@ -221,9 +226,8 @@ class Crew:
         """
         if not self._uses_processes:
             return self.each(start, rows, seeds, copy_state)
-        with share_states(self._form, len(rows), self._share_pool()) as results:
-            self.each(start, rows, seeds, partial(_write_state_at, results))
-            memory = results.map()
+        results, memory = self._memory().take(self._form, len(rows))
+        self.each(start, rows, seeds, partial(_write_state_at, results))
         return [results.arrays(memory, k) for k in range(len(rows))]
 
     def each(
@@ -294,23 +298,26 @@ class Crew:
 
         chunks = deal([task.rows for task in tasks], self._process_count)
         folder = self._share_pool()
-        with share_states(state_form(start), 1, folder) as given:
-            _write_state(given.arrays(given.map(), 0), start)
-            # sent once a process, however large what it holds
-            used = folder / f"use-{uuid4().hex}"
-            used.write_bytes(pickle_settings(use, self._recipe.network))
-            calls = (
-                delayed(_train_tasks_in_worker)(
-                    folder, given, used, chunk, [tasks[k] for k in chunk]
-                )
-                for chunk in chunks
-            )
-            found: dict[int, T] = {}
-            made = parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None)
-            for chunk, some in zip(chunks, made, strict=True):
-                found |= zip(chunk, some, strict=True)
-            used.unlink()
+        given, memory = self._memory().take(state_form(start), 1)
+        _write_state(given.arrays(memory, 0), start)
+        # sent once a process, however large what it holds
+        used = folder / f"use-{uuid4().hex}"
+        used.write_bytes(pickle_settings(use, self._recipe.network))
+        calls = (
+            delayed(_train_tasks_in_worker)(folder, given, used, chunk, [tasks[k] for k in chunk])
+            for chunk in chunks
+        )
+        found: dict[int, T] = {}
+        made = parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None)
+        for chunk, some in zip(chunks, made, strict=True):
+            found |= zip(chunk, some, strict=True)
+        used.unlink()
         return [found[k] for k in range(len(tasks))]
+
+    def _memory(self) -> StateMemory:
+        if self._states is None:
+            self._states = StateMemory(self._share_pool())
+        return self._states
 
     def _share_pool(self) -> Path:
         """The folder from which processes read recipe and records, and which names this crew."""

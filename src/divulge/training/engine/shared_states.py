@@ -3,16 +3,21 @@
 import math
 import mmap
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+import weakref
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import mkstemp
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
+from jaxtyping import UInt8
 
 _ALIGNMENT = 64
 """Bytes: every array begins where the processor's widest loads do."""
+
+
+Memory = UInt8[np.ndarray, " bytes"]
 
 
 class ArrayForm(NamedTuple):
@@ -22,9 +27,14 @@ class ArrayForm(NamedTuple):
     dtype: str
 
     @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
+
+    @property
     def room(self) -> int:
-        """Bytes that it takes, with the gap to the next one."""
-        return -(-math.prod(self.shape) * np.dtype(self.dtype).itemsize // _ALIGNMENT) * _ALIGNMENT
+        """Bytes that it takes with the gap to the next one."""
+        return -(-self.size // _ALIGNMENT) * _ALIGNMENT
 
 
 StateForm = Mapping[str, ArrayForm]
@@ -45,54 +55,91 @@ class SharedStates(NamedTuple):
     path: str
     form: StateForm
 
-    def map(self) -> memoryview:
-        """The memory; it stays for as long as somebody holds an array in it."""
-        with Path(self.path).open("r+b") as file:
-            return memoryview(mmap.mmap(file.fileno(), 0))
+    def map(self) -> Memory:
+        """The memory, in another process; it stays for as long as somebody holds an array in it.
 
-    def arrays(self, memory: memoryview, position: int) -> dict[str, np.ndarray]:
-        """The arrays of one state, in the memory itself."""
+        Processes that joblib starts are ended when they hold much more memory than before: let it
+        go with the call that mapped it.
+        """
+        with Path(self.path).open("r+b") as file:
+            return _map(mmap.mmap(file.fileno(), 0))
+
+    def arrays(self, memory: Memory, position: int) -> dict[str, np.ndarray]:
+        """The arrays of one state, in the memory itself, which each of them holds."""
         found, start = {}, position * _state_size(self.form)
         for name, form in self.form.items():
-            found[name] = np.ndarray(form.shape, form.dtype, memory, start)
+            numbers = memory[start : start + form.size].view(form.dtype)
+            found[name] = numbers.reshape(form.shape)
             start += form.room
         return found
 
 
-def _state_size(form: StateForm) -> int:
-    return sum(one.room for one in form.values())
+_KEPT: Final = 3
+"""Pieces of memory that are kept for later: of a round, of the one before, and of what was sent."""
 
 
-@contextmanager
-def share_states(form: StateForm, many: int, folder: Path) -> Iterator[SharedStates]:
-    """Memory for so many states of this form; others can map it until the block ends.
+class StateMemory:
+    """Memory for states, which is used again once nobody holds an array in it.
 
-    On Linux the memory has no name in any folder, so it goes with the last process that holds a
-    part of it, even if all are killed.
+    Getting memory from the system, page by page, takes longer than writing states into it. On Linux
+    it has no name in any folder: it goes with the last process that holds a part of it, even if all
+    are killed.
 
     Args:
-        form: the form of each.
-        many: how many states.
-        folder: where other systems keep a file for it.
+        folder: where other systems keep files for it.
     """
-    with _new_file(max(1, many * _state_size(form)), folder) as path:
-        yield SharedStates(path, form)
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._free: list[_Block] = []
+
+    def take(self, form: StateForm, many: int) -> tuple[SharedStates, Memory]:
+        """Room for so many states of a form, for processes and for this one.
+
+        The room is taken until the memory and all arrays in it are gone.
+        """
+        size = max(1, many * _state_size(form))
+        block = next((one for one in self._free if one.size >= size), None)
+        if block is None:
+            block = _Block(size, self._folder)
+        else:
+            self._free.remove(block)
+        memory = _map(block.memory)
+        weakref.finalize(memory, _give_back, self._free, block)
+        return SharedStates(block.path, form), memory
 
 
-@contextmanager
-def _new_file(size: int, folder: Path) -> Iterator[str]:
-    """The path of a new file of zeros, for as long as the block lasts."""
-    create = getattr(os, "memfd_create", None)
-    if create is not None:
-        handle = create("divulge")
-        path = f"/proc/{os.getpid()}/fd/{handle}"
-    else:
-        handle, path = mkstemp(dir=folder)
-    try:
+def _give_back(free: "list[_Block]", block: "_Block") -> None:
+    free.append(block)
+    del free[:-_KEPT]
+
+
+class _Block:
+    """A file of zeros, mapped into memory."""
+
+    def __init__(self, size: int, folder: Path) -> None:
+        self.size = size
+        create = getattr(os, "memfd_create", None)
+        if create is not None:
+            handle = create("divulge")
+            self.path = f"/proc/{os.getpid()}/fd/{handle}"
+        else:
+            handle, self.path = mkstemp(dir=folder)
         os.ftruncate(handle, size)
-        yield path
-    finally:
-        os.close(handle)
-        if create is None:
-            with suppress(OSError):  # Windows keeps what is mapped: it goes with the folder
-                Path(path).unlink()
+        self.memory = mmap.mmap(handle, size)
+        weakref.finalize(self, _close, handle, None if create else Path(self.path))
+
+
+def _close(handle: int, path: Path | None) -> None:
+    os.close(handle)
+    if path is not None:
+        with suppress(OSError):  # Windows keeps what is mapped: it goes with the folder
+            path.unlink()
+
+
+def _map(memory: mmap.mmap) -> Memory:
+    return np.frombuffer(memory, np.uint8)
+
+
+def _state_size(form: StateForm) -> int:
+    return sum(one.room for one in form.values())
