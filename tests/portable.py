@@ -11,7 +11,8 @@ import sys
 TESTS = ("tests/training", "tests/defences", "tests/attacks", "tests/federation", "tests/targets",
          "tests/metrics", "tests/audits", "tests/reproduce", "tests/report", "docs")  # fmt: skip
 
-QUICK = ("tests/training/test_crew.py", "tests/training/test_repeated.py",
+QUICK = ("tests/training/test_compiled.py", "tests/training/test_crew.py",
+         "tests/training/test_repeated.py",
          "tests/defences/test_per_record.py", "tests/attacks/test_raifle_linear.py")  # fmt: skip
 """What trains twice in different ways, and closed forms: the first to differ by kernels."""
 
@@ -24,6 +25,8 @@ def kernels() -> dict[str, dict[str, str]]:
             "ONEDNN_MAX_CPU_ISA": "SSE41",
             "OPENBLAS_CORETYPE": "Nehalem",
             "MKL_CBWR": "COMPATIBLE",
+            "NUMBA_CPU_NAME": "nehalem",
+            "NUMBA_CPU_FEATURES": "+sse4.2",
             "NPY_DISABLE_CPU_FEATURES": " ".join(_dispatched()),
         },
         "2013, with AVX2": {
@@ -31,6 +34,8 @@ def kernels() -> dict[str, dict[str, str]]:
             "ONEDNN_MAX_CPU_ISA": "AVX2",
             "OPENBLAS_CORETYPE": "Haswell",
             "MKL_CBWR": "AVX2",
+            "NUMBA_CPU_NAME": "haswell",
+            "NUMBA_CPU_FEATURES": "+avx2,+fma",
             "NPY_DISABLE_CPU_FEATURES": " ".join(n for n in _dispatched() if n != "X86_V3"),
         },
         "AMD, without AVX-512 in OpenBLAS": {"OPENBLAS_CORETYPE": "Zen", "MKL_CBWR": "AUTO"},

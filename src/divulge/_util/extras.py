@@ -1,7 +1,10 @@
 """Packages that are not installed with divulge itself: which extra brings each."""
 
 import contextlib
+import importlib
+import logging
 from collections.abc import Callable, Iterator
+from types import ModuleType
 
 import lazy_loader
 
@@ -10,6 +13,7 @@ from divulge.errors import MissingExtra
 EXTRAS = {
     "torch": "torch",
     "safetensors": "torch",
+    "numba": "fast",
     "onnxruntime": "onnx",
     "skops": "skops",
     "pyarrow": "parquet",
@@ -48,6 +52,18 @@ def name_missing_extra() -> Iterator[None]:
         if package not in EXTRAS:
             raise
         raise MissingExtra(package, EXTRAS[package]) from error
+
+
+def import_optional(name: str) -> ModuleType | None:
+    """A module that needs an extra and is done without; None where that does not work here.
+
+    A package may be installed and refuse the version of another one.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        logging.getLogger("divulge").info("%s is done without: %s", name, error)
+        return None
 
 
 def attach_stub(

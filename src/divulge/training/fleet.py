@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from importlib import import_module
 from typing import Literal
 
 import numpy as np
@@ -12,11 +13,13 @@ from jaxtyping import Bool
 from torch import nn
 
 from divulge._util.arguments import Count, check_arguments
+from divulge._util.extras import name_missing_extra
 from divulge.core import Records, Target
 from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.choose import TrainingSetup, choose_fastest, train_models
+from divulge.training.engine.compiled.threads import KERNELS, is_native
 from divulge.training.engine.loop import Job, build_network, make_jobs
 from divulge.training.engine.networks import stacking_obstacle
 from divulge.training.engine.tensors import PoolArrays, PoolTensors
@@ -24,7 +27,7 @@ from divulge.training.engine.weights import state
 from divulge.training.losses import Adversary
 from divulge.training.recipe import Recipe
 
-Strategy = Literal["auto", "processes", "stacked", "one-by-one"]
+Strategy = Literal["auto", "compiled", "processes", "stacked", "one-by-one"]
 _NOT_IDENTITY = {"identity": False}
 """Metadata of a setting that changes the speed but not the models: `trainer_identity` omits it."""
 
@@ -48,11 +51,13 @@ class Fleet:
 
     Args:
         recipe: how one model is trained.
-        way: the strategy of training. ``processes`` trains in single-threaded processes, one
-            model after another in each; ``stacked`` trains all models as one computation;
-            ``one-by-one`` trains in this process; ``auto`` chooses, see `settled`.
+        way: the strategy of training. ``compiled`` trains dense and simple convolutional networks
+            in native code, one model after another in each of some threads; ``processes`` trains
+            in single-threaded processes, one model after another in each; ``stacked`` trains all
+            models as one computation; ``one-by-one`` trains in this process; ``auto`` chooses,
+            see `settled`.
         workers: how many processes are used, or how many threads by the other strategies; by
-            default one process a core, or as many threads as PyTorch has.
+            default one a core, or as many threads as PyTorch has where models share them.
         device: where models are trained, as PyTorch names it: ``cpu``, ``cuda``, ``cuda:1``.
         at_once: how many models may be in memory at once; see `width` unless given.
         why: the reason for the strategy, in words; `settled` writes it.
@@ -73,10 +78,10 @@ class Fleet:
             cpu = torch.device(self.device).type == "cpu"
         except RuntimeError as error:
             raise SpecError(f"expected a device of PyTorch, got {self.device!r}: {error}") from None
-        if self.way == "processes" and not cpu:
+        if self.way in ("compiled", "processes") and not cpu:
             raise SpecError(
-                f'expected device="cpu" with processes, got {self.device!r}: processes would '
-                'queue for one accelerator; use way="auto"'
+                f'expected device="cpu" with {self.way}, got {self.device!r}: it would leave the '
+                'accelerator to one model at a time; use way="auto"'
             )
 
     @property
@@ -94,8 +99,9 @@ class Fleet:
     def settled(self, pool: Records, subsets: Bool[np.ndarray, "models records"]) -> "Fleet":
         """The same fleet with its way, workers and width fixed.
 
-        ``auto`` becomes the way that was fastest in a short trial of those that may pay, if the
-        device is a CPU; on an accelerator models are stacked where their layers allow it. A settled
+        On a CPU ``auto`` becomes ``compiled`` for small networks that it can train, if Numba is
+        installed; else the way that was fastest in a short trial of those that may pay. On an
+        accelerator models are stacked where their layers allow it. A settled
         fleet trains the same models again, bit for bit, on the same machine: keep its ``way``,
         ``workers`` and ``at_once`` for what must be resumed, and settle once for what is called
         often.
@@ -187,7 +193,7 @@ class Fleet:
     def _worker_count(self) -> int:
         import joblib
 
-        processes = self.way in ("auto", "processes")
+        processes = self.way in ("auto", "compiled", "processes")
         return self.workers or (joblib.cpu_count() if processes else torch.get_num_threads())
 
     def _resolve(self, pool: Records, jobs: Sequence[Job]) -> tuple["Fleet", TrainingSetup]:
@@ -201,11 +207,19 @@ class Fleet:
                 'use way="auto", or train without that'
             )
         work = self._make_setup(pool, network)
+        native = is_native(self.recipe, network, work.data)
+        if self.way == "compiled":
+            _check_native(native=native)
         fleet = replace(self, at_once=work.models_at_once)
         if self.way == "auto" and torch.device(self.device).type == "cpu":
             threads = self.workers or torch.get_num_threads()
             choice = choose_fastest(
-                work, jobs, self._worker_count(), threads, stackable=why_not is None
+                work,
+                jobs,
+                self._worker_count(),
+                threads,
+                stackable=why_not is None,
+                native=native,
             )
             return replace(fleet, way=choice.way, workers=choice.workers, why=choice.why), work
         if self.way == "auto" and why_not:
@@ -214,6 +228,22 @@ class Fleet:
             why = "small models leave an accelerator idle unless computed together"
             fleet = replace(fleet, way="stacked", why=why)
         return replace(fleet, workers=fleet._worker_count()), work
+
+
+def _check_native(*, native: bool) -> None:
+    """Refuse to train in native code what cannot be.
+
+    Raises:
+        SpecError: another network or recipe.
+        MissingExtra: Numba, which compiles it, is not installed.
+    """
+    if not native:
+        raise SpecError(
+            "expected a dense or simple convolutional network with sgd, adam or adamw and no loss "
+            'of its own to train in native code, got another one: use way="auto"'
+        )
+    with name_missing_extra():
+        import_module(KERNELS)
 
 
 def models_that_fit(recipe: Recipe, data: PoolTensors) -> int:

@@ -12,14 +12,15 @@ import numpy as np
 from torch import nn
 
 from divulge.core import Records
-from divulge.training.engine.loop import Job, torch_threads, train_network
+from divulge.training.engine.compiled.threads import is_large, load_kernels, train_in_threads
+from divulge.training.engine.loop import Job, build_network, torch_threads, train_network
 from divulge.training.engine.processes import has_idle_workers, train_in_processes
 from divulge.training.engine.stacked import train_stacked
 from divulge.training.engine.tensors import PoolArrays
 from divulge.training.losses import Adversary
 from divulge.training.recipe import Recipe
 
-ConcreteStrategy = Literal["processes", "stacked", "one-by-one"]
+ConcreteStrategy = Literal["compiled", "processes", "stacked", "one-by-one"]
 
 
 class TrainingSetup(NamedTuple):
@@ -37,6 +38,9 @@ def train_models(
     work: TrainingSetup, way: ConcreteStrategy, workers: int, jobs: Sequence[Job]
 ) -> Iterator[nn.Module]:
     """The models in order, as soon as they are there."""
+    if way == "compiled":
+        yield from train_in_threads(work.recipe, work.data, jobs, workers)
+        return
     tensors = work.data.tensors(work.device)
     if way == "one-by-one":
         for job in jobs:
@@ -79,7 +83,13 @@ class StrategyChoice(NamedTuple):
 
 
 def choose_fastest(
-    work: TrainingSetup, jobs: Sequence[Job], processes: int, threads: int, *, stackable: bool
+    work: TrainingSetup,
+    jobs: Sequence[Job],
+    processes: int,
+    threads: int,
+    *,
+    stackable: bool,
+    native: bool = False,
 ) -> StrategyChoice:
     """Time a training step in each way that may pay.
 
@@ -89,6 +99,7 @@ def choose_fastest(
         processes: the largest number of processes.
         threads: the largest number of threads for strategies that stay in this process.
         stackable: whether the network can be trained in a stack.
+        native: whether native code can train the network, if Numba is installed.
     """
     steps = sum(
         work.recipe.steps(len(work.recipe.split_rows(job.rows, job.seed)[0])) for job in jobs
@@ -97,6 +108,9 @@ def choose_fastest(
     whole = steps * _time_training(work, "one-by-one", 1, jobs[:1], 1)
     if whole < _MIN_WORK_SECONDS:
         return StrategyChoice("one-by-one", 1, f"{whole:.1g} s of work are too little to share")
+    native = native and load_kernels() is not None
+    if native and not is_large(build_network(work.recipe, jobs[0])):
+        return StrategyChoice("compiled", processes, "native code is faster for small networks")
     times: dict[tuple[ConcreteStrategy, int], float] = {}
     times["one-by-one", 1] = alone = _seconds_per_step(work, "one-by-one", 1, jobs[:1])
     if threads > 1:
@@ -106,6 +120,10 @@ def choose_fastest(
             work, "stacked", threads, jobs[:_TRIAL_STACK_SIZE]
         )
     together = min(processes, len(jobs))
+    if native:
+        times["compiled", processes] = _seconds_per_step(
+            work, "compiled", processes, jobs[:together]
+        )
     if together > 1 and (
         has_idle_workers() or steps * alone * (1 - 1 / together) > _MIN_SAVED_SECONDS
     ):

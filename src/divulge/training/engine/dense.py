@@ -58,8 +58,8 @@ def dense_layers(module: nn.Module, data: PoolTensors) -> list[nn.Module] | None
 
     Subclasses, hooks, frozen or shared weights, and several precisions are all "other".
     """
-    layers = list(_leaf_layers(module))
-    if layers and type(layers[0]) is nn.Flatten and _flattens_all_features(layers[0]):
+    layers = list(leaf_layers(module))
+    if layers and type(layers[0]) is nn.Flatten and flattens_all_features(layers[0]):
         layers = layers[1:]
     elif data.x.ndim != 2:
         return None
@@ -75,15 +75,17 @@ def dense_layers(module: nn.Module, data: PoolTensors) -> list[nn.Module] | None
     return layers if simple else None
 
 
-def _leaf_layers(module: nn.Module) -> Iterator[nn.Module]:
+def leaf_layers(module: nn.Module) -> Iterator[nn.Module]:
+    """The layers of a chain, in order; a module that is no `nn.Sequential` is one layer."""
     if type(module) is nn.Sequential:
         for child in module:
-            yield from _leaf_layers(child)
+            yield from leaf_layers(child)
     else:
         yield module
 
 
-def _flattens_all_features(layer: nn.Flatten) -> bool:
+def flattens_all_features(layer: nn.Flatten) -> bool:
+    """Whether it leaves one axis of features, whatever the shape of a record is."""
     return (layer.start_dim, layer.end_dim) == (1, -1)
 
 

@@ -262,7 +262,7 @@ def _execution_settings(trainer: Any) -> dict[str, JSON]:
         for field in dataclasses.fields(trainer)
         if not field.metadata.get("identity", True)
     }
-    # single-threaded processes train the same models however many there are
-    if choices.get("way") == "processes":
+    # each model is trained by one thread: the same one however many there are
+    if choices.get("way") in ("compiled", "processes"):
         del choices["workers"]
     return choices
