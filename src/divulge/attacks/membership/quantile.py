@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import Float64
 
 from divulge._util.arguments import check_arguments
+from divulge._util.digest import digest
+from divulge._util.recent import RecentResults
 from divulge.core import ModelView, Need, Records, Scores
 from divulge.errors import NotApplicable, SpecError
 from divulge.metrics import signals
@@ -32,6 +34,10 @@ class _ExpectedSignal(NamedTuple):
 
     centre: Float64[np.ndarray, " records"]
     spread: Float64[np.ndarray, " records"]
+
+
+_LAST = RecentResults[_ExpectedSignal](2)
+"""The controls of an attack have the same reference records, and the same answers about them."""
 
 
 @check_arguments
@@ -173,15 +179,26 @@ def _surplus(
         given: what is known of them besides features, in columns.
         rng: of the attack.
     """
+    seed = int(rng.integers(2**31))
+    reference, candidates = _check_reference(view)
+    key = digest(f"{attack!r} {seed}", reference.x, candidates.x, signal.reference, *given)
+    norm = _LAST.get(key, lambda: _expected_signal(attack, view, signal.reference, given, seed))
+    return np.asarray((signal.candidates - norm.centre) / norm.spread)
+
+
+def _expected_signal(
+    attack: Quantile | ResidualQuantile,
+    view: ModelView,
+    known: Float64[np.ndarray, " reference"],
+    given: _Pair,
+    seed: int,
+) -> _ExpectedSignal:
     # imported where it is used, like scikit-learn: naming an attack stays light
     from threadpoolctl import threadpool_limits
 
-    small = len(signal.reference) < MANY
-    seed = int(rng.integers(2**31))
-    with threadpool_limits(1 if small else None):
+    with threadpool_limits(1 if len(known) < MANY else None):
         features = _regression_features(view, given, attack.components, seed)
-        norm = _predict_signal(attack, features, signal.reference, seed)
-    return np.asarray((signal.candidates - norm.centre) / norm.spread)
+        return _predict_signal(attack, features, known, seed)
 
 
 def _predict_signal(

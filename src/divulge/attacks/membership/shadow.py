@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from divulge._util.arguments import check_arguments
+from divulge._util.digest import digest
+from divulge._util.recent import RecentResults
 from divulge.attacks.shared.shadow_scores import (
     AttackTrainingSet,
     Matrix,
@@ -129,18 +131,34 @@ def _log_probability_pair(ways: tuple[np.ndarray, ...]) -> Matrix:
     ])  # fmt: skip
 
 
+_LAST = RecentResults[dict[int, Any]](10)
+"""The controls of the attack have the same shadows."""
+
+_ALL = -1
+"""Stands for all classes together."""
+
+
 def _predict_log_odds(
     teach: _AttackRows, pair: Matrix, y: Int[np.ndarray, " records"]
 ) -> np.ndarray:
     """Log odds by the model of each record's class."""
-    score: np.ndarray = _fit_classifier(teach).decision_function(pair)
-    for label in np.unique(y):
-        own = teach.take(teach.y == label)
-        enough = min(own.member.sum(), (~own.member).sum()) >= FEWEST / 2
-        if enough:
-            here = y == label
-            score[here] = _fit_classifier(own).decision_function(pair[here])
+    key = digest("classes", np.unique(y), teach.pair, teach.member, teach.y)
+    models = _LAST.get(key, lambda: _fit_classifiers(teach, np.unique(y)))
+    score: np.ndarray = models[_ALL].decision_function(pair)
+    for label in models.keys() - {_ALL}:
+        here = y == label
+        score[here] = models[label].decision_function(pair[here])
     return score
+
+
+def _fit_classifiers(teach: _AttackRows, labels: Int[np.ndarray, " classes"]) -> dict[int, Any]:
+    """A model of all rows, and one of each of these classes that has enough."""
+    models = {_ALL: _fit_classifier(teach)}
+    for label in labels.tolist():
+        own = teach.take(teach.y == label)
+        if min(own.member.sum(), (~own.member).sum()) >= FEWEST / 2:
+            models[label] = _fit_classifier(own)
+    return models
 
 
 def _fit_classifier(teach: _AttackRows) -> Any:

@@ -71,8 +71,7 @@ class Clusters:
         ratio = np.zeros(len(asked.y))
         rows, place = _rows_of_classes(asked.y, self.known)
         z = asked.z[rows][:, None]
-        inside, outside = self.inside.take(place), self.outside.take(place)
-        ratio[rows] = (inside.gaussian(z) - outside.student(z))[:, 0]
+        ratio[rows] = (self.inside.gaussian(z, place) - self.outside.student(z, place))[:, 0]
         return ratio
 
 

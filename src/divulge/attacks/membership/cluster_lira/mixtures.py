@@ -1,6 +1,7 @@
 """Expectation and maximisation finds one cluster among other points, in many groups at once."""
 
 from collections.abc import Iterator, Sequence
+from types import EllipsisType
 from typing import NamedTuple
 
 import numpy as np
@@ -10,6 +11,7 @@ from scipy import special
 Points = Float64[np.ndarray, "_ dimensions"]
 Grid = Float64[np.ndarray, "groups longest dimensions"]
 Matrices = Float64[np.ndarray, "groups clusters dimensions dimensions"]
+Of = Int[np.ndarray, " chosen"] | EllipsisType
 
 FREEDOM = 6.0
 """Degrees of freedom of the non-members' Student t: outliers among them are common."""
@@ -32,8 +34,14 @@ SCOUTING, SETTLING = 5, 10
 SMALLEST_VARIANCE = 1e-4
 """Smallest variance of a cluster, in squared nats: narrower ones are as narrow as rounding."""
 
-_AT_ONCE = 500
+_AT_ONCE = 2000
 """Number of points fitted at once, so that their densities stay in a processor's cache."""
+
+_MOST_ODDS = 700.0
+"""Minus log odds from which on a point is in no cluster; beyond, exponentials would overflow."""
+
+_NEVER = 1e6
+"""Log density outside of what groups are filled up with."""
 
 
 class Shape(NamedTuple):
@@ -47,33 +55,37 @@ class Shape(NamedTuple):
         return Shape(self.mean[chosen], self.scatter[chosen])
 
     def gaussian(
-        self, z: Float64[np.ndarray, "*some points dimensions"]
+        self, z: Float64[np.ndarray, "*some points dimensions"], of: Of = ...
     ) -> Float64[np.ndarray, "*other points"]:
         """Log density without the factor (2π)^(-d/2), which `student` leaves out too.
 
         Clusters and points are broadcast: of all points for each cluster.
+
+        Args:
+            z: the points.
+            of: numbers of the clusters, if not each once.
         """
-        squared, log_det = self._distances(z)
+        squared, log_det = self._distances(z, of)
         density: np.ndarray = -0.5 * (log_det + squared)
         return density
 
     def student(
-        self, z: Float64[np.ndarray, "*some points dimensions"]
+        self, z: Float64[np.ndarray, "*some points dimensions"], of: Of = ...
     ) -> Float64[np.ndarray, "*other points"]:
         """Log density of a multivariate t with this centre and scale matrix, as `gaussian`."""
         d, nu = self.mean.shape[-1], FREEDOM
-        squared, log_det = self._distances(z)
+        squared, log_det = self._distances(z, of)
         constant = special.gammaln((nu + d) / 2) - special.gammaln(nu / 2) - d / 2 * np.log(nu / 2)
         density: np.ndarray = constant - 0.5 * log_det - (nu + d) / 2 * np.log1p(squared / nu)
         return density
 
-    def _distances(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _distances(self, z: np.ndarray, of: Of) -> tuple[np.ndarray, np.ndarray]:
         """Squared Mahalanobis distances (*clusters points), and log determinants (*clusters 1)."""
-        factor = np.linalg.cholesky(self.scatter)
+        mean, factor = self.mean[of], np.linalg.cholesky(self.scatter)[of]
         squared: np.ndarray = np.zeros(())
         white: list[np.ndarray] = []
         for i in range(self.mean.shape[-1]):  # few dimensions, many points: solved a row at a time
-            row = z[..., i] - self.mean[..., i, None]
+            row = z[..., i] - mean[..., i, None]
             for j, known in enumerate(white):
                 row -= factor[..., i, j, None] * known
             row /= factor[..., i, i, None]
@@ -180,35 +192,152 @@ class _GroupPoints(NamedTuple):
         expected: Matrices,
         steps: int,
     ) -> _FittedMixture:
-        """Expectation and maximisation of several clusters at once, each on its own."""
-        z, size = self.z, self.here.sum(axis=-1, keepdims=True)
-        squares = (z[..., :, None] * z[..., None, :]).reshape(*z.shape[:2], -1)
-        for _ in range(steps):
-            ours = np.log(share) + cluster.gaussian(z[:, None])
-            rest = np.log1p(-share) + self.other
-            weight = special.expit(ours - rest) * self.here
-            count = weight.sum(axis=-1, keepdims=True)
-            share = (count + PSEUDO_COUNT * self.share) / (size + PSEUDO_COUNT)
-            total = weight @ z
-            mean = total / np.maximum(count, SMALLEST_VARIANCE)
-            crossed = total[..., :, None] * mean[..., None, :]
-            square = (weight @ squares).reshape(crossed.shape) - crossed - crossed.swapaxes(-1, -2)
-            square += count[..., None] * mean[..., :, None] * mean[..., None, :]
-            scatter = (square + SCATTER_COUNT * expected) / (count[..., None] + SCATTER_COUNT)
-            cluster = Shape(mean, scatter)
-        fitness = (np.logaddexp(ours, rest) * self.here).sum(axis=-1) + _log_prior(
-            cluster, expected
-        )
-        return _FittedMixture(cluster, share, fitness)
+        """Expectation and maximisation of several clusters at once, each on its own.
+
+        The log odds of a point are a sum of its coordinates, their products and its density
+        outside, with weights that depend on the cluster: so they are a matrix product, as are the
+        moments of a cluster.
+        """
+        size, pairs = self.here.sum(axis=-1), _pairs(self.z.shape[-1])
+        # around their centre, products of coordinates lose least
+        centre = (self.z.sum(axis=1) / size)[:, None]
+        terms = _terms(np.where(self.here.swapaxes(1, 2), self.z - centre, 0.0))
+        basis = np.concatenate([terms, np.where(self.here, self.other, _NEVER)], axis=1)
+        mean = [*np.moveaxis(cluster.mean - centre, -1, 0)]
+        scatter, wide = _as_entries(cluster.scatter), _as_entries(expected)
+        inside, odds = share[..., 0], np.empty((*share.shape[:2], self.z.shape[1]))
+        for step in range(steps):
+            rest = np.log1p(-inside)
+            np.matmul(_minus_log_odds(mean, scatter, rest - np.log(inside)), basis, out=odds)
+            np.minimum(odds, _MOST_ODDS, out=odds)
+            last = -odds.sum(axis=-1) if step + 1 == steps else 0.0
+            np.exp(odds, out=odds)
+            odds += 1.0
+            if step + 1 == steps:
+                last += np.log(odds).sum(axis=-1)  # of 1 + exp(log odds)
+            weight = np.reciprocal(odds, out=odds)
+            count, *moments = np.ascontiguousarray(
+                np.moveaxis(weight @ terms.swapaxes(1, 2), -1, 0)
+            )
+            total, squares = moments[: len(mean)], moments[len(mean) :]
+            inside = (count + PSEUDO_COUNT * self.share) / (size + PSEUDO_COUNT)
+            some, all_of_it = np.maximum(count, SMALLEST_VARIANCE), count + SCATTER_COUNT
+            mean = [of / some for of in total]
+            scatter = [
+                (
+                    square
+                    - total[i] * mean[j]
+                    - mean[i] * total[j]
+                    + count * mean[i] * mean[j]
+                    + SCATTER_COUNT * belief
+                )
+                / all_of_it
+                for (i, j), square, belief in zip(pairs, squares, wide, strict=True)
+            ]
+        found = Shape(np.stack(mean, axis=-1) + centre, _as_matrices(scatter))
+        fitness = last + size * rest + (self.other * self.here).sum(axis=-1)
+        return _FittedMixture(found, inside[..., None], fitness + _log_prior(found, expected))
+
+
+Entries = Sequence[Float64[np.ndarray, "groups clusters"]]
+"""Of each cluster one entry of a vector, or the entries of a matrix in the order of `_pairs`."""
+
+
+def _pairs(dimensions: int) -> list[tuple[int, int]]:
+    """Pairs of coordinates, whose products follow in this order."""
+    return [(i, j) for i in range(dimensions) for j in range(i + 1)]
+
+
+def _terms(z: Grid) -> Float64[np.ndarray, "groups terms longest"]:
+    """One, the coordinates, and their products."""
+    columns = np.moveaxis(z, -1, 0)
+    products = [columns[i] * columns[j] for i, j in _pairs(len(columns))]
+    return np.stack([np.ones_like(columns[0]), *columns, *products], axis=1)
+
+
+def _dimensions(entries: Entries) -> int:
+    """Of matrices with these entries."""
+    return int((2 * len(entries)) ** 0.5)
+
+
+def _as_entries(matrices: Matrices) -> Entries:
+    return [matrices[..., i, j] for i, j in _pairs(matrices.shape[-1])]
+
+
+def _as_matrices(entries: Entries) -> Matrices:
+    """Symmetric matrices of these entries."""
+    d = _dimensions(entries)
+    place = np.empty((d, d), np.int64)
+    for k, (i, j) in enumerate(_pairs(d)):
+        place[i, j] = place[j, i] = k
+    matrices: Matrices = np.stack(entries, axis=-1)[..., place]
+    return matrices
+
+
+def _minus_log_odds(
+    mean: Entries, scatter: Entries, prior: Float64[np.ndarray, "groups clusters"]
+) -> Float64[np.ndarray, "groups clusters weights"]:
+    """Weights of the terms of a point, and of its log density outside, in minus its log odds.
+
+    Args:
+        mean: of each cluster.
+        scatter: its covariance.
+        prior: log odds that a point is in none.
+    """
+    d, pairs = len(mean), _pairs(len(mean))
+    inverse = _inverse_factor(scatter)
+    white = [sum(inverse[i][j] * mean[j] for j in range(i + 1)) for i in range(d)]
+    weights = [prior + 0.5 * (_log_det(inverse) + sum(row * row for row in white))]
+    weights += [-sum(inverse[i][j] * white[i] for i in range(j, d)) for j in range(d)]
+    for (i, j), entry in zip(pairs, _precision(inverse), strict=True):
+        weights.append(entry if i != j else 0.5 * entry)
+    return np.stack([*weights, np.ones_like(prior)], axis=-1)
+
+
+Factor = list[list[np.ndarray]]
+"""Rows of a lower triangular matrix, whose product with its transpose is inverse to a matrix."""
+
+
+def _inverse_factor(entries: Entries) -> Factor:
+    """The inverse of the Cholesky factor of matrices: few dimensions, so an entry at a time."""
+    d = _dimensions(entries)
+    factor, inverse = ([[np.zeros(())] * d for _ in range(d)] for _ in range(2))
+    for (i, j), entry in zip(_pairs(d), entries, strict=True):
+        rest = entry - sum(factor[i][k] * factor[j][k] for k in range(j))
+        if i == j:
+            factor[i][i] = np.sqrt(rest)
+            inverse[i][i] = 1 / factor[i][i]
+        else:
+            factor[i][j] = rest * inverse[j][j]
+    for i, j in _pairs(d):
+        if i > j:
+            inner = sum(factor[i][k] * inverse[k][j] for k in range(j, i))
+            inverse[i][j] = -inner * inverse[i][i]
+    return inverse
+
+
+def _precision(inverse: Factor) -> Entries:
+    """The entries of the inverse of a matrix."""
+    d = len(inverse)
+    return [np.asarray(sum(inverse[row][i] * inverse[row][j] for row in range(i, d)))
+            for i, j in _pairs(d)]  # fmt: skip
+
+
+def _log_det(inverse: Factor) -> np.ndarray:
+    """The log determinant of a matrix."""
+    return np.asarray(-2 * sum(np.log(inverse[i][i]) for i in range(len(inverse))))
 
 
 def _log_prior(cluster: Shape, expected: Matrices) -> Float64[np.ndarray, "groups clusters"]:
     """Log density of each covariance under the inverse Wishart that `SCATTER_COUNT` stands for."""
-    inverse = np.linalg.inv(cluster.scatter)
-    log_det = np.linalg.slogdet(cluster.scatter)[1]
-    belief: np.ndarray = (
-        -0.5 * SCATTER_COUNT * (log_det + np.trace(inverse @ expected, axis1=-2, axis2=-1))
+    inverse = _inverse_factor(_as_entries(cluster.scatter))
+    trace = sum(
+        entry * belief * (1 if i == j else 2)
+        for (i, j), entry, belief in zip(
+            _pairs(len(inverse)), _precision(inverse), _as_entries(expected), strict=True
+        )
     )
+    belief: np.ndarray = -0.5 * SCATTER_COUNT * (_log_det(inverse) + trace)
     return belief
 
 

@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from divulge._util.arguments import check_arguments
+from divulge._util.digest import digest
+from divulge._util.recent import RecentResults
 from divulge.attacks.membership.shadow_stack import features, networks
 from divulge.attacks.shared.shadow_scores import (
     ShadowSignals,
@@ -33,6 +35,9 @@ NETWORKS = 2
 
 FARTHEST = 8.0
 """Features further from their mean, in standard deviations, count as being so far."""
+
+_LAST = RecentResults[networks.Networks]()
+"""The controls of the attack have the same shadows."""
 
 Features = Float64[np.ndarray, "rows features"]
 Ranks = Int[np.ndarray, " rows"]
@@ -210,8 +215,11 @@ def _read(
         )
         return near
 
+    key = digest(f"{rng.bit_generator.state}", lessons.features, member, *parts)
     with threadpool_limits(1):  # matrices so small only wait for each other
-        trained = networks.train(scale(lessons.features), member, parts * NETWORKS, rng)
+        trained = _LAST.get(
+            key, lambda: networks.train(scale(lessons.features), member, parts * NETWORKS, rng)
+        )
     seen = [scale(turn) for turn in turns]
     odds = np.array(
         [
