@@ -1,5 +1,6 @@
 """The same tests on any machine: one thread a process, no clock in drawn examples, fewer checks."""
 
+import gc
 import inspect
 import math
 import os
@@ -24,6 +25,17 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
+
+
+# what is imported and collected stays to the end: looking for garbage in it, again and again,
+# would take a quarter of the time of collection
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    """Look for garbage again, in what comes from now on."""
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 import joblib
 
@@ -27,6 +27,7 @@ def cores() -> int:
     return int(joblib.cpu_count())
 
 
+@runtime_checkable
 class CellCrew(Protocol):
     """Whoever measures pieces of tables."""
 
