@@ -9,6 +9,8 @@ import numpy as np
 from divulge._util.arguments import check_arguments
 from divulge.attacks.shared.shadow_scores import (
     PAPERS_FACTOR,
+    TEMPERATURES,
+    WEIGHTS,
     Column,
     InOutMeans,
     Mask,
@@ -17,6 +19,7 @@ from divulge.attacks.shared.shadow_scores import (
     expected_likelihood,
     fit_in_out_factor,
     log_probability,
+    mean_log_rank,
     mean_over_queries,
     observed_in_out_means,
     rank_records,
@@ -37,12 +40,6 @@ LogLikelihood = Callable[[np.ndarray], np.ndarray]
 
 PAPERS_WEIGHT = 0.5
 """The weight of p_in in the paper: a record is as likely a member as not."""
-
-TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 4.0)
-"""Temperatures that shadows choose from."""
-
-WEIGHTS = (0.5, 0.6, 0.7, 0.8, 0.9)
-"""Weights of p_in that shadows choose from."""
 
 USUAL = (2.0, 0.8)
 """Temperature and weight where shadows cannot choose: what single shadows of Location-30 and
@@ -273,7 +270,7 @@ def gains_by_shadows(
             inside = member[seen, k]
             for j, weight in enumerate(weights):
                 ratio = _ratio(log_p[:, k], expected_likelihood(means, weight, a))[seen]
-                gains[i, j] += _mean_log_rank(ratio[inside], ratio[~inside])
+                gains[i, j] += mean_log_rank(ratio[inside], ratio[~inside])
     return gains.ravel()
 
 
@@ -300,16 +297,3 @@ def _without_each(p: Matrix, member: Mask, *, online: bool) -> Iterator[tuple[in
         if not online:
             means = means._replace(inside=np.full_like(means.inside, np.nan))
         yield k, means
-
-
-def _mean_log_rank(members: np.ndarray, others: np.ndarray) -> float:
-    """Minus the mean log of the share of non-members that stand as high as a member.
-
-    It weighs all false-positive rates alike on a logarithmic scale.
-    """
-    if not len(members) or not len(others):
-        return 0.0
-    # ties stay ties, whatever their last bit: the choice must not depend on the processor
-    members, others = members.round(9), np.sort(others.round(9))
-    above = len(others) - np.searchsorted(others, members, side="left")
-    return float(-np.log((above + 1) / (len(others) + 1)).mean())

@@ -26,6 +26,12 @@ PRIOR = 4.0
 PAPERS_FACTOR = 0.3
 """RMIA's best factor for CIFAR-10, used where the shadows cannot tell a better one."""
 
+TEMPERATURES = (1.0, 1.5, 2.0, 3.0, 4.0)
+"""Temperatures of RMIA's likelihood that shadows choose from."""
+
+WEIGHTS = (0.5, 0.6, 0.7, 0.8, 0.9)
+"""Weights of p_in in RMIA's likelihood that shadows choose from."""
+
 BLOCK = 2**20
 """Numbers of a matrix in memory at a time: 8 MiB, and as much for each temporary."""
 
@@ -250,6 +256,19 @@ def _masked_mean(values: Matrix, mask: Mask) -> Column:
     counts = mask.sum(axis=1)
     means = np.where(mask, values, 0.0).sum(axis=1) / np.maximum(counts, 1)
     return np.where(counts > 0, means, np.nan)
+
+
+def mean_log_rank(members: np.ndarray, others: np.ndarray) -> float:
+    """Minus the mean log of the share of non-members that stand as high as a member.
+
+    It weighs all false-positive rates alike on a logarithmic scale.
+    """
+    if not len(members) or not len(others):
+        return 0.0
+    # ties stay ties, whatever their last bit: the choice must not depend on the processor
+    members, others = members.round(9), np.sort(others.round(9))
+    above = len(others) - np.searchsorted(others, members, side="left")
+    return float(-np.log((above + 1) / (len(others) + 1)).mean())
 
 
 def log_probability(phi: np.ndarray) -> np.ndarray:

@@ -5,20 +5,23 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
+from scipy import stats
+from scipy.special import expit
 
 from divulge._util.arguments import check_arguments
-from divulge._util.digest import digest
-from divulge._util.recent import RecentResults
 from divulge.attacks.membership.shadow_stack import features, networks
 from divulge.attacks.shared.shadow_scores import (
+    AttackTrainingSet,
     ShadowSignals,
+    attack_training_set,
     check_enough_records,
     check_folds,
+    mean_log_rank,
     mean_over_queries,
     rank_records,
     scaled_logits,
 )
-from divulge.core import ModelView, Need, PoolPredictions, Scores, Shadows
+from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable
 
 FEWEST = 2
@@ -30,26 +33,33 @@ TRAINING_ROWS = 300_000
 TARGET_REPEATS = 8
 """Number of times that the target is scored, each time with another shadow left out."""
 
+CHOOSING = 8
+"""Number of shadows that choose RMIA's temperature and weight."""
+
 NETWORKS = 2
 """Number of networks that learn from the same rows, and of which the log odds are averaged."""
 
 FARTHEST = 8.0
 """Features further from their mean, in standard deviations, count as being so far."""
 
-_LAST = RecentResults[networks.Networks]()
-"""The controls of the attack have the same shadows."""
+STEPS = 25
+"""Most steps of the fit of two weights: it ends when they no longer move."""
 
 Features = Float64[np.ndarray, "rows features"]
 Ranks = Int[np.ndarray, " rows"]
+Column = Float64[np.ndarray, " rows"]
 
 
 class _LeaveOneOutRows(NamedTuple):
     """What is learned from: each shadow in the target's place, on some of the records."""
 
     features: Features
+    ratios: Features
     member: Bool[np.ndarray, " rows"]
     place: Ranks
     """Rank of the record that each row is about."""
+    shadow: Ranks
+    """Number of the shadow in the target's place."""
 
     def take(self, rows: np.ndarray) -> "_LeaveOneOutRows":
         """Some of the rows, or all in another order."""
@@ -66,6 +76,14 @@ class ShadowStack:
     attacker knows, having trained it. Networks fitted on all shadows' rows then read the target.
     The rows of a record never teach the networks that read this record (cross-fitting). The target
     too is compared with all shadows but one, several times, and its log odds are averaged.
+
+    What all records of a class share in one model, because it was trained on more or fewer of them
+    than others, is taken off each comparison, in further features.
+
+    Few rows, or rows that show little, teach networks noise. So their log odds are mixed with
+    RMIA's ratio, each as minus the log of the share of candidates that stand higher, and how much
+    the networks count is fitted to the shadows: by logistic regression of their members on both, on
+    rows that did not teach the networks that read them.
 
     Offline, where no shadow was trained on a candidate, the rows are about the records that the
     shadows were trained on, and a record is compared with those shadows alone that were not trained
@@ -97,34 +115,36 @@ class ShadowStack:
         return Need.PROBABILITIES | Need.LABELS | Need.SHADOWS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
-        """The log odds of membership that the networks give each candidate."""
+        """Minus the log of the share of candidates that stand higher, by networks and by RMIA."""
         assert view.shadows is not None
         said = scaled_logits(view)
-        known = view.shadows if view.shadows.online else view.shadows.pool
+        known = attack_training_set(view)
         self._check_shadows(known)
         assert known is not None
-        usual = features.pooled_statistics(said.blocks(known))
+        usual = features.pooled_statistics(said.blocks(known.shadows))
         lessons = _leave_one_out_rows(said, known, usual, self.folds)
-        turns = _target_in_turn(said, usual, rng)
-        if not view.shadows.online:
-            everything = np.arange(len(lessons.member))
-            return Scores(_read(lessons, [everything], turns, rng)[0])
-        place = rank_records(said.blocks())
-        parts = [np.flatnonzero(lessons.place % self.folds != fold) for fold in range(self.folds)]
-        read = _read(lessons, parts, turns, rng)
-        return Scores(read[place % self.folds, np.arange(len(place))])
+        turns = _target_in_turn(said, view.records.y, usual, rng)
+        odds = _read(lessons, turns, self.folds, rng)
+        read = odds.target.mean(axis=0)
+        if view.shadows.online:
+            place = rank_records(said.blocks())
+            read = odds.target[place % self.folds, np.arange(len(place))]
+        best = _choose_ratio(lessons)
+        share = _networks_share(lessons, odds.rows, lessons.ratios[:, best])
+        ratio = _ratios_by_all_shadows(said, usual)[:, best]
+        return Scores(share * _surprise(read) + (1 - share) * _surprise(ratio))
 
-    def _check_shadows(self, known: Shadows | PoolPredictions | None) -> None:
+    def _check_shadows(self, known: AttackTrainingSet | None) -> None:
         if known is None:
             raise NotApplicable(
                 "expected shadows trained on random candidates, or asked about the records that "
                 "they were trained on, got neither: train shadows with divulge"
             )
-        records, models = known.phi.shape
+        records, models = known.shadows.phi.shape
         if models < FEWEST:
             raise NotApplicable(f"expected {FEWEST} or more shadows, got {models}: train more")
         check_enough_records(records, self.folds)
-        trained = known.member.sum(axis=1)
+        trained = known.shadows.member.sum(axis=1)
         if np.ptp(trained) == 0 and records > 1:
             raise NotApplicable(
                 "expected shadows trained on halves that are drawn independently of each other, "
@@ -135,42 +155,48 @@ class ShadowStack:
 
 def _leave_one_out_rows(
     said: ShadowSignals,
-    known: Shadows | PoolPredictions,
+    known: AttackTrainingSet,
     usual: features.PooledStatistics,
     folds: int,
 ) -> _LeaveOneOutRows:
     """Leave-one-out features of each shadow, on an equal share of the records that it knows."""
-    place = rank_records(said.blocks(known))
-    records, models = known.phi.shape
+    place = rank_records(said.blocks(known.shadows))
+    records, models = known.shadows.phi.shape
     step = max(1, -(-records * models // TRAINING_ROWS))
-    parts = []
-    for block in said.blocks(known):
-        phi, here = mean_over_queries(block.phi), place[block.rows]
+    parts: list[list[tuple[np.ndarray, ...]]] = [[] for _ in range(models)]
+    for block in said.blocks(known.shadows):
+        phi, here, y = mean_over_queries(block.phi), place[block.rows], known.y[block.rows]
         others = features.leave_one_out_sums(block, inside=said.shadows.online)
         for k in range(models):
             chosen = ((here // folds + k) % step == 0) & others.known(k)
             seen = features.leave_one_out_features(phi[chosen, k], others.column(k, chosen), usual)
-            order = here[chosen] * models + k
-            parts.append((seen, block.member[chosen, k], here[chosen], order))
-    seen, member, places, order = map(np.concatenate, zip(*parts, strict=True))
+            parts[k].append((*seen, block.member[chosen, k], here[chosen], y[chosen]))
+    shadows = []
+    for k, own in enumerate(parts):
+        learned, ratios, member, here, y = map(np.concatenate, zip(*own, strict=True))
+        shifted = features.add_class_shifts(learned, y, here)
+        shadows.append((shifted, ratios, member, here, np.full(len(here), k)))
+    rows = _LeaveOneOutRows(*map(np.concatenate, zip(*shadows, strict=True)))
     # whatever the order of the records, the networks meet the same rows
-    return _LeaveOneOutRows(seen, member, places).take(np.argsort(order))
+    return rows.take(np.argsort(rows.place * models + rows.shadow))
 
 
 def _target_in_turn(
-    said: ShadowSignals, usual: features.PooledStatistics, rng: np.random.Generator
+    said: ShadowSignals,
+    y: Int[np.ndarray, " records"],
+    usual: features.PooledStatistics,
+    rng: np.random.Generator,
 ) -> list[Features]:
     """Features of the target beside all shadows but one, a few times.
 
     Offline, a shadow is compared with those of the others alone that did not know a record: about
     half. So the target, too, is compared with a random half of them.
     """
-    target = mean_over_queries(said.target)
+    target, place = mean_over_queries(said.target), rank_records(said.blocks())
     records, models = said.shadows.phi.shape
     away = sorted(rng.permutation(models)[:TARGET_REPEATS].tolist())
     choices = [np.arange(models) != k for k in away]
     if not said.shadows.online:
-        place = rank_records(said.blocks())
         choices = [_random_half(others, records, rng)[place] for others in choices]
     parts = []
     for block in said.blocks():
@@ -179,10 +205,24 @@ def _target_in_turn(
         parts.append([
             features.leave_one_out_features(
                 target[block.rows], others.column(turn, slice(None)), usual
-            )
+            ).learned
             for turn in range(len(choices))
         ])  # fmt: skip
-    return [np.concatenate(turn) for turn in zip(*parts, strict=True)]
+    turns = (np.concatenate(turn) for turn in zip(*parts, strict=True))
+    return [features.add_class_shifts(turn, y, place) for turn in turns]
+
+
+def _ratios_by_all_shadows(said: ShadowSignals, usual: features.PooledStatistics) -> Features:
+    """RMIA's ratios of the target beside all shadows."""
+    target, everyone = mean_over_queries(said.target), np.ones(said.shadows.phi.shape[1], np.bool_)
+    return np.concatenate([
+        features.likelihood_ratios(
+            target[block.rows],
+            features.sums_over(block, [everyone]).column(0, slice(None)),
+            usual,
+        )
+        for block in said.blocks()
+    ])  # fmt: skip
 
 
 def _random_half(
@@ -195,16 +235,23 @@ def _random_half(
     return half
 
 
+class _Odds(NamedTuple):
+    """The log odds of membership that networks give."""
+
+    rows: Column
+    """Of each row, by networks that other records' rows taught."""
+    target: Float64[np.ndarray, "folds records"]
+    """Of each candidate, by the networks that the rows outside each fold taught."""
+
+
 def _read(
-    lessons: _LeaveOneOutRows,
-    parts: list[Int[np.ndarray, " _"]],
-    turns: list[Features],
-    rng: np.random.Generator,
-) -> Float64[np.ndarray, "parts records"]:
-    """The log odds of membership, read by what each part of the rows taught."""
+    lessons: _LeaveOneOutRows, turns: list[Features], folds: int, rng: np.random.Generator
+) -> _Odds:
+    """Train networks without each fold, and let them read it, and the target."""
     from threadpoolctl import threadpool_limits
 
-    member = lessons.member
+    member, fold = lessons.member, lessons.place % folds
+    parts = [np.flatnonzero(fold != of) for of in range(folds)]
     if any(member[part].all() or not member[part].any() for part in parts):
         raise NotApplicable("expected shadows with and without the candidates, got one kind alone")
     usual, spread = lessons.features.mean(axis=0), lessons.features.std(axis=0)
@@ -215,19 +262,55 @@ def _read(
         )
         return near
 
-    key = digest(f"{rng.bit_generator.state}", lessons.features, member, *parts)
+    scaled, seen = scale(lessons.features), [scale(turn) for turn in turns]
     with threadpool_limits(1):  # matrices so small only wait for each other
-        trained = _LAST.get(
-            key, lambda: networks.train(scale(lessons.features), member, parts * NETWORKS, rng)
-        )
-    seen = [scale(turn) for turn in turns]
-    odds = np.array(
-        [
-            np.mean([trained.log_odds(k, x) for x in seen], axis=0)
-            for k in range(len(parts) * NETWORKS)
-        ]
-    )
-    found: Float64[np.ndarray, "parts records"] = odds.reshape(NETWORKS, len(parts), -1).mean(
-        axis=0
-    )
-    return found
+        trained = networks.train(scaled, member, parts * NETWORKS, rng)
+
+    def read(of: int, rows: Features) -> Column:
+        odds = [trained.log_odds(of + folds * copy, rows) for copy in range(NETWORKS)]
+        return np.asarray(np.mean(odds, axis=0))
+
+    own = np.empty(len(member))
+    for of in range(folds):
+        own[fold == of] = read(of, scaled[fold == of])
+    target = [np.mean([read(of, rows) for rows in seen], axis=0) for of in range(folds)]
+    return _Odds(own, np.array(target))
+
+
+def _choose_ratio(lessons: _LeaveOneOutRows) -> int:
+    """The column of RMIA's ratios that tells the members of shadows best, as RMIA chooses it."""
+    gains = np.zeros(lessons.ratios.shape[1])
+    for k in range(CHOOSING):
+        own = lessons.shadow == k
+        ratios, member = lessons.ratios[own], lessons.member[own]
+        gains += [mean_log_rank(column[member], column[~member]) for column in ratios.T]
+    return int(np.argmax(gains))
+
+
+def _networks_share(lessons: _LeaveOneOutRows, odds: Column, ratio: Column) -> float:
+    """How much networks count beside RMIA: by their weights in a logistic regression, from 0 to 1.
+
+    A weight below 0 counts as 0; where both do, RMIA's ratio counts alone.
+    """
+    both = np.ones((len(odds), 3))
+    for k in range(int(lessons.shadow.max()) + 1):
+        own = lessons.shadow == k
+        both[own, 0], both[own, 1] = _surprise(odds[own]), _surprise(ratio[own])
+    weights = np.zeros(3)
+    for _ in range(STEPS):
+        p = expit(both @ weights)
+        slope = both.T @ (lessons.member - p) - weights
+        # a penalty of 1 keeps weights finite where members can be told without an error
+        step = np.linalg.solve((both * (p * (1 - p))[:, None]).T @ both + np.eye(3), slope)
+        weights += step
+        if np.abs(step).max() < 1e-9:
+            break
+    by_networks, by_ratio = np.maximum(weights[:2], 0.0)
+    return float(by_networks / (by_networks + by_ratio)) if by_networks else 0.0
+
+
+def _surprise(score: Column) -> Column:
+    """Minus the log of the share of records that stand higher, of those that tie half."""
+    share = (stats.rankdata(score) - 0.5) / len(score)
+    surprise: Column = -np.log1p(-share)
+    return surprise

@@ -6,13 +6,15 @@ compared with all shadows but one, too, so that nothing changes but the model in
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int
 
 from divulge.attacks.shared.shadow_scores import (
+    TEMPERATURES,
+    WEIGHTS,
     Column,
     InOutMeans,
     Mask,
@@ -27,11 +29,21 @@ from divulge.attacks.shared.shadow_scores import (
 )
 from divulge.metrics.signals import SMALLEST
 
-TEMPERATURES = (1.0, 2.0, 4.0)
-"""Temperatures at which the probability of the true class is compared."""
+LEARNED_RATIOS = [
+    TEMPERATURES.index(temperature) * len(WEIGHTS) + WEIGHTS.index(weight)
+    for temperature in (1.0, 2.0, 4.0)
+    for weight in (0.5, 0.8)
+]
+"""Columns of RMIA's ratios that networks learn from."""
 
-WEIGHTS = (0.5, 0.8)
-"""Weights of the shadows trained on a record, in the mean that it is compared with."""
+COMPARED = [0, *range(4, 14)]
+"""Columns of the other features that say how a model differs from the others: not what the others
+alone say, nor the log of φ's probability."""
+
+CLASS_PRIOR = 10.0
+"""Weight of all records together against those of a class, as a number of records."""
+
+Features = Float64[np.ndarray, "records features"]
 
 
 class SideSums(NamedTuple):
@@ -178,9 +190,18 @@ def _sums_without_each(values: np.ndarray) -> np.ndarray:
     return sums
 
 
+class RecordFeatures(NamedTuple):
+    """How one model compares with others on each record."""
+
+    learned: Float64[np.ndarray, "records learned"]
+    """What networks learn from."""
+    ratios: Float64[np.ndarray, "records ratios"]
+    """RMIA's log ratio, one column for each temperature and weight that RMIA chooses from."""
+
+
 def leave_one_out_features(
     played: Column, others: InOutSums, usual: PooledStatistics
-) -> Float64[np.ndarray, "records leave_one_out_features"]:
+) -> RecordFeatures:
     """Features of each record, with one model in the target's place.
 
     Args:
@@ -196,14 +217,15 @@ def leave_one_out_features(
     )
     var_in = shrink_variance(inside.scatter, inside.models, usual.inside)
     var_out = shrink_variance(outside.scatter, outside.models, usual.outside)
-    return np.column_stack([
+    ratios = likelihood_ratios(played, others, usual)
+    learned = np.column_stack([
         played,
         log_probability(played),
         mean_in,
         mean_out,
         played - mean_in,
         played - mean_out,
-        *_likelihood_ratios(played, others, usual),
+        ratios[:, LEARNED_RATIOS],
         _gaussian_log_density(played, mean_in, usual.inside)
         - _gaussian_log_density(played, mean_out, usual.outside),
         student_log_density(played, mean_in, var_in, inside.models)
@@ -211,18 +233,43 @@ def leave_one_out_features(
         np.log(var_in),
         np.log(var_out),
     ])  # fmt: skip
+    return RecordFeatures(learned, ratios)
 
 
-def _likelihood_ratios(
-    played: Column, others: InOutSums, usual: PooledStatistics
-) -> Iterator[Column]:
-    """RMIA's log ratio at each temperature and weight."""
+def likelihood_ratios(played: Column, others: InOutSums, usual: PooledStatistics) -> Features:
+    """RMIA's log ratio at each temperature and weight, one column each."""
+    columns = []
     means = zip(others.inside.mean_likelihood, others.outside.mean_likelihood, strict=True)
     for temperature, a, pair in zip(TEMPERATURES, usual.factors, means, strict=True):
         log_p = log_probability(played / temperature)
         for weight in WEIGHTS:
             expected = expected_likelihood(InOutMeans(*pair), weight, a)
-            yield log_p - np.log(np.maximum(expected, SMALLEST))
+            columns.append(log_p - np.log(np.maximum(expected, SMALLEST)))
+    return np.column_stack(columns)
+
+
+def add_class_shifts(
+    features: Features, y: Int[np.ndarray, " records"], place: Int[np.ndarray, " records"]
+) -> Float64[np.ndarray, "records further"]:
+    """The features of one model, and those of `COMPARED` less what the model's class shares.
+
+    A model that was trained on more records of a class than others says more of all of that class;
+    this is what differs between the classes' means, shrunk as by `CLASS_PRIOR` further records.
+
+    Args:
+        features: of the records, with the model in the target's place.
+        y: the class of each record.
+        place: the records' order, in which sums are added up: they must not hang on another.
+    """
+    order = np.argsort(place)
+    compared, (classes, of) = features[order][:, COMPARED], np.unique(y, return_inverse=True)
+    of, away = of[order], compared - compared.mean(axis=0)
+    counts = np.bincount(of, minlength=len(classes))
+    sums = np.stack([np.bincount(of, column, len(classes)) for column in away.T], axis=1)
+    shift = sums / (counts + CLASS_PRIOR)[:, None]
+    centred = np.empty_like(compared)
+    centred[order] = compared - shift[of]
+    return np.column_stack([features, centred])
 
 
 def _gaussian_log_density(phi: Column, mean: Column, variance: float) -> Column:
