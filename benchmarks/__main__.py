@@ -39,6 +39,7 @@ from benchmarks import (
     leak_test,
     loss_trace,
     manipulation_seen,
+    metric_sequence,
     one_pass,
     partial_knowledge,
     raifle,
@@ -70,6 +71,12 @@ class Benchmark(NamedTuple):
 BENCHMARKS = {
     "threshold-signals": Benchmark(threshold_signals.SUMMARY, threshold_signals.run),
     "inverse-hessian": Benchmark(inverse_hessian.SUMMARY, inverse_hessian.run),
+    **{
+        f"metric-sequence-{name}": Benchmark(
+            f"{metric_sequence.SUMMARY}: {name}", partial(metric_sequence.run, name=name)
+        )
+        for name in metric_sequence.NAMES
+    },
     **{
         f"hardening-{name}": Benchmark(
             f"{hardening.SUMMARY}: {name}", partial(hardening.run, name=name)

@@ -179,9 +179,24 @@ def test_a_target_where_the_first_is_behind_is_named() -> None:
     assert behind.difference.startswith(f"{0.05 + noise.mean():+.3f} [+0.04")
     measured = [Measured(heading(name), tuple(of)) for name, of in told.items()]
     text = compare.page(measured)
-    assert "* In AUC `a` is not clearly ahead of `b`." in text
+    (line,) = (x for x in text if x.startswith("* In AUC `a` is not clearly ahead of `b` ("))
+    assert line.startswith("* In AUC `a` is not clearly ahead of `b` (ahead on 3 of 4 targets; on ")
     assert any(x.startswith("* In AUC another attack finds more than `a` on two") for x in text)
     assert "Not measured on all targets: `c`." in text
+
+
+def test_the_mean_over_these_targets_is_covered() -> None:
+    """Targets differ in what is true of them, and in how far their halves scatter."""
+    dice = np.random.default_rng(3)
+    truth, spread = np.array([0.0, 0.3, -0.1, 0.02, 0.5]), np.array([0.1, 0.02, 0.3, 0.05, 0.1])
+    runs, covered = 1_000, 0
+    for _ in range(runs):
+        low, high = compare.mean_of_these(
+            dice.normal(truth, spread, (HALVES, len(truth))).T.tolist()
+        )
+        covered += low <= truth.mean() <= high
+    assert stats.binomtest(covered, runs, 0.95).pvalue > 0.001
+    assert compare.mean_of_these([[0.5] * HALVES, [0.7] * HALVES]) == pytest.approx((0.6, 0.6))
 
 
 def test_the_first_with_few_shadows_stands_beside_lira_with_16() -> None:

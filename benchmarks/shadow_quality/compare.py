@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from benchmarks.shadow_quality.rows import METRICS, MODES, Measured, Row
 from divulge.metrics import intervals
@@ -104,15 +105,48 @@ def _verdict(attacks: Attacks, first: Mapping[str, str]) -> Iterator[str]:
         yield f"* **No single attack is first**: {which}."
     for metric, name in first.items():
         level = [
-            f"`{other}`" for other, found in attacks.items()
+            f"`{other}` ({_on_these(attacks[name], found, metric)})"
+            for other, found in attacks.items()
             if other != name and not _clear(_differences(attacks[name], found, metric))
-        ]  # fmt: skip
+        ]
         if level:
             yield f"* In {metric} `{name}` is not clearly ahead of {', '.join(level)}."
         behind = list(find_behind(attacks, name, metric))
         if behind:
             said = "; ".join(f"{b.target}, by `{b.attack}`: {b.difference}" for b in behind)
             yield f"* In {metric} another attack finds more than `{name}` on {said}."
+
+
+def _on_these(ahead: Mapping[str, Row], found: Mapping[str, Row], metric: str) -> str:
+    """On how many targets an attack is ahead, and by how much given these targets."""
+    differences = _differences(ahead, found, metric)
+    won = sum(each > 0 for each in differences)
+    low, high = mean_of_these(
+        [_by_halves(row, found[target], metric) for target, row in ahead.items()]
+    )
+    mean = float(np.mean(differences))
+    return (
+        f"ahead on {won} of {len(differences)} targets; on these alone "
+        f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
+    )
+
+
+def mean_of_these(differences: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """The 95 % interval of the mean over these targets, which are no sample of others.
+
+    Within each target the halves are a sample; Welch and Satterthwaite's degrees of freedom.
+
+    Args:
+        differences: of each target, one value a half.
+    """
+    squares = np.array([np.var(of, ddof=1) / len(of) for of in differences])
+    free = np.array([len(of) - 1 for of in differences])
+    mean, total = float(np.mean([np.mean(of) for of in differences])), float(squares.sum())
+    if total == 0.0:
+        return mean, mean
+    freedom = total**2 / float((squares**2 / free).sum())
+    half = float(stats.t.ppf(0.975, freedom)) * total**0.5 / len(differences)
+    return mean - half, mean + half
 
 
 def _clear(differences: Sequence[float]) -> bool:
@@ -125,12 +159,17 @@ def _differences(ahead: Mapping[str, Row], found: Mapping[str, Row], metric: str
     return [ahead[target].mean(metric) - found[target].mean(metric) for target in found]
 
 
+def _by_halves(ahead: Row, found: Row, metric: str) -> list[float]:
+    """Half by half of one target, means over models."""
+    pairs = zip(ahead.halves(metric), found.halves(metric), strict=True)
+    return [one - other for one, other in pairs]
+
+
 def find_behind(attacks: Attacks, first: str, metric: str) -> Iterator[Behind]:
     """The targets on which an attack is behind another, with an interval that leaves out 0."""
     for target, own in attacks[first].items():
         for name, found in attacks.items():
-            pairs = zip(found[target].halves(metric), own.halves(metric), strict=True)
-            differences = [one - other for one, other in pairs]
+            differences = _by_halves(found[target], own, metric)
             if _clear(differences):
                 yield Behind(target, name, _mean(differences, -1.0, 1.0, "+.3f"))
 

@@ -38,6 +38,12 @@ CASES = (
     Case(MODELS, catalog.attack("base")),
     Case(MODELS, catalog.attack("pmia")),
     Case(KnownMembers(), catalog.attack("supervised"), runs=4),
+    Case(
+        KnownMembers(),
+        catalog.attack("seqmia", epochs=5, attack_epochs=20),
+        {"scores_constant_answers_alike": "a network that is being distilled tells records apart"},
+        runs=4,
+    ),
     Case(TRAINED, catalog.attack("lt-iqr"), runs=4),
     Case(TRAINED, catalog.attack("iha"), runs=4),
     Case(

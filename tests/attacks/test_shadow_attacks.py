@@ -288,16 +288,16 @@ def test_temperature_and_weight_are_what_the_shadows_tell_best_and_blind_to_the_
     chosen = rmia.choose_temperature_and_weight(view, RMIA())
     gains = rmia.gains_by_shadows(
         view.shadows,  # type: ignore[arg-type]
-        *(rmia.TEMPERATURES, rmia.WEIGHTS, None),
+        *(shadow_scores.TEMPERATURES, shadow_scores.WEIGHTS, None),
         online=True,
     )
-    pairs = list(itertools.product(rmia.TEMPERATURES, rmia.WEIGHTS))
+    pairs = list(itertools.product(shadow_scores.TEMPERATURES, shadow_scores.WEIGHTS))
     assert chosen == pairs[int(np.argmax(gains))] != rmia.USUAL
     other = dataclasses.replace(view, target=forests.leaky(1).view.target)
     assert rmia.choose_temperature_and_weight(other, RMIA()) == chosen
     given = rmia.choose_temperature_and_weight(view, RMIA(temperature=3.0))
     assert given[0] == 3.0
-    assert given[1] in rmia.WEIGHTS
+    assert given[1] in shadow_scores.WEIGHTS
     assert rmia.choose_temperature_and_weight(view, RMIA(3.0, 0.1)) == (3.0, 0.1)
 
 

@@ -24,6 +24,7 @@ from .membership.inverse_hessian import InverseHessian as InverseHessian
 from .membership.lira import LiRA as LiRA
 from .membership.lira import ResidualLiRA as ResidualLiRA
 from .membership.loss_trace import LossTraceIQR as LossTraceIQR
+from .membership.metric_sequence import SeqMIA as SeqMIA
 from .membership.mrad.attack import MRAD as MRAD
 from .membership.oslo.attack import OSLO as OSLO
 from .membership.pmia import PMIA as PMIA

@@ -26,6 +26,7 @@ ATTACKS = {
     "pmia": "divulge.attacks.membership.pmia:PMIA",
     "shadow-stack": "divulge.attacks.membership.shadow_stack.attack:ShadowStack",
     "cascade": "divulge.attacks.membership.cascade:Cascade",
+    "seqmia": "divulge.attacks.membership.metric_sequence:SeqMIA",
     "lt-iqr": "divulge.attacks.membership.loss_trace:LossTraceIQR",
     "iha": "divulge.attacks.membership.inverse_hessian:InverseHessian",
     "gradient-norm": "divulge.attacks.membership.gradient_norm:GradientNorm",
@@ -143,9 +144,9 @@ def federation_attack(name: str, **settings: Any) -> AssignmentAttack:
 
 SHADOW_ATTACKS = ("shadow", "calibrated", "lira", "rmia", "shadow-stack", "shadow-gap")
 
-BY_NAME_ALONE = ("oslo", "agreement", "boundary", "iha", "base", "pmia")
+BY_NAME_ALONE = ("oslo", "agreement", "boundary", "iha", "base", "pmia", "seqmia")
 """Attacks that run only where they are named: four ask the model more than its one answer a
-record, which all others share; base and pmia are for comparison with the literature."""
+record, which all others share; the other three are for comparison with the literature."""
 
 RESIDUAL_SHADOW_ATTACKS = ("residual-lira", "residual-rmia")
 
