@@ -42,6 +42,7 @@ from benchmarks import (
     metric_sequence,
     one_pass,
     partial_knowledge,
+    preferences,
     raifle,
     raifle_curve,
     raifle_images,
@@ -56,6 +57,7 @@ from benchmarks import (
 from benchmarks.peers import labels as labels_only
 from benchmarks.peers import tables as peers
 from benchmarks.shadow_quality import measure as shadow_quality
+from benchmarks.shadow_quality import temperature
 from benchmarks.shadow_quality.tasks import TASKS
 from benchmarks.timing import MissingData, MissingPeer, Outcome, verdict
 
@@ -70,6 +72,7 @@ class Benchmark(NamedTuple):
 
 BENCHMARKS = {
     "threshold-signals": Benchmark(threshold_signals.SUMMARY, threshold_signals.run),
+    "temperature": Benchmark(temperature.SUMMARY, temperature.run),
     "inverse-hessian": Benchmark(inverse_hessian.SUMMARY, inverse_hessian.run),
     **{
         f"metric-sequence-{name}": Benchmark(
@@ -133,6 +136,12 @@ BENCHMARKS = {
     **{
         f"communities-{name}": Benchmark(
             f"{communities.SUMMARY}: {name}", partial(communities.run, name=name)
+        )
+        for name in communities.LOGS
+    },
+    **{
+        f"preferences-{name}": Benchmark(
+            f"{preferences.SUMMARY}: {name}", partial(preferences.run, name=name)
         )
         for name in communities.LOGS
     },

@@ -111,10 +111,20 @@ def _wanted(target: str, shadows: int) -> Iterator[tuple[str, str, int, str]]:
                 yield from ((target, mode, count, name) for name in shadow_attacks())
 
 
+SHRUNK = "lira, shrunk"
+"""`lira` with variances shrunk by a normal-inverse-gamma prior: of the family of BaVarIA-t."""
+
+
 def shadow_attacks() -> tuple[str, ...]:
     """The names of all attacks on classifiers that have shadow models."""
     others = (*catalog.RESIDUAL_SHADOW_ATTACKS, *catalog.CASCADE_ATTACKS)
-    return tuple(name for name in catalog.ATTACKS_WITH_SHADOWS if name not in others)
+    return *(name for name in catalog.ATTACKS_WITH_SHADOWS if name not in others), SHRUNK
+
+
+def _attack(name: str, shadows: int) -> MembershipAttack:
+    if not shadows:
+        return catalog.attack("threshold", signal="loss")
+    return catalog.attack("lira", variance="shrunk") if name == SHRUNK else catalog.attack(name)
 
 
 def _heading(task: Task, games: Games) -> Heading:
@@ -135,8 +145,8 @@ def _rows(
     for key in missing:
         _, of, count, name = key
         if of == mode:
-            attack = catalog.attack(name) if count else catalog.attack("threshold", signal="loss")
-            yield replace(_row(attack, views, count), target=task.name, mode=mode,
+            row = _row(_attack(name, count), views, count)
+            yield replace(row, attack=name, target=task.name, mode=mode,
                           shadow_cpu=count * shadow_cpu)  # fmt: skip
 
 

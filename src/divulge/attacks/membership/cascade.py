@@ -52,9 +52,9 @@ class Cascade:
         rounds: how often shadows are trained again.
 
     References:
-        Du et al. (2026), Cascading and proxy membership inference attacks, of which the abstract
-        and the idea were at hand. Which attack scores, the thresholds and the order of the scores
-        are ours.
+        Du et al. (2026), Cascading and proxy membership inference attacks, and the authors' code.
+        Departures: which attack scores, how thresholds are chosen, how many candidates a round may
+        take, which shadows are used at the end, and the place of those that were taken for known.
     """
 
     precision: float = 0.995
