@@ -511,15 +511,21 @@ def test_the_stack_scores_a_record_by_what_its_rows_never_taught(
 
     weighed: list[np.ndarray] = []
 
-    def weigh(rows: stack._LeaveOneOutRows, odds: np.ndarray, ratio: np.ndarray) -> float:
-        del rows, ratio
+    def weigh(odds: np.ndarray, ratio: np.ndarray, member: np.ndarray) -> float:
+        del ratio, member
         weighed.append(odds)
         return 1.0
+
+    class AsTheyAre:
+        @staticmethod
+        def of(rows: np.ndarray) -> Any:
+            del rows
+            return np.asarray
 
     monkeypatch.setattr(stack, "_leave_one_out_rows", keep_rows)
     monkeypatch.setattr(networks, "train", spy)
     monkeypatch.setattr(stack, "_networks_share", weigh)
-    monkeypatch.setattr(stack, "_surprise", lambda score: score)
+    monkeypatch.setattr(stack, "_Surprise", AsTheyAre)
     score = ShadowStack(folds=4)(view, rng()).score
     assert taught == taught[:4] * stack.NETWORKS
     assert_read_by_others(view, score, taught[:4])
@@ -566,27 +572,37 @@ def test_networks_count_as_by_a_logistic_regression_of_the_shadows_members() -> 
     from scipy import optimize
 
     dice = np.random.default_rng(9)
-    member, shadow_of = dice.random(900) < 0.5, np.repeat(np.arange(3), 300)
+    member = dice.random(900) < 0.5
     odds, ratio = member + dice.normal(size=900), member + 2 * dice.normal(size=900)
-    rows = stack._LeaveOneOutRows(odds[:, None], ratio[:, None], member, shadow_of, shadow_of)
-    said = np.ones((900, 3))
-    for k in range(3):
-        for column, score in enumerate((odds, ratio)):
-            own = score[shadow_of == k]
-            higher = [(own > one).sum() + ((own == one).sum() - 1) / 2 + 0.5 for one in own]
-            said[shadow_of == k, column] = -np.log(np.array(higher) / 300)
+    said = np.column_stack([odds, ratio, np.ones(900)])
 
     def loss(weights: np.ndarray) -> float:
         against = np.where(member, -1, 1) * (said @ weights)
         return float(np.logaddexp(0, against).sum() + (weights**2).sum() / 2)
 
     best = optimize.minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-6}).x
-    share = stack._networks_share(rows, odds, ratio)
+    share = stack._networks_share(odds, ratio, member)
     assert share == pytest.approx(best[0] / (best[0] + best[1]), abs=1e-4)
     assert 0.5 < share < 1
-    assert stack._networks_share(rows, -odds, ratio) == 0.0  # never against what networks say
-    assert stack._networks_share(rows, odds, -ratio) == 1.0
-    assert stack._networks_share(rows, -odds, -ratio) == 0.0
+    assert stack._networks_share(-odds, ratio, member) == 0.0  # never against what networks say
+    assert stack._networks_share(odds, -ratio, member) == 1.0
+    assert stack._networks_share(-odds, -ratio, member) == 0.0
+
+
+def test_surprise_is_minus_the_log_of_the_share_that_stands_higher() -> None:
+    rows = np.random.default_rng(10).normal(size=400).round(1)
+    scale = stack._Surprise.of(rows)
+    for score in (rows.min(), 0.0, 0.3, rows.max()):
+        higher = (rows > score).mean() + (rows == score).mean() / 2
+        assert scale(np.array([score]))[0] == pytest.approx(-math.log(higher))
+    half = scale(np.array([0.0, 0.05, 0.1]))
+    assert half[1] == pytest.approx((half[0] + half[2]) / 2)
+    beyond = scale(rows.max() + np.array([0.0, 1.0, 3.0]))
+    assert beyond[1] > beyond[0]
+    assert beyond[2] - beyond[0] == pytest.approx(3 * (beyond[1] - beyond[0]))
+    np.testing.assert_array_equal(
+        stack._Surprise.of(np.ones(9))(np.array([0.0, 1.0, 2.0])), np.log(2)
+    )
 
 
 def test_offline_shadow_learns_from_the_pool() -> None:

@@ -5,7 +5,6 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
-from scipy import stats
 from scipy.special import expit
 
 from divulge._util.arguments import check_arguments
@@ -41,6 +40,9 @@ NETWORKS = 2
 
 FARTHEST = 8.0
 """Features further from their mean, in standard deviations, count as being so far."""
+
+TAIL = 0.01
+"""Share of the rows that tell how surprise rises beyond the highest of them."""
 
 STEPS = 25
 """Most steps of the fit of two weights: it ends when they no longer move."""
@@ -81,9 +83,9 @@ class ShadowStack:
     than others, is taken off each comparison, in further features.
 
     Few rows, or rows that show little, teach networks noise. So their log odds are mixed with
-    RMIA's ratio, each as minus the log of the share of candidates that stand higher, and how much
-    the networks count is fitted to the shadows: by logistic regression of their members on both, on
-    rows that did not teach the networks that read them.
+    RMIA's ratio, each as minus the log of the share of the shadows' rows that stand higher, and how
+    much the networks count is fitted to the shadows: by logistic regression of their members on
+    both, on rows that did not teach the networks that read them.
 
     Offline, where no shadow was trained on a candidate, the rows are about the records that the
     shadows were trained on, and a record is compared with those shadows alone that were not trained
@@ -115,7 +117,7 @@ class ShadowStack:
         return Need.PROBABILITIES | Need.LABELS | Need.SHADOWS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
-        """Minus the log of the share of candidates that stand higher, by networks and by RMIA."""
+        """Minus the log of the share of shadows' rows that stand higher, by networks and RMIA."""
         assert view.shadows is not None
         said = scaled_logits(view)
         known = attack_training_set(view)
@@ -130,9 +132,12 @@ class ShadowStack:
             place = rank_records(said.blocks())
             read = odds.target[place % self.folds, np.arange(len(place))]
         best = _choose_ratio(lessons)
-        share = _networks_share(lessons, odds.rows, lessons.ratios[:, best])
         ratio = _ratios_by_all_shadows(said, usual)[:, best]
-        return Scores(share * _surprise(read) + (1 - share) * _surprise(ratio))
+        scales = _Surprise.of(odds.rows), _Surprise.of(lessons.ratios[:, best])
+        share = _networks_share(
+            scales[0](odds.rows), scales[1](lessons.ratios[:, best]), lessons.member
+        )
+        return Scores(share * scales[0](read) + (1 - share) * scales[1](ratio))
 
     def _check_shadows(self, known: AttackTrainingSet | None) -> None:
         if known is None:
@@ -287,19 +292,21 @@ def _choose_ratio(lessons: _LeaveOneOutRows) -> int:
     return int(np.argmax(gains))
 
 
-def _networks_share(lessons: _LeaveOneOutRows, odds: Column, ratio: Column) -> float:
+def _networks_share(odds: Column, ratio: Column, member: Bool[np.ndarray, " rows"]) -> float:
     """How much networks count beside RMIA: by their weights in a logistic regression, from 0 to 1.
 
     A weight below 0 counts as 0; where both do, RMIA's ratio counts alone.
+
+    Args:
+        odds: of the rows, by networks that other records' rows taught, on the scale of surprise.
+        ratio: of the rows, on the same scale.
+        member: whether the shadow was trained on the record.
     """
-    both = np.ones((len(odds), 3))
-    for k in range(int(lessons.shadow.max()) + 1):
-        own = lessons.shadow == k
-        both[own, 0], both[own, 1] = _surprise(odds[own]), _surprise(ratio[own])
+    both = np.column_stack([odds, ratio, np.ones_like(odds)])
     weights = np.zeros(3)
     for _ in range(STEPS):
         p = expit(both @ weights)
-        slope = both.T @ (lessons.member - p) - weights
+        slope = both.T @ (member - p) - weights
         # a penalty of 1 keeps weights finite where members can be told without an error
         step = np.linalg.solve((both * (p * (1 - p))[:, None]).T @ both + np.eye(3), slope)
         weights += step
@@ -309,8 +316,29 @@ def _networks_share(lessons: _LeaveOneOutRows, odds: Column, ratio: Column) -> f
     return float(by_networks / (by_networks + by_ratio)) if by_networks else 0.0
 
 
-def _surprise(score: Column) -> Column:
-    """Minus the log of the share of records that stand higher, of those that tie half."""
-    share = (stats.rankdata(score) - 0.5) / len(score)
-    surprise: Column = -np.log1p(-share)
-    return surprise
+class _Surprise(NamedTuple):
+    """A scale: minus the log of the share of the shadows' rows that stand higher than a score."""
+
+    scores: Column
+    """Scores of rows, from low to high, none twice."""
+    surprise: Column
+    """Of each; of rows that tie, half count as higher."""
+    slope: float
+    """Rise of the surprise for each unit beyond the last score, as over the last hundredth."""
+
+    @classmethod
+    def of(cls, rows: Column) -> "_Surprise":
+        """The scale of these rows."""
+        scores, counts = np.unique(rows, return_counts=True)
+        share = (np.cumsum(counts) - counts / 2) / len(rows)
+        surprise = -np.log1p(-share)
+        start = int(np.searchsorted(share, 1 - TAIL))
+        width = float(scores[-1] - scores[min(start, len(scores) - 1)])
+        rise = float(surprise[-1] - surprise[min(start, len(scores) - 1)])
+        return cls(scores, surprise, rise / width if width else 0.0)
+
+    def __call__(self, score: Column) -> Column:
+        """The surprise of each score."""
+        beyond = np.maximum(score - self.scores[-1], 0.0)
+        found: Column = np.interp(score, self.scores, self.surprise) + self.slope * beyond
+        return found
