@@ -57,7 +57,7 @@ from benchmarks import (
 from benchmarks.peers import labels as labels_only
 from benchmarks.peers import tables as peers
 from benchmarks.shadow_quality import measure as shadow_quality
-from benchmarks.shadow_quality import temperature
+from benchmarks.shadow_quality import temperature, thresholds
 from benchmarks.shadow_quality.tasks import TASKS
 from benchmarks.timing import MissingData, MissingPeer, Outcome, verdict
 
@@ -72,6 +72,7 @@ class Benchmark(NamedTuple):
 
 BENCHMARKS = {
     "threshold-signals": Benchmark(threshold_signals.SUMMARY, threshold_signals.run),
+    "shadow-thresholds": Benchmark(thresholds.SUMMARY, thresholds.run),
     "temperature": Benchmark(temperature.SUMMARY, temperature.run),
     "inverse-hessian": Benchmark(inverse_hessian.SUMMARY, inverse_hessian.run),
     **{
