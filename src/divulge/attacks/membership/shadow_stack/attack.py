@@ -8,6 +8,8 @@ from jaxtyping import Bool, Float64, Int
 from scipy.special import expit
 
 from divulge._util.arguments import check_arguments
+from divulge._util.digest import digest
+from divulge._util.recent import RecentResults
 from divulge.attacks.membership.shadow_stack import features, networks
 from divulge.attacks.shared.shadow_scores import (
     AttackTrainingSet,
@@ -46,6 +48,9 @@ TAIL = 0.01
 
 STEPS = 25
 """Most steps of the fit of two weights: it ends when they no longer move."""
+
+_LAST = RecentResults[networks.Networks]()
+"""The controls of the attack have the same shadows."""
 
 Features = Float64[np.ndarray, "rows features"]
 Ranks = Int[np.ndarray, " rows"]
@@ -268,8 +273,9 @@ def _read(
         return near
 
     scaled, seen = scale(lessons.features), [scale(turn) for turn in turns]
+    key = digest(f"{rng.bit_generator.state}", scaled, member, *parts)
     with threadpool_limits(1):  # matrices so small only wait for each other
-        trained = networks.train(scaled, member, parts * NETWORKS, rng)
+        trained = _LAST.get(key, lambda: networks.train(scaled, member, parts * NETWORKS, rng))
 
     def read(of: int, rows: Features) -> Column:
         odds = [trained.log_odds(of + folds * copy, rows) for copy in range(NETWORKS)]
