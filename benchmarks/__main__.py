@@ -94,6 +94,12 @@ BENCHMARKS = {
         for name in hardening.TASKS
     },
     **{
+        f"hardening-aop-{name}": Benchmark(
+            f"{hardening.AOP}: {name}", partial(hardening.run_aop, name=name)
+        )
+        for name in hardening.TASKS
+    },
+    **{
         f"hardened-federation-{name}": Benchmark(
             f"{hardened_federation.SUMMARY}: {name}", partial(hardened_federation.run, name=name)
         )

@@ -1,26 +1,28 @@
-"""Whether hardened models stay under their ceiling, and how far the search is off."""
+"""Whether hardened models stay under their ceiling, and how they do beside single defences."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
 from sklearn.datasets import load_digits
 from torch import nn
 
 import divulge
 from benchmarks import data
 from divulge.audits.compare.config import default_attacks
+from divulge.audits.harden import final
 from divulge.core import MembershipAttack, Records
 from divulge.metrics import intervals
+from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 
 SUMMARY = "divulge harden, repeated: outcomes, accuracy and leakage in the search and afresh"
-SINGLES = "each single defence, searched alone with as many trials, beside the whole search"
+SINGLES = "each single defence, searched alone with as much work, beside the whole search"
+AOP = "AOP(2) of hardened settings on untouched records, beside plain training, epoch by AOP"
 
 
 class Task(NamedTuple):
@@ -28,14 +30,28 @@ class Task(NamedTuple):
 
     records: Callable[[], Records]
     recipe: Recipe
-    ceiling: Mapping[str, float]
-    search: divulge.SearchSettings
-    repeats: int
+    metric: str
+    ceilings: tuple[float, float]
+    """Of the repeated searches, and a lower one."""
+
+
+SEARCH = divulge.SearchSettings(budget=30, shadows=8)
+REPEATS, FEW = 20, 4
+ALONE = (
+    *("none", "early-stopping", "regularise", "relaxloss", "complementary-distillation"),
+    *("augmentation", "adversarial-regularisation", "selena"),
+)
+"""What is searched alone; the whole search has these."""
 
 
 def _digits() -> Records:
     x, y = load_digits(return_X_y=True)
     return Records((x / 16).astype(np.float32), y.astype(np.int64))
+
+
+def _fashion_mnist() -> Records:
+    found = data.fashion_mnist().take(np.random.default_rng(0).permutation(70_000)[:5000])
+    return Records(found.x.reshape(len(found), -1), found.y)
 
 
 def _network_of_digits() -> nn.Module:
@@ -46,51 +62,99 @@ def _network_of_location_30() -> nn.Module:
     return nn.Sequential(nn.Linear(446, 256), nn.ReLU(), nn.Linear(256, 30))
 
 
-_DEFENCES = ("early-stopping", "regularise", "relaxloss", "label-smoothing")
-_SINGLES = ("early-stopping", "regularise", "relaxloss")
-_TRIALS = 6
-"""Settings that are tried by each search of `run_singles`."""
+def _network_of_fashion_mnist() -> nn.Module:
+    return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+
 
 TASKS = {
     "digits": Task(
-        _digits,
-        Recipe(_network_of_digits, lr=0.1, epochs=60, batch_size=30),
-        {"auc": 0.63},
-        divulge.SearchSettings(_DEFENCES, budget=39, models=4, targets=2, shadows=6),
-        10,
+        _digits, Recipe(_network_of_digits, lr=0.1, epochs=60, batch_size=30), "auc", (0.66, 0.63)
     ),
     "location-30": Task(
         data.location_30,
         Recipe(_network_of_location_30, lr=0.1, momentum=0.9, epochs=40, batch_size=64),
-        {"tpr@0.01": 0.15},
-        divulge.SearchSettings(
-            (*_DEFENCES, "adversarial-regularisation"), budget=90, models=6, targets=2, shadows=8
-        ),
-        20,
+        "tpr@0.01",
+        (0.15, 0.1),
+    ),
+    "fashion-mnist": Task(
+        _fashion_mnist,
+        Recipe(_network_of_fashion_mnist, lr=0.05, momentum=0.9, epochs=40, batch_size=64),
+        "auc",
+        (0.62, 0.58),
     ),
 }
 
 
-def _harden(
+def harden(
     task: Task,
-    records: Records,
-    search: divulge.SearchSettings,
+    ceiling: float,
     seed: int,
     folder: Path,
+    defences: Sequence[str] = SEARCH.defences,
     attacks: Sequence[MembershipAttack] | None = None,
 ) -> divulge.HardenedModel:
     """One search; four fifths of the records are its pool, and the others the reference."""
+    records = task.records()
     order = np.random.default_rng(seed).permutation(len(records))
     kept = len(order) * 4 // 5
     return divulge.harden(
         task.recipe,
         records=records.take(order[:kept]),
         reference=records.take(order[kept:]),
-        ceiling=task.ceiling,
+        ceiling={task.metric: ceiling},
         attacks=attacks,
-        search=search,
+        search=replace(SEARCH, defences=tuple(defences)),
         run=folder,
         options=divulge.Options(seed=seed),
+    )
+
+
+class Repeat(NamedTuple):
+    """What one search came to."""
+
+    outcome: str
+    label: str
+    searched: float
+    """Accuracy in the search."""
+    accuracy: float
+    seen: float
+    """The leak in the search."""
+    leak: float
+    highest: float
+    """Its upper limit."""
+    undefended: float
+    """Accuracy of the undefended model in the search, after all epochs."""
+    work: float
+    """In trainings of an undefended model, final audit included."""
+
+    def __str__(self) -> str:
+        return (
+            f"{self.outcome:9} {self.leak:.3f} (at most {self.highest:.3f}), accuracy "
+            f"{self.accuracy:.3f}, {self.work:.1f} trainings: {self.label}"
+        )
+
+
+def repeat(name: str, seed: int) -> Repeat:
+    """One of the repeated searches.
+
+    Raises:
+        MissingData: its data are not there.
+    """
+    task = TASKS[name]
+    with TemporaryDirectory() as folder:
+        found = harden(task, task.ceilings[0], seed, Path(folder) / "run")
+    measured, chosen = found.measured[task.metric], found.chosen
+    assert found.accuracy is not None
+    return Repeat(
+        found.outcome,
+        chosen.label,
+        chosen.accuracy.value,
+        found.accuracy.value,
+        chosen.leaks[task.metric].value,
+        measured.value,
+        measured.high,
+        found.undefended.accuracy.value,
+        sum(one.trainings for one in found.trials) + (found.log.final or 0.0),
     )
 
 
@@ -104,54 +168,62 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the comman
     Raises:
         MissingData: its data are not there.
     """
-    task = TASKS[name]
-    records, rows, outcomes = task.records(), [], Counter[str]()
-    repeats = 2 if quick else task.repeats
-    (metric,) = task.ceiling
-    for seed in range(repeats):
-        with TemporaryDirectory() as folder:
-            found = _harden(task, records, task.search, seed, Path(folder) / "run")
-        measured, chosen = found.measured[metric], found.chosen
-        assert found.accuracy is not None
-        outcomes[found.outcome] += 1
-        rows.append(
-            (
-                chosen.accuracy.value,
-                found.accuracy.value,
-                chosen.leaks[metric].value,
-                measured.value,
-                measured.high,
-                found.trials[0].accuracy.value,
-            )
-        )
-        print(
-            f"repeat {seed}: {found.outcome:9} {metric} {measured.value:.3f} (at most "
-            f"{measured.high:.3f}), accuracy {found.accuracy.value:.3f}: {chosen.label}",
-            flush=True,
-        )
-    table = np.array(rows)
-    ceiling = task.ceiling[metric]
+    found = []
+    for seed in range(2 if quick else REPEATS):
+        found.append(repeat(name, seed))
+        print(f"repeat {seed}: {found[-1]}", flush=True)
+    summarise(name, found)
+
+
+def summarise(name: str, found: Sequence[Repeat]) -> None:
+    """Print what repeats say together."""
+    ceiling, metric = TASKS[name].ceilings[0], TASKS[name].metric
     for what, count in (
-        ("value under the ceiling", int(np.sum(table[:, 3] <= ceiling))),
-        ("upper limit under the ceiling", int(np.sum(table[:, 4] <= ceiling))),
+        ("value under the ceiling", sum(one.leak <= ceiling for one in found)),
+        ("upper limit under the ceiling", sum(one.highest <= ceiling for one in found)),
     ):
-        low, high = intervals.wilson(count, repeats)
-        print(f"{what}: {count} of {repeats} ({low:.2f} to {high:.2f})")
-    print(f"outcomes: {dict(outcomes)}")
-    for what, less in (
-        ("accuracy, search less fresh", table[:, 0] - table[:, 1]),
-        (f"{metric}, search less fresh", table[:, 2] - table[:, 3]),
-        ("accuracy in the search, undefended less chosen", table[:, 5] - table[:, 0]),
+        low, high = intervals.wilson(count, len(found))
+        print(f"{what}: {count} of {len(found)} ({low:.2f} to {high:.2f})")
+    print(f"outcomes: {dict(Counter(one.outcome for one in found))}")
+    print(f"most work: {max(one.work for one in found):.1f} trainings")
+    for what, values in (
+        ("accuracy", [one.accuracy for one in found]),
+        (metric, [one.leak for one in found]),
+        ("accuracy, search less fresh", [one.searched - one.accuracy for one in found]),
+        (f"{metric}, search less fresh", [one.seen - one.leak for one in found]),
+        (
+            "accuracy in the search, undefended less chosen",
+            [one.undefended - one.searched for one in found],
+        ),
     ):
-        print(f"{what}: {_mean(less)}")
+        print(f"{what}: {_mean(values)}")
+
+
+def single(name: str, ceiling: float, seed: int, alone: str) -> tuple[str, float, str]:
+    """Outcome, accuracy and setting of one search, with few attacks for the time that many take.
+
+    Args:
+        name: of the task.
+        ceiling: the highest admissible leak.
+        seed: of records and search.
+        alone: the one defence that is searched; ``all`` for all of `ALONE`.
+
+    Raises:
+        MissingData: its data are not there.
+    """
+    defences = ALONE if alone == "all" else (alone,)
+    with TemporaryDirectory() as folder:
+        run = Path(folder) / "run"
+        found = harden(TASKS[name], ceiling, seed, run, defences, default_attacks())
+    assert found.accuracy is not None
+    return found.outcome, found.accuracy.value, found.chosen.label
 
 
 def run_singles(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the command line)
     """Print how accurate the final models are, by what was searched.
 
-    All searches have the same records, seed and number of trainings. A final model that is not
-    under the ceiling counts with the accuracy of the constant answer, which leaks nothing. Search
-    and final audit have the same few attacks, for the time that many searches take.
+    All searches have the same records, seed and budget. Search and final audit have the same few
+    attacks.
 
     Args:
         quick: two repeats.
@@ -160,35 +232,106 @@ def run_singles(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of th
     Raises:
         MissingData: its data are not there.
     """
-    task = TASKS[name]
-    records, every, attacks = task.records(), _SINGLES, default_attacks()
-    constant = np.bincount(records.y).max() / len(records)
-    searches = {"all": every, "undefended": (), **{one: (one,) for one in every}}
-    accuracy = np.full((len(searches), 2 if quick else 4), constant)
-    under = np.zeros_like(accuracy)
-    for seed in range(accuracy.shape[1]):
-        for row, defences in enumerate(searches.values()):
-            with TemporaryDirectory() as folder:
-                search = replace(task.search, defences=defences, budget=_budget(task))
-                run = Path(folder) / "run"
-                found = _harden(task, records, search, seed, run, attacks)
-            assert found.accuracy is not None
-            if found.outcome == "under":
-                accuracy[row, seed], under[row, seed] = found.accuracy.value, 1
-            reached = f"{found.outcome:9} {found.accuracy.value:.3f} {found.chosen.label}"
-            print(f"repeat {seed}: {reached}", flush=True)
-    print("| searched | under the ceiling | accuracy under it | all less this one |")
-    for what, mine, times in zip(searches, accuracy, under.sum(axis=1), strict=True):
-        less = "" if what == "all" else _mean(accuracy[0] - mine)
-        print(f"| {what} | {int(times)} of {len(mine)} | {mine.mean():.3f} | {less} |")
+    for ceiling in TASKS[name].ceilings:
+        found: dict[str, list[tuple[str, float, str]]] = {what: [] for what in ("all", *ALONE)}
+        for seed in range(2 if quick else FEW):
+            for what, those in found.items():
+                those.append(single(name, ceiling, seed, what))
+                outcome, accuracy, label = those[-1]
+                print(
+                    f"{ceiling:g}, {seed}: {what}: {outcome:9} {accuracy:.3f} {label}", flush=True
+                )
+        summarise_singles(name, ceiling, found)
 
 
-def _budget(task: Task) -> int:
-    return task.search.final_cost + _TRIALS * task.search.models
+def summarise_singles(
+    name: str, ceiling: float, found: dict[str, list[tuple[str, float, str]]]
+) -> None:
+    """Print a table of searches.
+
+    A final model that is not shown to be under the ceiling counts with the accuracy of the constant
+    answer, which leaks nothing. The last column takes each final model as it is.
+    """
+    y = TASKS[name].records().y
+    constant = float(np.bincount(y).max() / len(y))
+    print(f"{name}, ceiling of {ceiling:g} on {TASKS[name].metric}")
+    print(
+        "| searched | under the ceiling | accuracy under it | all less this | whatever it leaks |"
+    )
+    mine = {
+        what: np.array(
+            [accuracy if outcome == "under" else constant for outcome, accuracy, _ in one]
+        )
+        for what, one in found.items()
+    }
+    whole = np.array([accuracy for _, accuracy, _ in found["all"]])
+    for what, those in found.items():
+        under = sum(outcome == "under" for outcome, *_ in those)
+        values = np.array([accuracy for _, accuracy, _ in those])
+        less = (
+            ("", "") if what == "all" else (_mean(mine["all"] - mine[what]), _mean(whole - values))
+        )
+        print(
+            f"| {what} | {under} of {len(those)} | {mine[what].mean():.3f} | {' | '.join(less)} |"
+        )
 
 
-def _mean(values: np.ndarray) -> str:
+def run_aop(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the command line)
+    """Print AOP(2) of the settings that searches found, beside plain training, epoch by AOP.
+
+    Both are trained on halves of the records that the search never touched, and audited in turn by
+    attacks with shadow models that are trained alike.
+
+    Args:
+        quick: two repeats.
+        name: of the task.
+
+    Raises:
+        MissingData: its data are not there.
+    """
+    task, rows = TASKS[name], []
+    for seed in range(2 if quick else FEW):
+        with TemporaryDirectory() as folder:
+            found = harden(
+                task, task.ceilings[0], seed, Path(folder) / "run", ALONE, default_attacks()
+            )
+        rows.append(aop_beside_plain(task, found, seed))
+        mine, plain = rows[-1]
+        print(f"repeat {seed}: {mine:.3f}, plain {plain:.3f}: {found.chosen.label}", flush=True)
+    table = np.array(rows)
+    for what, values in (
+        ("AOP(2), hardened", table[:, 0]),
+        ("AOP(2), plain, epoch by AOP", table[:, 1]),
+        ("difference", table[:, 0] - table[:, 1]),
+    ):
+        print(f"{what}: {_mean(values)}")
+
+
+def aop_beside_plain(task: Task, found: divulge.HardenedModel, seed: int) -> tuple[float, float]:
+    """AOP(2) of the chosen setting and of plain training, on the records of the final audit."""
+    records = task.records()
+    order = np.random.default_rng(seed).permutation(len(records))
+    kept = len(order) * 4 // 5
+    pool = records.take(order[:kept])
+    _, fresh = final.split_records(pool, SEARCH.fresh, seed)
+    compared = divulge.compare(
+        {
+            "plain": Fleet(replace(task.recipe, select="aop")),
+            "hardened": found.chosen.proposal.as_trainer(task.recipe),
+        },
+        records=pool.take(fresh),
+        reference=records.take(order[kept:]),
+        rotation=divulge.Rotation(9, 4),
+        lambdas=(2.0,),
+        options=divulge.Options(seed=seed + 1000),
+    )
+    mine, plain = (compared.find(name).aop(2.0) for name in ("hardened", "plain"))
+    assert mine is not None
+    assert plain is not None
+    return mine.value, plain.value
+
+
+def _mean(values: Sequence[float] | np.ndarray) -> str:
     """With Student's interval at 95 %."""
-    half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / len(values) ** 0.5
-    mean = values.mean()
-    return f"{mean:+.3f} ({mean - half:+.3f} to {mean + half:+.3f})"
+    low, high = intervals.student_mean([float(value) for value in values])
+    return f"{np.mean(values):+.3f} ({low:+.3f} to {high:+.3f})"

@@ -129,7 +129,6 @@ epochs = 1
 defences = []
 budget = 6
 models = 3
-targets = 2
 shadows = 2
 [[attacks]]
 name = "gap"
@@ -386,7 +385,7 @@ def calls(folder: Path) -> dict[str, Call]:
                 "records": records(0, 160),
                 "ceiling": {"auc": 1.0},
                 "attacks": gap,
-                "search": divulge.SearchSettings((), budget=6, models=3, targets=2, shadows=2),
+                "search": divulge.SearchSettings((), budget=6, models=3, shadows=2),
             },
             anew={"run": new},
         ),

@@ -20,7 +20,7 @@ from divulge.audits.cost_estimates import CostEstimate, SearchCost, SimulationCo
 from divulge.audits.harden import config as harden_config
 from divulge.audits.harden.run import HardenDesign
 from divulge.audits.harden.run import design_from_config as harden_design
-from divulge.audits.harden.space import count_trainings, default_proposals
+from divulge.audits.harden.space import first_proposal, stages
 from divulge.audits.known_members import set_known_members_aside
 from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_from_config
 from divulge.audits.matching import match
@@ -192,28 +192,26 @@ def _estimate_in_turn(asked: LeaveOneOutDesign, who: Workers) -> CostEstimate:
 
 def _estimate_search(wanted: HardenDesign, who: Workers) -> SearchCost:
     """About what a search will cost, from a trial of an undefended model."""
-    design, asked = wanted.search, wanted.search.asked
-    firsts = default_proposals(asked.families, asked.answers, design.recipe.epochs)
-    undefended = firsts[0].as_variant(design.recipe, asked.models).plan
-    queries = _queries(design.pool.records, (), design.pool.reference)
-    work = training.prepare_workload(undefended, queries, wanted.plan.seed, asked.targets)
-    one = _run_trial(work, who)
-    settings, last = divmod(asked.budget - asked.final_cost, asked.models)
+    bench, asked = wanted.bench, wanted.asked
+    recipe = bench.recipe
+    undefended = first_proposal(harden_config.UNDEFENDED, recipe.epochs)
+    plan = undefended.as_variant(recipe, asked.models).plan
+    queries = _queries(bench.pool.records, (), bench.pool.reference)
+    one = _run_trial(training.prepare_workload(plan, queries, wanted.plan.seed, asked.models), who)
     # a model of the search learns half of its records; the last ones all, and half of the fresh
     larger = 2 + len(wanted.records.fresh) / len(wanted.records.searched)
+    search = asked.budget - asked.final_models
     return SearchCost(
         one=one,
         trainings=asked.budget,
-        firsts={
-            first.label: asked.models
-            * count_trainings(first.as_variant(design.recipe, asked.models).plan.trainer)
-            for first in firsts
-        },
-        final=asked.final_cost,
+        final=asked.final_models,
         processors=who.processors(),
-        seconds=one.seconds * settings
-        + one.seconds / one.models * (last + larger * asked.final_cost),
-        disk=one.disk * settings,
+        seconds=one.seconds / one.models * (search + larger * asked.final_models),
+        disk=one.disk
+        // one.models
+        * search
+        * len(stages(recipe.epochs))
+        * (1 + len(asked.answers)),
     )
 
 

@@ -1,6 +1,5 @@
 """What training models, a search, or simulated rounds will cost, in figures and in words."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from divulge._util.progress import format_span
@@ -83,46 +82,29 @@ class SearchCost:
     one: CostEstimate
     """Of one setting without a defence, from the trial."""
     trainings: int
-    """The most networks that are trained: the budget."""
-    firsts: Mapping[str, int]
-    """By each setting that is tried first, how many of them it takes."""
+    """The work of all, in trainings of an undefended model: the budget."""
     final: int
-    """How many of them are those of the final model and its shadow models."""
+    """How many models are trained for the final audit."""
     processors: int
     """How many models are trained at a time."""
     seconds: float
-    """Seconds for all trainings, as if each took as long as an undefended one."""
+    """Seconds for the whole budget, as if each training took as long as an undefended one."""
     disk: int
-    """Bytes in the run folder for what the models of the search say."""
+    """Bytes in the run folder for what the models of the search say, as long as it goes on."""
 
     def __str__(self) -> str:
         about = "At least" if self.one.at_least else "About"
         work = self.seconds * self.processors
         return (
-            f"{about} {format_span(self.seconds)} to train {self.trainings} models, at most "
-            f"{format_span(work)} of processor time ({self.processors} at a time), if each takes "
-            "as long as an undefended one. Defences take 1 to 5 times as long, settings that are "
-            "given up early half.\n"
+            f"{about} {format_span(self.seconds)} for the work of {self.trainings} undefended "
+            f"trainings, at most {format_span(work)} of processor time ({self.processors} at a "
+            "time). Steps of defences take 1 to 5 times as long; a search that needs less of its "
+            "budget for the final audit spends it on further settings.\n"
+            f"{self.final} models are trained for the final audit.\n"
             f"About {_space(self.one.memory, self.disk)}\n"
-            f"{self._reached}\n"
             f"From a trial of {format_span(self.one.trial)}: "
             f"{words.format_count(self.one.trained, 'model')}, the start of workers included. "
             "Attacks come on top."
-        )
-
-    @property
-    def _reached(self) -> str:
-        """Which settings the budget reaches, of those that are tried first."""
-        needed, left = sum(self.firsts.values()), self.trainings - self.final
-        said = (
-            f"Each defence once takes {needed} trainings, the final model and its audit "
-            f"{self.final}: "
-        )
-        if needed <= left:
-            return f"{said}{left - needed} of {self.trainings} are left for the search."
-        return (
-            f"{said}a budget of {self.trainings} is too small to try each once; from "
-            f"{needed + self.final} on it is not."
         )
 
 

@@ -18,6 +18,9 @@ PRIORS = (0.5, 0.1, 0.01)
 PRECISION_FPR = 0.01
 """False-positive rate at which precision is reported."""
 
+GUESSING = {"auc": 0.5, **{f"tpr@{fpr:g}": fpr for fpr in FPRS}, "advantage": 0.0}
+"""What guessing reaches by a metric."""
+
 METRICS = (
     "auc",
     *(f"tpr@{fpr:g}" for fpr in FPRS),
@@ -77,6 +80,28 @@ def measure(
         score, member, delta, drawn=truth.drawn, tries=together, ranked=ranked
     )
     return Measurements(metrics, unmeasured)
+
+
+def measure_one(name: str, guess: Scores, truth: Membership, together: int = 1) -> Estimate:
+    """One metric of a guess about membership: ``auc``, ``tpr@FPR`` or ``advantage``.
+
+    Args:
+        name: of the metric.
+        guess: one score a candidate.
+        truth: which candidates are members.
+        together: as for `measure`.
+
+    Raises:
+        DataError: a score is not finite, or everybody is a member, or nobody.
+        Unmeasurable: these sizes do not support it.
+    """
+    confidence = 1 - (1 - CONFIDENCE) / together
+    if name == "auc":
+        return membership.auc(guess.score, truth.member, confidence)
+    if name == "advantage":
+        return advantage(guess.score, truth.member, confidence)
+    fpr = float(name.removeprefix("tpr@"))
+    return membership.tpr_at_fpr(guess.score, truth.member, fpr, confidence)
 
 
 def advantage(

@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 
 from divulge.core import Estimate
+from divulge.metrics.measure import GUESSING
 from divulge.report import chart_style, charts, words
 
 _LINE = 15
@@ -19,14 +20,13 @@ _LABEL_SHIFTS = tuple(
 """Vertical offsets of a name from its dot that are tried, in pixels, the best one first: up to
 the height of the figure, so that some place is free."""
 
-_CHANCE = {"auc": 0.5, "tpr@0.1": 0.1, "tpr@0.01": 0.01, "tpr@0.001": 0.001, "advantage": 0.0}
-
 
 @dataclass(frozen=True, slots=True)
 class FrontPoint:
     """One way to train."""
 
     name: str
+    """Empty for a small dot without intervals."""
     leak: Estimate
     """What the strongest attack reaches."""
     accuracy: Estimate
@@ -50,7 +50,7 @@ def draw_front(
             "leak": one.leak.value, "leak_low": one.leak.low, "leak_high": one.leak.high,
             "accuracy": one.accuracy.value,
             "low": one.accuracy.low, "high": one.accuracy.high,
-            "chance": _CHANCE[metric],
+            "chance": GUESSING[metric],
             "fill": chart_style.ACCENT if one.best else "white",
         }
         for one in points
@@ -58,12 +58,13 @@ def draw_front(
     shown = [*_leak_values(dots), *([] if ceiling is None else [ceiling])]
     x, y = _axes(dots, metric, shown)
     _clip_intervals(dots, shown)
-    base = alt.Chart(chart_style.inline_data(dots))
+    named = [dot for dot in dots if dot["name"]]
+    small = [dot for dot in dots if not dot["name"]]
     grey: dict[str, Any] = {"color": chart_style.MUTED, "strokeWidth": 1.2, "opacity": 0.7}
     limits = [] if ceiling is None else [{"leak": ceiling}]
     steps = sorted((dot for dot in dots if dot["fill"] != "white"), key=lambda dot: dot["leak"])
     layers = [
-        alt.Chart(chart_style.inline_data([{"leak": _CHANCE[metric]}]))
+        alt.Chart(chart_style.inline_data([{"leak": GUESSING[metric]}]))
         .mark_rule(color=chart_style.MUTED, strokeDash=[2, 3], strokeWidth=1.5)
         .encode(x=x),
         *(
@@ -75,26 +76,36 @@ def draw_front(
         alt.Chart(chart_style.inline_data(steps))
         .mark_line(interpolate="step-after", color=chart_style.ACCENT, strokeWidth=1.5, opacity=0.6)
         .encode(x=x, y=y),
-        alt.Chart(chart_style.inline_data([{**dot, "leak": dot["leak_low"]} for dot in dots]))
+        alt.Chart(chart_style.inline_data([{**dot, "leak": dot["leak_low"]} for dot in named]))
         .mark_rule(**grey)
         .encode(x=x, x2="leak_high:Q", y=y),
-        alt.Chart(chart_style.inline_data([{**dot, "accuracy": dot["low"]} for dot in dots]))
+        alt.Chart(chart_style.inline_data([{**dot, "accuracy": dot["low"]} for dot in named]))
         .mark_rule(**grey)
         .encode(x=x, y=y, y2="high:Q"),
-        base.mark_point(
-            size=80, filled=False, stroke=chart_style.ACCENT, strokeWidth=2, opacity=1
-        ).encode(x=x, y=y, fill=alt.Fill("fill:N", scale=None)),
-        *_label_layers(dots, shown, x, y),
+        *(
+            alt.Chart(chart_style.inline_data(some))
+            .mark_point(
+                size=size, filled=False, stroke=chart_style.ACCENT, strokeWidth=width, opacity=1
+            )
+            .encode(x=x, y=y, fill=alt.Fill("fill:N", scale=None))
+            for some, size, width in ((small, 16, 1), (named, 80, 2))
+            if some
+        ),
+        *_label_layers(named, shown, _axis_range(_accuracies(dots)), x, y),
     ]
     return chart_style.style_layers(*layers, height=chart_style.WIDTH)
 
 
 def _label_layers(
-    dots: list[dict[str, Any]], shown: list[float], x: alt.X, y: alt.Y
+    dots: list[dict[str, Any]],
+    shown: list[float],
+    bounds: tuple[float, float],
+    x: alt.X,
+    y: alt.Y,
 ) -> list[alt.Chart]:
     """Each dot's name beside it, moved up or down where it would cover another one."""
     left, right = _axis_range(shown)
-    bottom, top = _axis_range(_accuracies(dots))
+    bottom, top = bounds
     taken: list[tuple[float, float, float]] = []
     layers = []
     for dot in sorted(dots, key=lambda dot: (dot["leak"], dot["accuracy"])):

@@ -8,7 +8,7 @@ from divulge._util import showable
 from divulge.report import charts, harden_page
 from divulge.report.compare_table import undominated
 from divulge.report.front import FrontPoint, draw_front
-from divulge.report.harden_page import HardenStory, MeasuredCeiling
+from divulge.report.harden_page import HardenStory, MeasuredCeiling, TrialRow
 from divulge.report.page import inline_figure, template_environment
 
 
@@ -48,18 +48,27 @@ def render_files(told: HardenStory) -> dict[str, bytes]:
 
 
 def trial_chart(told: HardenStory, one: MeasuredCeiling) -> alt.LayerChart:
-    """Accuracy over leakage of each trial; filled dots are dominated by none."""
-    best = undominated([(row.accuracy.value, row.leaks[one.metric].value) for row in told.trials])
+    """Accuracy over leakage of each trial; small dots are it after other numbers of epochs.
+
+    Filled dots are dominated by none.
+    """
+    small = [row for row in told.looks if row not in told.trials]
+    rows = (*told.trials, *small)
+    best = undominated([(row.accuracy.value, row.leaks[one.metric].value) for row in rows])
     return draw_front(
         [
             FrontPoint(
-                f"{row.number}, chosen" if row.number == told.chosen else str(row.number),
+                "" if k >= len(told.trials) else _name(told, row),
                 row.leaks[one.metric],
                 row.accuracy,
                 good,
             )
-            for row, good in zip(told.trials, best, strict=True)
+            for k, (row, good) in enumerate(zip(rows, best, strict=True))
         ],
         one.metric,
         one.ceiling,
     )
+
+
+def _name(told: HardenStory, row: TrialRow) -> str:
+    return f"{row.number}, chosen" if row.number == told.chosen else str(row.number)

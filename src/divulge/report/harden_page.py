@@ -13,7 +13,7 @@ from divulge.core import Estimate
 from divulge.report import words
 from divulge.report.markdown import make_inert
 
-SCHEMA = 1
+SCHEMA = 2
 Outcome = Literal["under", "over", "undecided"]
 
 
@@ -40,9 +40,12 @@ class TrialRow:
     accuracy: Estimate
     leaks: Mapping[str, Estimate]
     """By metric with a ceiling."""
-    trainings: int
+    models: int
+    """How many models were trained and audited."""
+    trainings: float
+    """The work that took, in trainings of an undefended model."""
     given_up: bool
-    """Whether it was given up with half of the models, since it leaks more than allowed."""
+    """Whether it was given up early, since it leaks more than allowed."""
     under: bool
     """Whether all upper limits are under their ceilings."""
 
@@ -60,16 +63,23 @@ class HardenStory:
     accuracy: Estimate | None
     """Of the final model, on fresh records that it was not trained on."""
     trials: tuple[TrialRow, ...]
+    """Each setting once, after the number of epochs at which it does best."""
+    looks: tuple[TrialRow, ...]
+    """Each setting after each number of epochs at which it was seen."""
+    undefended: TrialRow
+    """The undefended model after all epochs."""
     chosen: int
     """The number of the trial whose setting the final model has."""
-    down: int | None
-    """The number of the most accurate trial that leaks less; None if none does."""
+    down: TrialRow | None
+    """The most accurate setting that leaks less than the chosen one; None if none does."""
     answers: str
     """The defence of answers that belongs to the setting; empty without one."""
     searched: int
     fresh: int
-    spent: int
-    """How many trainings the search took."""
+    spent: float
+    """The work of the search, in trainings of an undefended model."""
+    final: float | None
+    """The work of the final model and its audit; None where it was not counted."""
     budget: int
     refused: Mapping[str, str]
     """By defence, or by setting, why no model could be trained."""
@@ -120,15 +130,19 @@ class HardenStory:
         return "Raise the ceiling or the budget, or give more records, and run it again."
 
     def _accuracy_sentence(self) -> str:
-        mine, plain = self.trial(self.chosen), self.trials[0]
+        mine, plain = self.trial(self.chosen), self.undefended
         if self.accuracy is None:
             return "The accuracy of the final model was not measured."
         less = 100 * (mine.accuracy.value - plain.accuracy.value)
+        leaks = ", ".join(
+            f"{words.metric_title(name)} {leak.value:.3f}" for name, leak in plain.leaks.items()
+        )
         cost = (
             "It is the undefended model."
-            if self.chosen == plain.number
+            if mine.label == plain.label
             else f"In the search this setting was {abs(less):.1f} points "
-            f"{'less' if less < 0 else 'more'} accurate than the undefended model."
+            f"{'less' if less < 0 else 'more'} accurate than the undefended model after all "
+            f"epochs ({leaks})."
         )
         return (
             f"Its accuracy on records that it was not trained on is "
@@ -155,14 +169,14 @@ class HardenStory:
     def _down_sentence(self) -> str:
         if self.down is None:
             return "Nothing that was tried leaks less."
-        mine, less = self.trial(self.chosen), self.trial(self.down)
+        mine, less = self.trial(self.chosen), self.down
         leaks = ", ".join(
             f"{words.metric_title(name)} {less.leaks[name].value:.3f} for {leak.value:.3f}"
             for name, leak in mine.leaks.items()
         )
         points = 100 * (mine.accuracy.value - less.accuracy.value)
         return (
-            f"The next step down is trial {less.number}: {leaks}, for "
+            f"The next step down is trial {less.number}, {less.label}: {leaks}, for "
             f"{abs(points):.1f} points {'less' if points >= 0 else 'more'} accuracy."
         )
 
@@ -180,29 +194,39 @@ def _ceiling_sentence(one: MeasuredCeiling, fresh: int) -> str:
 def headings(told: HardenStory) -> list[str]:
     """Column headings of the table of trials."""
     leaks = [f"{words.metric_title(one.metric)} (upper limit)" for one in told.ceilings]
-    return ["Trial", "Setting", "Accuracy", *leaks, "Trainings", "State"]
+    return ["Trial", "Setting", "Accuracy", *leaks, "Models", "Trainings", "State"]
 
 
 def cells(told: HardenStory, row: TrialRow) -> list[str]:
     """A row of the table of trials."""
     leaks = [f"{one.value:.3f} ({one.high:.3f})" for one in row.leaks.values()]
-    state = "under" if row.under else "over"
-    if row.given_up:
-        state = "given up early"
+    state = "under" if row.under else "given up early" if row.given_up else "over"
     if row.number == told.chosen:
         state = f"chosen, {state}"
     accuracy = f"{row.accuracy.value:.3f} ({row.accuracy.low:.3f}-{row.accuracy.high:.3f})"
-    return [str(row.number), row.label, accuracy, *leaks, str(row.trainings), state]
+    return [
+        str(row.number),
+        row.label,
+        accuracy,
+        *leaks,
+        str(row.models),
+        f"{row.trainings:.3g}",
+        state,
+    ]
 
 
 def basis(told: HardenStory) -> str:
     """What the figures of trials stand on."""
+    count = words.format_count(len(told.trials), "setting")
+    last = "" if told.final is None else f" and {told.final:.1f} for the final audit"
     return (
-        f"{words.format_count(len(told.trials), 'setting')} were tried on {told.searched:,} "
-        f"records, with {told.spent} of {told.budget} trainings; {told.fresh:,} further records "
-        "were left for the final audit. Accuracy: mean over targets with its 95 % interval. "
-        "Leaks: mean over targets of the strongest attack, and of the upper limit that one audit "
-        "has. A setting counts as under the ceiling where the upper limit is."
+        f"{count} were tried on {told.searched:,} records; {told.fresh:,} further records were "
+        f"left for the final audit. Work: {told.spent:.1f} trainings for the search{last}, of "
+        f"{told.budget}; one is an undefended model for all its epochs, and a shorter training "
+        "counts its share. Each setting is shown after the number of epochs at which it does best. "
+        "Accuracy: mean over models with its 95 % interval. Leaks: mean over models of the "
+        "strongest attack, and the upper limit that three of four audits would stay under. A "
+        "setting counts as under the ceiling where this limit is."
     )
 
 

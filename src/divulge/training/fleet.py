@@ -20,7 +20,13 @@ from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.choose import TrainingSetup, choose_fastest, train_models
 from divulge.training.engine.compiled.threads import KERNELS, is_native
-from divulge.training.engine.loop import Job, build_network, make_jobs
+from divulge.training.engine.loop import (
+    Job,
+    build_network,
+    make_jobs,
+    torch_threads,
+    train_stages,
+)
 from divulge.training.engine.networks import stacking_obstacle
 from divulge.training.engine.tensors import PoolArrays, PoolTensors
 from divulge.training.engine.weights import state
@@ -184,6 +190,36 @@ class Fleet:
         """
         for module in self.networks(pool, subsets, seeds):
             yield TorchTarget(module, "logits")
+
+    def stages(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+        epochs: Sequence[int],
+    ) -> Iterator[list[Target]]:
+        """Of each model, as targets, what it would be if training had ended after these epochs.
+
+        Models are trained one by one.
+
+        Raises:
+            DataError: a subset is empty.
+            TargetError: the recipe makes no network, or one that could not be trained.
+        """
+        for job in make_jobs(subsets, seeds):
+            yield self.train_stages(pool, job, epochs)
+
+    def train_stages(self, pool: Records, job: Job, epochs: Sequence[int]) -> list[Target]:
+        """`stages` of one model.
+
+        Raises:
+            TargetError: the recipe makes no network, or one that could not be trained.
+        """
+        with translate_model_errors("a shadow model to train", _REMEDY):
+            data = PoolArrays.prepare(pool, build_network(self.recipe, job)).tensors(self.device)
+            with torch_threads(self.workers or 1):
+                modules = train_stages(self.recipe, data, job, epochs)
+        return [TorchTarget(module, "logits") for module in modules]
 
     def _make_setup(self, pool: Records, network: nn.Module) -> TrainingSetup:
         data = PoolArrays.prepare(pool, network)

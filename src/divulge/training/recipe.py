@@ -54,6 +54,8 @@ class Recipe:
             was trained on, see `divulge.training.selection.merit`; by default the last epoch, or
             with ``patience`` that of the least loss.
         loss: what a step makes smaller; the cross-entropy unless given.
+        stop_after: end training after so many of the epochs, with learning rates as if all were
+            run. A defence whose teachers label the records trains these for all epochs.
 
     Raises:
         SpecError: there is no such optimiser, schedule or way to select, or a number makes no
@@ -72,6 +74,7 @@ class Recipe:
     held_out: float = 0.1
     select: Select | None = None
     loss: Loss | Adversary | None = None
+    stop_after: Count | None = None
 
     def __post_init__(self) -> None:
         _require(0 < self.lr < math.inf, "lr above 0", self.lr)
@@ -120,9 +123,14 @@ class Recipe:
         shuffled = stream(seed, "held out").permutation(rows)
         return np.sort(shuffled[held_out:]), np.sort(shuffled[:held_out])
 
+    @property
+    def epochs_run(self) -> int:
+        """How many epochs are run at most."""
+        return self.epochs if self.stop_after is None else min(self.stop_after, self.epochs)
+
     def steps(self, records: int) -> int:
         """How many steps so many records are trained with, held-out ones not counted."""
-        return self.epochs * (len(self.batch_edges(records)) + 1)
+        return self.epochs_run * (len(self.batch_edges(records)) + 1)
 
     def plan(self, rows: Rows, seed: int) -> "Iterator[list[tuple[float, torch.Tensor]]]":
         """For each epoch, the learning rate and the batch of each step: all rows, shuffled anew."""
@@ -130,8 +138,9 @@ class Recipe:
 
         order = torch.Generator().manual_seed(int(stream(seed, "batches").integers(2**63)))
         records, edges = torch.from_numpy(rows), self.batch_edges(len(rows))
-        per_epoch, steps = len(edges) + 1, self.steps(len(rows))
-        for first in range(0, steps, per_epoch):
+        per_epoch = len(edges) + 1
+        steps = self.epochs * per_epoch
+        for first in range(0, self.steps(len(rows)), per_epoch):
             shuffled = records[torch.randperm(len(rows), generator=order)]
             rates = (self.rate(step / steps) for step in range(first, first + per_epoch))
             yield list(zip(rates, shuffled.tensor_split(edges), strict=True))

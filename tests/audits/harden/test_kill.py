@@ -32,14 +32,14 @@ def untimed(found: HardenedModel) -> list[Finding]:
 
 
 def test_a_search_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
-    """The moment is between the training of the second setting and its first audit."""
+    """The moment is before what the second model of the second setting answers is stored."""
     (tmp_path / "subject.py").write_text(SUBJECT)
     settings = SETTINGS.format(ceiling=1.0).replace("defences = []", 'defences = ["relaxloss"]')
     (tmp_path / "harden.toml").write_text(settings.replace("budget = 6", "budget = 9"))
     root = Path(__file__).parents[3]
     paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
     killed = subprocess.run(
-        [sys.executable, "-c", CODE, "trials/002-*/targets/000/run.json"],
+        [sys.executable, "-c", CODE, "trials/002-*/model-1.npy"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,

@@ -30,13 +30,17 @@ Ceilings = Mapping[str, float]
 
 UNDEFENDED = "none"
 USUAL = (
-    *(UNDEFENDED, "early-stopping", "regularise", "relaxloss", "label-smoothing", "dp-sgd"),
-    *("hamp", "augmentation", "image-augmentation", "adversarial-regularisation"),
-    *("complementary-distillation", "selena", "dap"),
+    *(UNDEFENDED, "early-stopping", "regularise", "relaxloss", "complementary-distillation"),
+    *("augmentation", "image-augmentation", "adversarial-regularisation", "selena", "hamp"),
+    *("label-smoothing", "dp-sgd", "dap"),
 )
-"""Defences that are tried, the cheapest first."""
+"""Defences that are tried, the most promising for their work first."""
 
 _METRICS = ("auc", *(f"tpr@{fpr:g}" for fpr in FPRS), "advantage")
+
+
+FIRST = 3
+"""How many models each setting gets at first."""
 
 
 @check_arguments
@@ -48,25 +52,25 @@ class SearchSettings:
         defences: the defences to try; ``"none"`` is always among them.
         answers: defences of the model's answers to try behind each of them. They are no part of the
             model's file: whoever serves the model has to apply them.
-        budget: how many single trainings may be spent in all, those for the final audit included.
-            A defence that trains several networks for one model counts each.
-        models: the number of models to train with each setting, on random halves of the records.
-        targets: the number of them to audit, each against the others.
+        budget: the work that may be spent in all, final audit included, in trainings of an
+            undefended model for all its epochs. A training that ends after half of the epochs
+            counts a half, and so does one on half of a model's records, as of a teacher.
+        models: the number of models to train with settings that lead, on random halves of the
+            records. Each is audited against the others. All settings get three at first.
         fresh: the share of the records that the search never touches, and on which the final model
             is audited.
         shadows: the number of shadow models in the final audit.
         workers: who trains, as for `divulge.ShadowModels`.
 
     Raises:
-        SpecError: a defence does not exist, or the budget is too small for the final audit and one
-            setting.
+        SpecError: a defence does not exist, or the budget is too small for the final audit and the
+            undefended model.
     """
 
     defences: tuple[str, ...] = USUAL
     answers: tuple[str, ...] = ()
-    budget: Count = 200
-    models: Annotated[Count, pydantic.Field(ge=3)] = 8
-    targets: Annotated[Count, pydantic.Field(ge=2)] = 3
+    budget: Count = 60
+    models: Annotated[Count, pydantic.Field(ge=FIRST)] = 6
     fresh: Share = 0.5
     shadows: Count = 16
     workers: str = "local"
@@ -80,19 +84,16 @@ class SearchSettings:
                 if name not in known:
                     hint = did_you_mean(name, known)
                     raise SpecError(f"expected the name of a defence, got {name!r}: {hint}")
-        if self.targets > self.models:
+        least = self.models + self.final_models
+        if self.budget < least:
             raise SpecError(
-                f"expected at most {self.models} targets, as many as models, got {self.targets}"
-            )
-        if self.budget < self.models + self.final_cost:
-            raise SpecError(
-                f"expected a budget of at least {self.models + self.final_cost} trainings, for "
-                f"{self.models} models with one setting, the final model and its {self.shadows} "
-                f"shadow models, got {self.budget}: raise budget, or lower models or shadows"
+                f"expected a budget of at least {least} trainings, for {self.models} undefended "
+                f"models, the final model and its {self.shadows} shadow models, got "
+                f"{self.budget}: raise budget, or lower models or shadows"
             )
 
     @property
-    def final_cost(self) -> int:
+    def final_models(self) -> int:
         """How many models the final audit takes, the audited one included."""
         return 1 + self.shadows
 
@@ -109,12 +110,10 @@ class SearchSpec(Section):
     """The [defences](defences/README.md) to try."""
     answers: tuple[str, ...] = ()
     """Defences of the model's answers to try behind each of them."""
-    budget: Count = 200
-    """How many single trainings may be spent in all, those for the final audit included."""
-    models: Annotated[Count, pydantic.Field(ge=3)] = 8
-    """How many models to train with each setting."""
-    targets: Annotated[Count, pydantic.Field(ge=2)] = 3
-    """How many of them to audit."""
+    budget: Count = 60
+    """The work that may be spent in all, final audit included, in undefended trainings."""
+    models: Annotated[Count, pydantic.Field(ge=FIRST)] = 6
+    """How many models to train with settings that lead."""
     fresh: Share = 0.5
     """The share of the records that the search never touches."""
     shadows: Count = 16

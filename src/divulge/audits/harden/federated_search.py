@@ -32,13 +32,13 @@ def search(
 ) -> list[StoredTrial]:
     """Each setting once, in order; what the folder has is not simulated again."""
     most = federation.recipe.epochs if federation.rule == "fedavg" else 1
-    study = optimiser.new_study(_firsts(families, most))
+    study, firsts = optimiser.new_study(), _firsts(families, most)
     tried: dict[str, StoredTrial] = {}
     for number in track(range(budget - 1), "Simulating federations"):
         for miss in range(_MISSES):
             own = int(stream(federation.seed, "federation", number, miss).integers(2**31))
-            study.sampler = optimiser.seeded_sampler(own, len(families))
-            asking = study.ask()
+            given = firsts[number] if number < len(firsts) and not miss else None
+            asking = optimiser.ask(study, own, given)
             setting = _propose(asking, families, most)
             new = setting.label not in tried
             if new:
@@ -47,10 +47,10 @@ def search(
                     design, federation, setting, federation.seed, path, name
                 )
             one = tried[setting.label].found
-            if one is None:
-                study.tell(asking, state=optimiser.failed())
-            else:
-                study.tell(asking, [one.accuracy.value, one.excess(design.limits)])
+            if new and one is not None:
+                excess = one.excess(design.limits)
+                optimiser.show(study, asking, one.accuracy.value, max(excess, 0.0), excess)
+            optimiser.end(study, asking)
             if new:
                 break
         else:

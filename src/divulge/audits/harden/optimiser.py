@@ -1,6 +1,6 @@
 """The optimiser, Optuna's tree-structured Parzen estimator: studies and proposed values."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from divulge._util.extras import name_missing_extra
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import optuna
 
 
-def new_study(firsts: Sequence[Mapping[str, Any]]) -> "optuna.Study":
-    """A study of accuracy and leakage, with what it tries first.
+def new_study() -> "optuna.Study":
+    """A study of accuracy and leakage.
 
     Raises:
         MissingExtra: Optuna is not installed.
@@ -21,26 +21,59 @@ def new_study(firsts: Sequence[Mapping[str, Any]]) -> "optuna.Study":
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)  # it speaks of each study and trial
     try:
-        study = optuna.create_study(directions=["maximize", "minimize"])
-        for first in firsts:
-            study.enqueue_trial(dict(first))
+        return optuna.create_study(directions=["maximize", "minimize"])
     finally:
         optuna.logging.set_verbosity(level)
-    return study
 
 
-def seeded_sampler(seed: int, firsts: int) -> "optuna.samplers.BaseSampler":
-    """The estimator, which proposes at random until it has seen so many results."""
+def ask(study: "optuna.Study", seed: int, first: Mapping[str, Any] | None = None) -> "optuna.Trial":
+    """A trial whose values the estimator proposes, from all that the study was shown.
+
+    Args:
+        study: of accuracy and leakage.
+        seed: of the estimator for this trial alone.
+        first: values that are not proposed but given.
+    """
     import optuna
 
-    return optuna.samplers.TPESampler(seed=seed, n_startup_trials=firsts)
+    study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=1)
+    if first is not None:
+        study.enqueue_trial(dict(first))
+    return study.ask()
 
 
-def failed() -> "optuna.trial.TrialState":
-    """The state of a proposal that came to nothing."""
+def show(
+    study: "optuna.Study", asked: "optuna.Trial", accuracy: float, leak: float, excess: float
+) -> None:
+    """Show the study what a model with the values of a trial came to.
+
+    Args:
+        study: of accuracy and leakage.
+        asked: what was tried; one trial may have several models, of different epochs.
+        accuracy: of the model.
+        leak: what is to be small.
+        excess: by how much a ceiling is exceeded; 0 or less where none is.
+    """
     import optuna
 
-    return optuna.trial.TrialState.FAIL
+    study.add_trial(
+        optuna.trial.create_trial(
+            values=[accuracy, leak],
+            params=asked.params,
+            distributions=asked.distributions,
+            constraints={"ceiling": excess},
+        )
+    )
+
+
+def end(study: "optuna.Study", asked: "optuna.Trial") -> None:
+    """Say that a trial is over: all that it came to was shown, or it was not carried out.
+
+    Until then the estimator expects it to be bad, so that what it proposes meanwhile differs.
+    """
+    import optuna
+
+    study.tell(asked, state=optuna.trial.TrialState.FAIL)
 
 
 def holds(values: Range | tuple[Any, ...], value: Any) -> bool:

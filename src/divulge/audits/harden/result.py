@@ -1,6 +1,7 @@
 """What a search for a model under a ceiling came to, and its run folder."""
 
 import html
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,17 +11,21 @@ from typing import ClassVar, Literal
 from divulge._util import atomic
 from divulge._util.json import JSON
 from divulge.audits.harden.final import AUDIT, FILE, MODEL
-from divulge.audits.harden.search import Leak, SearchLog, SearchTrial, choose
+from divulge.audits.harden.looks import FOLDER, Leak
+from divulge.audits.harden.trials import SearchLog, SearchTrial
 from divulge.audits.result import Audit, load_audit
 from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
 from divulge.core import Estimate, Finding
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import StoreError
+from divulge.metrics.measure import GUESSING
 from divulge.report import harden_page
 from divulge.report.harden_page import HardenStory, MeasuredCeiling, Outcome, TrialRow
 
 PAGE = "report.html"
 TRIALS = "trials.json"
+_CLEARLY = 0.9
+"""A leak beyond guessing of at most this share of another is clearly less."""
 _UNSOUND = ("instrument failed", "nothing measured", "confounded")
 """Verdicts whose figures say nothing of this model's leak."""
 
@@ -73,7 +78,12 @@ class HardenedModel:
     @property
     def chosen(self) -> SearchTrial:
         """The setting of the final model."""
-        return choose(self.trials, self.plan.ceilings)
+        return self.log.find_chosen(self.plan.ceilings)
+
+    @property
+    def undefended(self) -> SearchTrial:
+        """The undefended model as the search saw it after all epochs."""
+        return self.log.undefended or self.trials[0]
 
     @property
     def measured(self) -> Mapping[str, Leak]:
@@ -114,16 +124,22 @@ class HardenedModel:
 
     @property
     def next_step_down(self) -> SearchTrial | None:
-        """The most accurate setting that leaks less than the chosen one by every ceiling's metric.
+        """The most accurate setting that leaks clearly less than the chosen one; None without one.
 
-        None where nothing that was tried does.
+        Clearly less is at most nine tenths of what the chosen one leaks beyond guessing, by the
+        metric of every ceiling.
         """
         mine = self.chosen
         less = [
-            trial
+            look
             for trial in self.trials
-            if not trial.given_up
-            and all(trial.leaks[name].value < mine.leaks[name].value for name in mine.leaks)
+            for look in trial.at_each_look()
+            if look.useful
+            and all(
+                look.leaks[name].value - GUESSING[name]
+                < _CLEARLY * (mine.leaks[name].value - GUESSING[name])
+                for name in mine.leaks
+            )
         ]
         return max(less, key=lambda trial: trial.accuracy.value, default=None)
 
@@ -148,25 +164,19 @@ class HardenedModel:
                 for name, ceiling in ceilings.items()
             ),
             accuracy=self.accuracy,
-            trials=tuple(
-                TrialRow(
-                    number=trial.number,
-                    label=trial.label,
-                    accuracy=trial.accuracy,
-                    leaks={name: _interval(leak) for name, leak in trial.leaks.items()},
-                    trainings=trial.trainings,
-                    given_up=trial.given_up,
-                    under=trial.excess(ceilings) <= 0,
-                )
-                for trial in self.trials
+            trials=tuple(_row(trial, ceilings) for trial in self.trials),
+            looks=tuple(
+                _row(look, ceilings) for trial in self.trials for look in trial.at_each_look()
             ),
+            undefended=_row(self.undefended, ceilings),
             chosen=chosen.number,
             refused=dict(self.log.refused),
-            down=None if down is None else down.number,
+            down=None if down is None else _row(down, ceilings),
             answers="" if chosen.proposal.answers == "none" else chosen.proposal.answers,
             searched=self.plan.searched,
             fresh=self.plan.fresh,
             spent=sum(trial.trainings for trial in self.trials),
+            final=self.log.final,
             budget=self.plan.budget,
             settings=self.plan.settings,
             environment=self.plan.environment,
@@ -214,8 +224,21 @@ class HardenedModel:
         return f"<divulge.HardenedModel>\n{self.table()}"
 
 
+def _row(trial: SearchTrial, ceilings: Mapping[str, float]) -> TrialRow:
+    return TrialRow(
+        number=trial.number,
+        label=trial.label,
+        accuracy=trial.accuracy,
+        leaks={name: _interval(leak) for name, leak in trial.leaks.items()},
+        models=trial.models,
+        trainings=trial.trainings,
+        given_up=trial.given_up,
+        under=trial.excess(ceilings) <= 0,
+    )
+
+
 def _interval(leak: Leak) -> Estimate:
-    return Estimate(leak.value, leak.low, leak.high)
+    return Estimate(leak.value, leak.low, leak.limit)
 
 
 def _as_estimate(leak: Leak | None) -> Estimate | None:
@@ -241,12 +264,23 @@ def begin(path: Path, plan: HardeningManifest) -> HardeningManifest:
 
 
 def store_trials(path: Path, log: SearchLog) -> None:
-    """Write ``trials.json``.
+    """Write ``trials.json``, and let go of what the models of the search answered.
 
     Raises:
         StoreError: it cannot be written.
     """
     atomic.write(path / TRIALS, atomic.to_json(log, SearchLog).encode())
+    shutil.rmtree(path / FOLDER, ignore_errors=True)
+
+
+def read_trials(path: Path) -> SearchLog | None:
+    """What a search came to, if it has ended.
+
+    Raises:
+        StoreError: the file is damaged.
+    """
+    place = path / TRIALS
+    return atomic.from_json(atomic.read(place), SearchLog, place) if place.exists() else None
 
 
 def load_hardened(path: Path) -> HardenedModel:
@@ -256,12 +290,12 @@ def load_hardened(path: Path) -> HardenedModel:
         StoreError: it is none, or not finished, or damaged.
     """
     plan = read_head(path, HardeningManifest)
-    if not (path / TRIALS).exists() or not (path / AUDIT / HEAD).exists():
+    log = read_trials(path)
+    if log is None or not (path / AUDIT / HEAD).exists():
         raise StoreError(
             f"expected a finished search in {path}, got one that was interrupted: continue it with "
             "--resume"
         )
-    log = atomic.from_json(atomic.read(path / TRIALS), SearchLog, path / TRIALS)
     if not log.trials or any(one.leaks.keys() != plan.ceilings.keys() for one in log.trials):
         raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
     audit = load_audit(path / AUDIT)

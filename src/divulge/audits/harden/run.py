@@ -18,8 +18,9 @@ from divulge.audits.compare.export import CARD
 from divulge.audits.export import export
 from divulge.audits.harden import config, final, result
 from divulge.audits.harden.config import Ceilings, SearchSettings
+from divulge.audits.harden.looks import Bench
 from divulge.audits.harden.result import HardenedModel, HardeningManifest
-from divulge.audits.harden.search import SearchDesign, choose, search
+from divulge.audits.harden.search import search
 from divulge.audits.leave_one_out.design import (
     RecordPool,
     pool_from,
@@ -43,7 +44,10 @@ from divulge.training.trainers import trainer_identity
 class HardenDesign:
     """What is asked for, with its records loaded."""
 
-    search: SearchDesign
+    bench: Bench
+    """Of the search; its folder is that of the run."""
+    asked: SearchSettings
+    class_names: tuple[str, ...]
     records: final.FreshRecords
     final_attacks: tuple[MembershipAttack, ...]
     plan: HardeningManifest
@@ -186,16 +190,18 @@ def _design(
         *(() if distinct.reference is None else (distinct.reference.x, distinct.reference.y)),
     )
     return HardenDesign(
-        SearchDesign(
+        Bench(
             recipe=recipe,
             pool=RecordPool(of_search, distinct.reference, None),
             ceilings=ceilings,
-            asked=asked,
+            answers=asked.answers,
             attacks=default_attacks() if attacks is None else attacks,
             final_attacks=len(whole),
-            heading=heading,
-            class_names=class_names,
+            seed=heading.seed,
+            folder=Path(),
         ),
+        asked,
+        class_names,
         final.FreshRecords(of_search, untouched, member, distinct.reference),
         whole,
         HardeningManifest(
@@ -216,11 +222,11 @@ def _design(
 
 def _harden(wanted: HardenDesign, path: Path, track: Track[Any], who: Workers) -> HardenedModel:
     """All steps; what the folder holds already is not computed again."""
-    plan, asked = result.begin(path, wanted.plan), wanted.search.asked
-    log = search(wanted.search, path, track, who)
+    plan, bench = result.begin(path, wanted.plan), replace(wanted.bench, folder=path)
+    log = result.read_trials(path) or search(bench, wanted.asked, track, who)
     result.store_trials(path, log)
-    variant = choose(log.trials, plan.ceilings).proposal.as_variant(
-        wanted.search.recipe, asked.models
+    variant = log.find_chosen(plan.ceilings).proposal.as_variant(
+        bench.recipe, wanted.asked.final_models
     )
     (place,) = (
         final.train_final(variant, wanted.records, path, plan.seed)
@@ -233,8 +239,8 @@ def _harden(wanted: HardenDesign, path: Path, track: Track[Any], who: Workers) -
         path,
         wanted.final_attacks,
         RunHeading(f"{plan.name}, final model", plan.seed, {"trained with": variant.name}),
-        asked.shadows,
-        wanted.search.class_names,
+        wanted.asked.shadows,
+        wanted.class_names,
         track,
         who,
     )

@@ -1,7 +1,7 @@
 """Defend by augmentation: no epoch shows a record as the one before did."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -13,7 +13,6 @@ from divulge._util.arguments import check_arguments
 from divulge.core import Range, Records, SearchSpace
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
-from divulge.training.engine.loop import Job
 from divulge.training.engine.tensors import PoolTensors
 from divulge.training.losses import BatchLoss
 from divulge.training.recipe import Recipe
@@ -63,13 +62,13 @@ class Augmentation(TrainingDefence):
         """The same recipe with records that are changed in each step."""
         return replace(self.recipe, loss=_MixedCrossEntropy(self.mixup, self.noise))
 
-    def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+    def check_records(self, pool: Records) -> None:
+        """Refuse features that are no floating-point numbers."""
         if pool.x.dtype.kind != "f":
             raise SpecError(
                 f"expected floating-point features to augment, got {pool.x.dtype}: convert them, "
                 "or leave this defence out"
             )
-        yield from TrainingDefence._networks(self, pool, jobs)
 
 
 @check_arguments
@@ -111,7 +110,8 @@ class ImageAugmentation(TrainingDefence):
         """The same recipe with images that are moved in each step."""
         return replace(self.recipe, loss=_MovedCrossEntropy(self.shift, self.flip))
 
-    def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
+    def check_records(self, pool: Records) -> None:
+        """Refuse records that are no images, or too small for the shift."""
         shape = pool.x.shape
         if len(shape) not in (3, 4) or min(shape[-2:]) <= self.shift:
             raise SpecError(
@@ -119,7 +119,6 @@ class ImageAugmentation(TrainingDefence):
                 f"width), larger than {self.shift} pixels, got {shape}: reshape them, or leave "
                 "this defence out"
             )
-        yield from TrainingDefence._networks(self, pool, jobs)
 
 
 @dataclass(frozen=True, slots=True)

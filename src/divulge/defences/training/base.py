@@ -39,15 +39,17 @@ class TrainingDefence:
     paper: ClassVar[str]
     search: ClassVar[SearchSpace] = {}
     """What `divulge.harden` tries of the settings; it leaves others at their defaults."""
+    staged: ClassVar[bool] = True
+    """Whether `stages` can be asked for."""
 
     def defended_recipe(self) -> Recipe:
         """How a defended model is trained."""
         raise NotImplementedError
 
     @property
-    def trainings(self) -> int:
-        """How many networks are trained for one model."""
-        return 1
+    def preparation(self) -> float:
+        """The work before a model itself is trained, in trainings on all of its records."""
+        return 0.0
 
     def networks(
         self,
@@ -72,7 +74,42 @@ class TrainingDefence:
 
     def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         """Train all models as one fleet; defences that prepare something for each override this."""
-        return self.fleet(self.defended_recipe()).train_jobs(pool, jobs)
+        self.check_records(pool)
+        yield from self.fleet(self.defended_recipe()).train_jobs(pool, jobs)
+
+    def stages(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+        epochs: Sequence[int],
+    ) -> Iterator[list[Target]]:
+        """Of each model, as targets, what it would be if training had ended after these epochs.
+
+        Raises:
+            DataError: a subset is empty, or too small for this defence.
+            TargetError: the recipe makes no network, or one that could not be trained or defended.
+        """
+        self.check_records(pool)
+        for job in make_jobs(subsets, seeds):
+            yield self.fleet(self.recipe_of(pool, job)).train_stages(pool, job, epochs)
+
+    def check_records(self, pool: Records) -> None:
+        """Refuse records that this defence cannot train on; most take all.
+
+        Raises:
+            SpecError: they are of the wrong kind.
+        """
+
+    def recipe_of(self, pool: Records, job: Job) -> Recipe:
+        """How one defended model is trained; defences that prepare something for each override it.
+
+        Args:
+            pool: the records to draw from.
+            job: the model.
+        """
+        del pool, job
+        return self.defended_recipe()
 
     def many(
         self,

@@ -17,7 +17,7 @@ from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job
 from divulge.training.engine.tensors import PoolTensors
 from divulge.training.losses import BatchLoss
-from divulge.training.recipe import TrainingRows
+from divulge.training.recipe import Recipe, TrainingRows
 
 Exclusions = Bool[np.ndarray, "teachers fitted"]
 """Which teacher never sees which record."""
@@ -47,14 +47,19 @@ class SelfDistillation(TrainingDefence):
         return 1.0
 
     @property
-    def trainings(self) -> int:
-        """The teachers, and the model that learns from them."""
-        return self.teachers + 1
+    def preparation(self) -> float:
+        """The teachers, each on the records that it sees."""
+        hidden = self.exclude(1000, 0).mean()
+        return float(self.teachers * (1 - hidden))
 
     def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         for job in jobs:
-            loss = SoftLabelLoss(self.soft_labels(pool, job), self.softness)
-            yield self.train_one(replace(self.recipe, loss=loss), pool, job)
+            yield self.train_one(self.recipe_of(pool, job), pool, job)
+
+    def recipe_of(self, pool: Records, job: Job) -> Recipe:
+        """The same recipe with the soft labels of this model's records."""
+        labels = self.soft_labels(pool, job)
+        return replace(self.recipe, loss=SoftLabelLoss(labels, self.softness))
 
     def soft_labels(self, pool: Records, job: Job) -> torch.Tensor:
         """For each record of the pool that is learned, what those say who never saw it; else 0.
@@ -89,7 +94,7 @@ class SelfDistillation(TrainingDefence):
     ) -> np.ndarray:
         """The mean answer of a record's teachers, shape (fitted records, classes)."""
         seeds = stream(job.seed, "sub-models").integers(2**31, size=len(subsets)).tolist()
-        plain = replace(self.recipe, select=None, patience=None)
+        plain = replace(self.recipe, select=None, patience=None, stop_after=None)
         networks = self.fleet(plain).networks(pool, subsets, seeds, job.start)
         own = pool.take(fit)
         total: np.ndarray = sum(

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -14,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from divulge.training.engine.dense import dense_layers, dense_training_step
 from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.tensors import PoolTensors, to_channels_last
-from divulge.training.engine.weights import restore
+from divulge.training.engine.weights import restore, state
 from divulge.training.losses import Adversary, BatchLoss, LastLayerAdversary, Loss
 from divulge.training.recipe import Recipe, Rows
 from divulge.training.selection import BestEpoch
@@ -57,6 +58,7 @@ def train_network(
     data: PoolTensors,
     job: Job,
     note: Callable[[nn.Module], None] = lambda _: None,
+    keep: Callable[[int, dict[str, torch.Tensor]], None] = lambda _, __: None,
 ) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone.
 
@@ -65,6 +67,8 @@ def train_network(
         data: the pool.
         job: its rows of the pool, and its seed.
         note: is called with the model before the first epoch and after each.
+        keep: is called after each epoch with its number, from 1, and the state that the model
+            would have if training ended there.
     """
     fit, held_out = recipe.split_rows(job.rows, job.seed)
     with temporary_seed(job.seed, data.x.device), flush_subnormals():
@@ -80,9 +84,43 @@ def train_network(
                 for rate, rows in epoch:
                     step(rows.to(data.x.device), rate)
                 note(module)
-                if best and not best.should_continue(module):
+                going = best is None or best.should_continue(module)
+                keep(number + 1, best.state if best else state(module))
+                if not going:
                     break
     return restore(module, best.state) if best else module.eval()
+
+
+def train_stages(
+    recipe: Recipe, data: PoolTensors, job: Job, epochs: Sequence[int]
+) -> list[nn.Module]:
+    """One model as it would be if training had ended after each of these epochs, in their order.
+
+    Each is, bit for bit, what `train_network` makes with that epoch as ``stop_after``.
+
+    Args:
+        recipe: how it is trained; those of its epochs are run that are asked for.
+        data: the pool.
+        job: its rows of the pool, and its seed.
+        epochs: from 1.
+    """
+    kept: dict[int, dict[str, torch.Tensor]] = {}
+
+    def keep(epoch: int, now: dict[str, torch.Tensor]) -> None:
+        kept.update(
+            {
+                later: {name: tensor.clone() for name, tensor in now.items()}
+                for later in epochs
+                # where patience ends training, it ends there for all later epochs too
+                if later == epoch or (later > epoch and recipe.patience is not None)
+            }
+        )
+
+    train_network(replace(recipe, stop_after=max(epochs)), data, job, keep=keep)
+    modules = [build_network(recipe, job).to(data.x.device) for _ in epochs]
+    if data.channels_last:
+        modules = [to_channels_last(module) for module in modules]
+    return [restore(module, kept[epoch]) for module, epoch in zip(modules, epochs, strict=True)]
 
 
 def _training_steps(

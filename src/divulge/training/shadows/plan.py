@@ -70,13 +70,16 @@ class ShadowPlan:
 
         Model k's half depends on the seed and k alone: more models change none of the first.
         """
-        return np.stack([
-            stream(seed, "shadow's half", k).random(len(pool)) < 0.5 for k in range(self.models)
-        ])  # fmt: skip
+        return random_halves(len(pool), self.models, seed)
 
     def seeds(self, seed: int) -> list[int]:
         """The seed of each model's own randomness."""
         return [int(stream(seed, "shadow", k).integers(2**31)) for k in range(self.models)]
+
+
+def random_halves(records: int, models: int, seed: int) -> Bool[np.ndarray, "models records"]:
+    """Which of so many records each of so many models is trained on; see `ShadowPlan.subsets`."""
+    return np.stack([stream(seed, "shadow's half", k).random(records) < 0.5 for k in range(models)])
 
 
 def shadow_key(plan: ShadowPlan, queries: Sequence[Records], seed: int) -> str:

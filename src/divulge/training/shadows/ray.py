@@ -2,15 +2,19 @@
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from divulge.errors import DivulgeError
 from divulge.training import cluster
 from divulge.training.cluster import RayCluster
 from divulge.training.shadows.workers import (
     ResolvableTrainer,
     ShadowPredictions,
     ShadowWorkload,
+    TrainingTask,
     same_computation,
     train_batch,
+    train_task,
 )
 
 
@@ -38,6 +42,32 @@ class RayWorkers(RayCluster):
             yield from train_batch(work, here)
             for _, trained in cluster.collect(ray, waiting):
                 yield from trained
+
+    def train_each(
+        self, tasks: Sequence[TrainingTask]
+    ) -> Generator[tuple[int, ShadowPredictions | DivulgeError]]:
+        """See `Workers`; each model is a remote task.
+
+        Raises:
+            TargetError: workers died again and again.
+        """
+        if not tasks:
+            return
+        with self.session() as ray:
+            running: dict[Any, int] = {}
+            for work in {id(task.work): task.work for task in tasks}.values():
+                mine = [k for k, task in enumerate(tasks) if task.work is work]
+                models = [tasks[k].model for k in mine]
+                sent = cluster.submit(
+                    ray, _train_model_remotely, [cluster.share(ray, work)], models
+                )
+                running |= {task: mine[k] for task, k in sent.items()}
+            yield from cluster.collect(ray, running)
+
+
+def _train_model_remotely(work: ShadowWorkload, model: int) -> ShadowPredictions | DivulgeError:
+    """Train one model on a worker."""
+    return train_task(TrainingTask(work, model))
 
 
 def _train_batch_remotely(work: ShadowWorkload, models: Sequence[int]) -> list[ShadowPredictions]:

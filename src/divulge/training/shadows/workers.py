@@ -5,19 +5,22 @@ with.
 """
 
 import dataclasses
-from collections.abc import Generator, Sequence
+import pickle
+import time
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util import atomic
 from divulge._util.json import JSON
+from divulge._util.processes import parallel_calls
 from divulge.core import AnswerDefence, Need, Records, Target, Trainer
-from divulge.errors import TargetError
+from divulge.errors import DivulgeError, TargetError
 from divulge.metrics import signals
 from divulge.targets.defended import DefendedTarget
 from divulge.training.shadows.store import RowArray
@@ -42,6 +45,8 @@ class ShadowWorkload:
     """Further defences: every model's predictions are also returned as each changes them."""
     classes: int | None = None
     """The number of classes that every model has to have; None where no other model sets it."""
+    epochs: tuple[int, ...] = ()
+    """Epochs after each of which a model is asked; none where it is asked once it is trained."""
 
 
 class DefendedPredictions(NamedTuple):
@@ -64,6 +69,8 @@ class ShadowPredictions(NamedTuple):
     """The model itself, where the work keeps it."""
     also: tuple[DefendedPredictions, ...] = ()
     """One for each of the work's further defences."""
+    stages: tuple[tuple[DefendedPredictions, ...], ...] = ()
+    """For each of the work's epochs, or once trained, the predictions by each of all defences."""
 
 
 @runtime_checkable
@@ -86,6 +93,23 @@ class Workers(Protocol):
         """
         ...
 
+    def train_each(
+        self, tasks: "Sequence[TrainingTask]"
+    ) -> Generator[tuple[int, ShadowPredictions | DivulgeError]]:
+        """One model of each task, in any order, with the position of its task.
+
+        A model that could not be trained is the error instead, and the others are trained. The
+        trainers must need one thread, so that models are the same wherever they are trained.
+        """
+        ...
+
+
+class TrainingTask(NamedTuple):
+    """One of the models of a work, where many works are to be done."""
+
+    work: ShadowWorkload
+    model: int
+
 
 def train_batch(work: ShadowWorkload, models: Sequence[int]) -> Generator[ShadowPredictions]:
     """Train some models here, and ask each; the one way in which it is done anywhere.
@@ -94,19 +118,83 @@ def train_batch(work: ShadowWorkload, models: Sequence[int]) -> Generator[Shadow
         TargetError: one could not be trained, or is to hand over answers that it does not give.
     """
     seeds = [work.seeds[k] for k in models]
-    targets = work.trainer.many(work.pool, work.subsets[list(models)], seeds)
-    for k, seed, model in zip(models, seeds, targets, strict=True):
+    for k, seed, stages in zip(models, seeds, _trained(work, models, seeds), strict=True):
+        model = stages[-1]
         _check_kind(model, work.queries[0])
         if k < work.models_with_predictions and not model.offers & (
             Need.PROBABILITIES | Need.VALUES
         ):
             raise TargetError("expected models that give probabilities, got labels: train others")
-        target = _defend(model, work.answers, seed)
-        first, *also = (
-            _ask(work, k, _defend(model, defence, seed)) for defence in (work.answers, *work.also)
+        asked = [
+            tuple(
+                _ask(work, k, _defend(stage, defence, seed))
+                for defence in (work.answers, *work.also)
+            )
+            for stage in stages
+        ]
+        first, *also = asked[-1]
+        kept = _defend(model, work.answers, seed) if work.keep_first and k == 0 else None
+        yield ShadowPredictions(k, *first, kept, tuple(also), tuple(asked))
+
+
+def _trained(
+    work: ShadowWorkload, models: Sequence[int], seeds: Sequence[int]
+) -> Iterator[Sequence[Target]]:
+    """Each model after each of the work's epochs, or once it is trained."""
+    subsets = work.subsets[list(models)]
+    if work.epochs:
+        assert isinstance(work.trainer, StagedTrainer)
+        yield from work.trainer.stages(work.pool, subsets, seeds, work.epochs)
+    else:
+        for model in work.trainer.many(work.pool, subsets, seeds):
+            yield [model]
+
+
+def train_task(task: TrainingTask) -> ShadowPredictions | DivulgeError:
+    """The model of one task, trained and asked with one thread; or why it could not be."""
+    from divulge.training.engine.loop import torch_threads
+
+    try:
+        with torch_threads(1):
+            (found,) = train_batch(task.work, [task.model])
+    except DivulgeError as error:
+        return error
+    return found
+
+
+MIN_SAVED_SECONDS = 5.0
+"""Seconds that processes must save before they are started: importing PyTorch takes some."""
+
+
+def _train_in_processes(
+    tasks: Sequence[TrainingTask], processes: int
+) -> Generator[ShadowPredictions | DivulgeError]:
+    """The models of tasks, in order; joblib shares the arrays of their works."""
+    from joblib import delayed
+
+    from divulge.training.engine.processes import pickle_settings
+
+    calls = (
+        delayed(_train_in_worker)(
+            pickle_settings(work.trainer, _code_of(work.trainer)),
+            dataclasses.replace(work, trainer=cast("Trainer", None)),
+            model,
         )
-        kept = target if work.keep_first and k == 0 else None
-        yield ShadowPredictions(k, *first, kept, tuple(also))
+        for work, model in tasks
+    )
+    yield from parallel_calls(calls, processes, batch_size=1)
+
+
+def _code_of(trainer: Any) -> Any:
+    """What a trainer calls of the user's: the function that makes a network, where it has one."""
+    return getattr(getattr(trainer, "recipe", None), "network", type(trainer))
+
+
+def _train_in_worker(
+    sent: bytes, work: ShadowWorkload, model: int
+) -> ShadowPredictions | DivulgeError:
+    trainer = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
+    return train_task(TrainingTask(dataclasses.replace(work, trainer=trainer), model))
 
 
 def _defend(model: Target, defence: AnswerDefence | None, seed: int) -> Target:
@@ -174,6 +262,34 @@ class LocalWorkers:
         """See `Workers`."""
         if models:
             yield from train_batch(work, models)
+
+    def train_each(
+        self, tasks: Sequence[TrainingTask]
+    ) -> Generator[tuple[int, ShadowPredictions | DivulgeError]]:
+        """See `Workers`; in processes of one thread each, where these save their start."""
+        for k, task in enumerate(tasks):
+            begun = time.perf_counter()
+            yield k, train_task(task)
+            took, left = time.perf_counter() - begun, len(tasks) - k - 1
+            processes = min(self.processors(), left)
+            if processes > 1 and took * left * (1 - 1 / processes) > MIN_SAVED_SECONDS:
+                yield from enumerate(_train_in_processes(tasks[k + 1 :], processes), k + 1)
+                return
+
+
+@runtime_checkable
+class StagedTrainer(Protocol):
+    """A trainer that can also show what its models would be, had training ended earlier."""
+
+    def stages(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+        epochs: Sequence[int],
+    ) -> Iterator[Sequence[Target]]:
+        """Of each model, as targets, what it would be if training had ended after these epochs."""
+        ...
 
 
 @runtime_checkable

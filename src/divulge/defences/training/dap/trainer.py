@@ -85,6 +85,7 @@ class DAP(TrainingDefence):
         "samples": ("misclassified", "all"),
         "select": ("aop", "accuracy"),
     }
+    staged: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self.check_held_out()
@@ -94,9 +95,10 @@ class DAP(TrainingDefence):
             raise SpecError(f"expected shadows from 1, got {self.shadows}: the paper has 10")
 
     @property
-    def trainings(self) -> int:
-        """The shadows, and a model for each r."""
-        return self.shadows + len(self.r)
+    def preparation(self) -> float:
+        """The shadows, on halves of the records held out, and a model for each r but one."""
+        shadows = self.shadows * self.recipe.held_out / 2 if self.public is None else 0.0
+        return shadows + len(self.r) - 1
 
     def _networks(self, pool: Records, jobs: Sequence[Job]) -> Iterator[nn.Module]:
         for job in jobs:

@@ -107,6 +107,11 @@ class DPSGD:
                 f"expected a recipe with the cross-entropy, got {self.recipe.loss!r}: leave loss "
                 "out, since one that mixes records of a batch would break the promise"
             )
+        if self.recipe.stop_after is not None:
+            raise SpecError(
+                f"expected a recipe without stop_after, got {self.recipe.stop_after}: noise is "
+                "for all epochs; set epochs instead"
+            )
         if (self.noise_multiplier is None) == (self.epsilon is None):
             raise SpecError(
                 "expected either noise_multiplier or epsilon, got "
