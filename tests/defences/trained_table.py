@@ -119,6 +119,19 @@ def names_its_paper(defence: Any) -> None:
     assert len((type(defence).__doc__ or "").splitlines()[0]) > 20
 
 
+def shows_what_its_models_would_be_had_training_ended_earlier(defence: Any) -> None:
+    """Where a defence can show that; teachers are trained for all epochs."""
+    if not getattr(defence, "staged", False):
+        return
+    alone = dataclasses.replace(defence, way="one-by-one", workers=1)
+    found = list(alone.stages(POOL, HALVES, (1, 2), (2, 15)))
+    for place, stop in enumerate((2, 15)):
+        recipe = dataclasses.replace(defence.recipe, stop_after=stop)
+        ended = trained(dataclasses.replace(alone, recipe=recipe))
+        for models, one in zip(found, ended, strict=True):
+            np.testing.assert_array_equal(models[place].predict(OTHERS.x), one.predict(OTHERS.x))
+
+
 OF_TRAINERS: tuple[Property, ...] = (
     learns,
     repeats_itself_and_leaves_other_random_numbers_alone,
@@ -132,6 +145,7 @@ PROPERTIES: tuple[Property, ...] = (
     is_settings,
     refuses_unknown_settings_in_words,
     names_its_paper,
+    shows_what_its_models_would_be_had_training_ended_earlier,
 )
 
 

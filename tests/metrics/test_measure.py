@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from divulge._util.random import stream
+from divulge.core import Membership, Scores
 from divulge.metrics import measure, membership
 from divulge.metrics.membership import Unmeasurable
 
@@ -63,3 +64,15 @@ def test_each_half_is_judged_by_the_threshold_of_the_other(seed: int) -> None:
         false_alarms += np.sum(outside[counted] >= threshold)
     found = measure.advantage(score, member)
     assert found.value == pytest.approx(hits / 14 - false_alarms / 17)
+
+
+@pytest.mark.parametrize("name", ["auc", "advantage", "tpr@0.1", "tpr@0.01"])
+def test_one_metric_is_that_of_all(name: str) -> None:
+    rng = np.random.default_rng(0)
+    member = rng.random(400) < 0.5
+    guess, truth = Scores(rng.normal(size=400) + member), Membership(member)
+    for together in (1, 7):
+        assert (
+            measure.measure_one(name, guess, truth, together)
+            == (measure.measure(guess, truth, together=together).metrics[name])
+        )

@@ -39,7 +39,7 @@ def test_a_search_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> N
     root = Path(__file__).parents[3]
     paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])
     killed = subprocess.run(
-        [sys.executable, "-c", CODE, "trials/002-*/model-1.npy"],
+        [sys.executable, "-c", CODE, "trials/002-*/model-1.answers"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": paths},
         capture_output=True,

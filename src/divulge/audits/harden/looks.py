@@ -145,9 +145,12 @@ class Training:
         return len(self.models) * replace(self.proposal, stop_after=stop).work(recipe)
 
     def place(self, bench: Bench, model: int) -> str:
-        """The file of a model's answers, within the folder of the search."""
+        """The file of a model's answers, within the folder of the search.
+
+        As numpy.save writes it; files that end in .npy count as nothing computed yet.
+        """
         how = digest(f"{trainer_identity(self.proposal.as_trainer(bench.recipe))} {self.epochs}")
-        return f"{FOLDER}/{self.number:03d}-{how[:12]}/model-{model}.npy"
+        return f"{FOLDER}/{self.number:03d}-{how[:12]}/model-{model}.answers"
 
 
 Answers = Float64[np.ndarray, "looks queries classes"]

@@ -11,7 +11,7 @@ from collections.abc import Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -176,8 +176,9 @@ def _train_in_processes(
 
     calls = (
         delayed(_train_in_worker)(
-            pickle_settings(work.trainer, _code_of(work.trainer)),
-            dataclasses.replace(work, trainer=cast("Trainer", None)),
+            dataclasses.replace(
+                work, trainer=_PackedTrainer(pickle_settings(work.trainer, _code_of(work.trainer)))
+            ),
             model,
         )
         for work, model in tasks
@@ -190,10 +191,30 @@ def _code_of(trainer: Any) -> Any:
     return getattr(getattr(trainer, "recipe", None), "network", type(trainer))
 
 
-def _train_in_worker(
-    sent: bytes, work: ShadowWorkload, model: int
-) -> ShadowPredictions | DivulgeError:
-    trainer = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
+@dataclass(frozen=True, slots=True)
+class _PackedTrainer:
+    """A trainer on its way to another process, with code that could not be imported there."""
+
+    packed: bytes
+
+    def unpack(self) -> Trainer:
+        """The trainer."""
+        found: Trainer = pickle.loads(self.packed)  # noqa: S301 (what this program has just packed)
+        return found
+
+    def many(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+    ) -> Iterator[Target]:
+        """See `divulge.core.Trainer.many`."""
+        yield from self.unpack().many(pool, subsets, seeds)
+
+
+def _train_in_worker(work: ShadowWorkload, model: int) -> ShadowPredictions | DivulgeError:
+    assert isinstance(work.trainer, _PackedTrainer)
+    trainer = work.trainer.unpack()
     return train_task(TrainingTask(dataclasses.replace(work, trainer=trainer), model))
 
 
