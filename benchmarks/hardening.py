@@ -37,11 +37,13 @@ class Task(NamedTuple):
 
 SEARCH = divulge.SearchSettings(budget=30, shadows=8)
 REPEATS, FEW = 20, 4
-ALONE = (
+WHOLE = (
     *("none", "early-stopping", "regularise", "relaxloss", "complementary-distillation"),
     *("augmentation", "adversarial-regularisation", "selena"),
 )
-"""What is searched alone; the whole search has these."""
+"""What is searched together."""
+ALONE = tuple(name for name in WHOLE if not name.startswith(("augment", "adversarial")))
+"""What is searched alone."""
 
 
 def _digits() -> Records:
@@ -206,12 +208,12 @@ def single(name: str, ceiling: float, seed: int, alone: str) -> tuple[str, float
         name: of the task.
         ceiling: the highest admissible leak.
         seed: of records and search.
-        alone: the one defence that is searched; ``all`` for all of `ALONE`.
+        alone: the one defence that is searched; ``all`` for all of `WHOLE`.
 
     Raises:
         MissingData: its data are not there.
     """
-    defences = ALONE if alone == "all" else (alone,)
+    defences = WHOLE if alone == "all" else (alone,)
     with TemporaryDirectory() as folder:
         run = Path(folder) / "run"
         found = harden(TASKS[name], ceiling, seed, run, defences, default_attacks())
@@ -293,7 +295,7 @@ def run_aop(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the co
     for seed in range(2 if quick else FEW):
         with TemporaryDirectory() as folder:
             found = harden(
-                task, task.ceilings[0], seed, Path(folder) / "run", ALONE, default_attacks()
+                task, task.ceilings[0], seed, Path(folder) / "run", WHOLE, default_attacks()
             )
         rows.append(aop_beside_plain(task, found, seed))
         mine, plain = rows[-1]

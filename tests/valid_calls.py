@@ -637,7 +637,7 @@ def calls(folder: Path) -> dict[str, Call]:
     }
     of_updates = {
         f"defences.{name}": Call(getattr(defences, name), {}, sent)
-        for name in ("SecureSum", "Sign", "TopK")
+        for name in ("OwnLastLayer", "SecureSum", "Sign", "TopK")
     }
     private = Call(defences.DPSGD, {"recipe": RECIPE, "delta": 1e-5, "noise_multiplier": 1.0})
     noisy = Call(defences.LocalNoise, {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}, sent)

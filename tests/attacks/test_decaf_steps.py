@@ -8,7 +8,8 @@ from scipy.optimize import lsq_linear
 
 from divulge.attacks.composition.decaf import published
 from divulge.attacks.shared import observed_round
-from divulge.federation.output_layer import OutputLayerNames, shares_of_biases, solve_on_simplex
+from divulge.core import OutputLayerNames
+from divulge.federation.output_layer import shares_of_biases, solve_on_simplex
 
 
 def bases(seed: int, classes: int = 4, inputs: int = 6) -> np.ndarray:

@@ -174,6 +174,11 @@ class UpdateDefence:
         """Whether each client counts the same in the mean, whatever its number of records."""
         return False
 
+    @property
+    def personal(self) -> bool:
+        """Whether each client uses a model of its own, trained further from the global one."""
+        return False
+
     def announce(self) -> tuple[Any, bytes]:
         """Prepare a round: return what the client keeps secret, and what all participants see."""
         return None, b""

@@ -23,6 +23,7 @@ from .updates.compression import Sign as Sign
 from .updates.compression import TopK as TopK
 from .updates.dp_fedavg import DPFedAvg as DPFedAvg
 from .updates.local_dp import LocalNoise as LocalNoise
+from .updates.own_last_layer import OwnLastLayer as OwnLastLayer
 from .updates.protocol import begin_round as begin_round
 from .updates.protocol import receive as receive
 from .updates.protocol import send as send

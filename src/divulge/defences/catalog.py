@@ -13,6 +13,7 @@ UPDATE_DEFENCES = {
     "secure-sum": "divulge.defences.updates.secure_aggregation:SecureSum",
     "top-k": "divulge.defences.updates.compression:TopK",
     "sign": "divulge.defences.updates.compression:Sign",
+    "own-last-layer": "divulge.defences.updates.own_last_layer:OwnLastLayer",
 }
 
 

@@ -1,8 +1,6 @@
 """Estimate a client's class shares from the change of the output layer's biases."""
 
 import math
-from collections.abc import Mapping
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64
@@ -10,35 +8,6 @@ from scipy.optimize import nnls
 
 from divulge._util.arguments import check_arguments
 from divulge.errors import DataError
-
-
-class OutputLayerNames(NamedTuple):
-    """Names of the tensors of the layer that gives one logit a class."""
-
-    weight: str
-    bias: str | None
-
-    @classmethod
-    def of(cls, shapes: Mapping[str, tuple[int, ...]]) -> "OutputLayerNames":
-        """Find the last matrix in the network's order, and its biases if it has any.
-
-        Raises:
-            DataError: there is no matrix.
-
-        Examples:
-            >>> OutputLayerNames.of({"a.weight": (4, 2), "b.weight": (3, 4), "b.bias": (3,)})
-            OutputLayerNames(weight='b.weight', bias='b.bias')
-        """
-        matrices = [name for name, shape in shapes.items() if len(shape) == 2]
-        if not matrices:
-            raise DataError(
-                "expected a fully connected last layer, got no matrix among the weights: attack a "
-                "network whose logits come from one"
-            )
-        weight = matrices[-1]
-        bias = weight.removesuffix("weight") + "bias"
-        fits = shapes.get(bias) == shapes[weight][:1]
-        return cls(weight, bias if fits else None)
 
 
 def solve_on_simplex(

@@ -15,12 +15,12 @@ from click.testing import CliRunner
 from torch import nn
 
 import divulge
-from divulge.audits.harden import federated
+from divulge.audits.harden import federated, federated_trial
 from divulge.cli.main import main
 from divulge.core import Estimate
-from divulge.defences import DPSGD, LocalNoise, TopK
+from divulge.defences import DPSGD, LocalNoise, TopK, catalog
 from divulge.errors import SpecError, StoreError
-from divulge.federation import Federation, iid
+from divulge.federation import Federation, iid, simulate
 from divulge.training import Recipe
 
 from ...defences import trained_table as table
@@ -135,6 +135,85 @@ def test_a_damaged_trial_is_refused(found: divulge.HardenedFederation, tmp_path:
         hardened(run, resume=True)
 
 
+def test_clients_with_layers_of_their_own_are_judged_by_their_own_models(tmp_path: Path) -> None:
+    """The global model has an untrained last layer, and classifies nothing."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(federated, "LAST", federated.QUICK)
+        patch.setattr(federated, "QUICK", federated.QUICK[:2])
+        network = table.network
+        searched = replace(FEDERATION, recipe=replace(FEDERATION.recipe, network=network))
+        found = divulge.harden_federation(
+            searched,
+            limits=divulge.FederationLimits(which_client=1.0),
+            test=table.draw(200, 1),
+            reference=table.draw(90, 2),
+            rounds=3,
+            budget=4,
+            defences=("own-last-layer", "secure-sum"),
+            candidates=24,
+            run=tmp_path / "run",
+        )
+    plain, own, summed = found.trials
+    assert not found.refused
+    assert (own.setting.defence, summed.setting.defence) == ("own-last-layer", "secure-sum")
+    assert own.accuracy.value > 0.5  # of three classes, with one of four labels wrong
+    assert own.setting.build().personal
+    assert summed.leaks["which_client"] == Estimate(0.5, 0.5, 0.5)
+    # a sum changes the weights by its rounding alone
+    assert summed.accuracy.value == pytest.approx(plain.accuracy.value, abs=0.02)
+
+
+def test_the_server_of_a_secure_sum_guesses_the_same_of_everyone() -> None:
+    federation = replace(FEDERATION, defence=catalog.update_defence("secure-sum"))
+    transcript = federated_trial.as_one_client(simulate(federation, 2))
+    for played in transcript.rounds:
+        (got,) = played.received.values()
+        assert got.records == 30
+        assert played.masked is None
+    first = transcript.rounds[0]
+    change = first.change(federated_trial.TOGETHER)
+    for name, array in first.sent.items():
+        assert first.aggregated is not None
+        np.testing.assert_allclose(array + change[name], first.aggregated[name], atol=1e-6)
+
+
+def test_accuracy_counts_records_by_the_class_mix_of_each_client() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 300)
+    hits = rng.random((4, 300)) < np.array([0.9, 0.6, 0.3])[y]
+    shares = rng.dirichlet(np.ones(3), 4)
+    naive = np.mean([
+        sum(share * mine[y == k].mean() for k, share in enumerate(shares[c]))
+        for c, mine in enumerate(hits)
+    ])  # fmt: skip
+    found = federated_trial.mean_accuracy(hits, y, shares)
+    assert found.value == pytest.approx(naive)
+    assert found.low < naive < found.high
+    one = federated_trial.mean_accuracy(hits[:1], y, np.full((4, 3), 1 / 3))
+    each = [hits[0][y == k].mean() for k in range(3)]
+    assert one.value == pytest.approx(np.mean(each))
+    # a class without a test record counts for nobody
+    more = np.hstack([shares * 0.5, np.full((4, 1), 0.5)])
+    assert federated_trial.mean_accuracy(hits, y, more).value == pytest.approx(naive)
+
+
+@pytest.mark.parametrize("rates", [(0.9, 0.6, 0.3), (0.5, 0.5, 0.5)])
+def test_the_interval_of_accuracy_covers_what_further_test_records_would_show(
+    rates: tuple[float, ...],
+) -> None:
+    rng = np.random.default_rng(1)
+    shares = rng.dirichlet(np.ones(3), 5)
+    truth = float((shares @ np.array(rates)).mean())
+    covered = 0
+    for _ in range(400):
+        y = np.repeat(np.arange(3), 40)
+        hits = rng.random((1, 120)) < np.array(rates)[y]
+        found = federated_trial.mean_accuracy(hits, y, shares)
+        assert found.high is not None
+        covered += found.low <= truth <= found.high
+    assert covered >= 366  # of 400 intervals at 95 %, so few with a chance of 1 in 1,000
+
+
 def made(accuracy: float, l1: float, right: float) -> divulge.FederationTrial:
     def near(value: float) -> Estimate:
         return Estimate(value, value - 0.1, value + 0.1)
@@ -189,7 +268,7 @@ def test_the_fresh_run_decides(
     ("more", "said"),
     [
         ({"defences": ("top-kk",)}, "did you mean 'top-k'"),
-        ({"defences": ("secure-sum",)}, "an update defence that is searched"),
+        ({"defences": ("chain",)}, "an update defence that is searched"),
         ({"budget": 1}, "a budget of 2 federations"),
     ],
 )

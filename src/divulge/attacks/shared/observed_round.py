@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Float64
 
-from divulge.core import Proportions, Records, Round, Tensors, UpdateView
+from divulge.core import OutputLayerNames, Proportions, Records, Round, Tensors, UpdateView
 from divulge.errors import NotApplicable
-from divulge.federation.output_layer import OutputLayerNames
 from divulge.targets.torch import TorchTarget
 from divulge.training.recipe import RaggedRows, Recipe
 

@@ -77,6 +77,11 @@ class Chain(UpdateDefence):
         """Whether a part asks for it."""
         return any(part.weighs_equally for part in self.parts)
 
+    @property
+    def personal(self) -> bool:
+        """Whether a part makes them so."""
+        return any(part.personal for part in self.parts)
+
     def announce(self) -> tuple[Any, bytes]:
         """The announcement of the last part: no other one may need any."""
         return self.parts[-1].announce()

@@ -8,9 +8,8 @@ from jaxtyping import Float, Float64, Shaped
 from scipy import special
 
 from divulge._util.arguments import Count, check_arguments
-from divulge.core import Tensors
+from divulge.core import OutputLayerNames, Tensors
 from divulge.errors import DataError, NotApplicable, SpecError
-from divulge.federation.output_layer import OutputLayerNames
 from divulge.targets.batching import translate_model_errors
 
 _REMEDY = "call it on the records that clients train on"

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from divulge._util.arguments import check_arguments
+from divulge._util.json import JSON
 from divulge.attacks.composition.decaf.last_layers import find_last_layers, keep_last_layers
 from divulge.attacks.composition.decaf.published import (
     AttackedRounds,
@@ -20,7 +21,8 @@ from divulge.attacks.composition.decaf.published import (
 from divulge.attacks.composition.decaf.shadow_clients import enlarge
 from divulge.attacks.composition.decaf.simulation import ShadowClientSimulation
 from divulge.attacks.shared.observed_round import ObservedRound, first_rounds
-from divulge.core import Need, Proportions, Records, UpdateView
+from divulge.core import Need, Proportions, Records, UpdateDefence, UpdateView
+from divulge.defences import catalog
 from divulge.errors import NotApplicable, SpecError
 from divulge.training.cluster import cluster_by_name
 
@@ -69,7 +71,8 @@ class Decaf:
             budget allows; guesses say which.
         layers: which layers virtual clients train: ``all``; or the ``last``, up to a quarter of
             the network's operations, where the network is a chain of layers: what comes before
-            them is computed once a round. ``auto`` takes all where the budget allows.
+            them is computed once a round. ``auto`` takes all where the budget allows, and always
+            beside a defence or DP-SGD, which act on whole updates.
         clients: virtual clients at first; ``refined`` adds half as many, five times.
         rounds: at most so many are looked at, the first ones of each victim.
         budget: seconds of one core that training may take, estimated from the network's
@@ -81,6 +84,9 @@ class Decaf:
         dp_noise: noise multiplier of the DP-SGD that clients were told to train by; virtual clients
             then train by it, too. None if they were told of none.
         dp_norm: norm that this DP-SGD clips each record's gradient to.
+        defence: update defence that clients were told to use, by ``name`` and settings, as in
+            ``[[defences]]``; virtual clients then send their updates through it, too. None if they
+            were told of none: noise is then estimated.
         solver: how the published method decomposes: exactly, or by its own descent.
         without: the published method without this step, as in its own ablations.
         workers: who trains virtual clients: ``"local"``, this process and those that it starts;
@@ -102,6 +108,7 @@ class Decaf:
     threshold: float = 0.0
     dp_noise: float | None = None
     dp_norm: float = 1.0
+    defence: dict[str, JSON] | None = None
     solver: Solver = "nnls"
     without: PublishedStep = "none"
     workers: str = field(default="local", metadata={"identity": False})
@@ -117,6 +124,12 @@ class Decaf:
                 f"{self.clients}, {self.rounds} and {self.null_error}: change them"
             )
         cluster_by_name(self.workers)
+        self._told_defence()  # refuses what there is not
+        if self.layers == "last" and self._needs_whole_updates:
+            raise SpecError(
+                "expected layers = 'auto' or 'all' beside dp_noise or a defence, which act on whole "
+                "updates, got 'last': leave layers out"
+            )
 
     def __call__(self, view: UpdateView, rng: np.random.Generator) -> Proportions:
         """The shares of one client."""
@@ -143,13 +156,25 @@ class Decaf:
         else:
             private = None if self.dp_noise is None else (self.dp_noise, self.dp_norm)
             cluster = cluster_by_name(self.workers)
+            defence = self._told_defence()
             with nullcontext() if cluster is None else cluster.session():
                 seen, pools = _prepare(rounds, plan.before)
                 found = self._run_simulation(
-                    ShadowClientSimulation(seen, pools, views, seed, private, cluster),
+                    ShadowClientSimulation(seen, pools, views, seed, private, defence, cluster),
                     refine=plan.level == "refined",
                 )
         return tuple(replace(one, how=one.how + plan.why) for one in found)
+
+    @property
+    def _needs_whole_updates(self) -> bool:
+        """Whether all layers have to be trained: clipping, for one, depends on all of an update."""
+        return self.layers == "all" or self.defence is not None or self.dp_noise is not None
+
+    def _told_defence(self) -> UpdateDefence | None:
+        if self.defence is None:
+            return None
+        settings = dict(self.defence)
+        return catalog.update_defence(str(settings.pop("name", "")), **settings)
 
     def _choose(self, rounds: AttackedRounds, views: Sequence[UpdateView]) -> "_Plan":
         """Choose the level and the layers; ``auto`` stands for the published method."""
@@ -173,7 +198,7 @@ class Decaf:
             NotApplicable: the last layers alone are asked for, and the network is no chain.
         """
         ways = [] if self.layers == "last" else [_Way(None, seconds)]
-        if self.layers == "all" or (ways and seconds * _REFINED <= self.budget):
+        if self._needs_whole_updates or (ways and seconds * _REFINED <= self.budget):
             return ways
         last = find_last_layers(stage)
         if last is not None:

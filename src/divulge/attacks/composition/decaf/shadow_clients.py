@@ -12,8 +12,9 @@ from jaxtyping import Bool, Float64, Int, Int8
 from divulge._util.random import stream
 from divulge.attacks.composition.decaf.regression import FeatureKinds
 from divulge.attacks.shared.observed_round import ClientChange, ObservedRound
-from divulge.core import Records, Tensors
+from divulge.core import Records, Tensors, UpdateDefence
 from divulge.data.augmentation import augment
+from divulge.defences.updates import protocol
 from divulge.federation.output_layer import shares_of_biases
 from divulge.training.recipe import RaggedRows
 
@@ -152,7 +153,13 @@ def draw_near_guesses(
 
 
 def simulate_round(
-    stage: ObservedRound, crew: Any, cast: ShadowClients, noise: float, seed: int, first: int = 0
+    stage: ObservedRound,
+    crew: Any,
+    cast: ShadowClients,
+    noise: float,
+    seed: int,
+    first: int = 0,
+    defence: UpdateDefence | None = None,
 ) -> UpdateFeatures:
     """Train virtual clients in a round, and compute the features of their updates.
 
@@ -163,12 +170,14 @@ def simulate_round(
         noise: standard deviation of the noise that a defence adds to every number of an update.
         seed: fixes the training; the same seed and round give the same result.
         first: the number of clients that were simulated before them.
+        defence: update defence that they send through.
     """
     numbers = range(first, first + len(cast.rows))
     each = [_stream_of(seed, stage, k) for k in numbers]
     seeds = [int(rng.integers(2**31)) for rng in each]
     sizes = [len(rows) for rows in cast.rows]
-    see = functools.partial(_see_client, stage.without_updates(), noise, seed, first, sizes)
+    sends = None if defence is None else _Sender(defence, max(1, len(stage.round.clients)), seed)
+    see = functools.partial(_see_client, stage.without_updates(), noise, seed, first, sizes, sends)
     return stack_features(crew.each(stage.round.sent, cast.rows, seeds, see))
 
 
@@ -182,14 +191,34 @@ def _see_client(
     seed: int,
     first: int,
     sizes: Sequence[int],
+    sends: "_Sender | None",
     k: int,
     state: Tensors,
 ) -> UpdateFeatures:
     """The features of a virtual client's update, where it was trained."""
     rng = _stream_of(seed, stage, first + k)
     rng.integers(2**31)  # the seed of its training
-    change = _add_noise(stage.change_to(state), noise, rng)
-    return update_features(stage, stage.observe_change(change, sizes[k]))
+    change: Tensors = stage.change_to(state)
+    if sends is not None:
+        change = sends.through(stage, change, first + k)
+    return update_features(stage, stage.observe_change(_add_noise(change, noise, rng), sizes[k]))
+
+
+class _Sender(NamedTuple):
+    """Sends updates of virtual clients through a defence."""
+
+    defence: UpdateDefence
+    clients: int
+    """Number of clients in the round: some defences share their noise among them."""
+    seed: int
+
+    def through(self, stage: ObservedRound, change: Tensors, number: int) -> Tensors:
+        """What the virtual client with this number sends of its change."""
+        floats = {n: array for n, array in stage.round.sent.items() if array.dtype.kind == "f"}
+        own = int(stream(self.seed, "defence of a virtual client", number).integers(2**31))
+        shares = dict.fromkeys(range(self.clients), 1.0 / self.clients)
+        context = protocol.begin_round(self.defence, stage.round.number, floats, shares, own)[0]
+        return protocol.send(self.defence, change, context).values
 
 
 def update_features(stage: ObservedRound, sight: ClientChange) -> UpdateFeatures:

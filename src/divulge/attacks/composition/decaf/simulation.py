@@ -17,7 +17,7 @@ from divulge.attacks.composition.decaf.regression import (
 )
 from divulge.attacks.composition.decaf.shadow_clients import ShadowClients, UpdateFeatures
 from divulge.attacks.shared.observed_round import ObservedRound
-from divulge.core import Proportions, Records, Tensors, UpdateView
+from divulge.core import Proportions, Records, Tensors, UpdateDefence, UpdateView
 from divulge.training.cluster import RayCluster
 from divulge.training.recipe import RaggedRows, Recipe
 
@@ -37,6 +37,7 @@ class ShadowClientSimulation:
         views: one view a victim.
         seed: fixes the virtual clients.
         private: noise multiplier and clipping norm of the DP-SGD by which clients train.
+        defence: update defence that clients were told to use; None if they were told of none.
         cluster: where virtual clients are trained; on this machine unless given.
     """
 
@@ -47,10 +48,12 @@ class ShadowClientSimulation:
         views: Sequence[UpdateView],
         seed: int,
         private: tuple[float, float] | None = None,
+        defence: UpdateDefence | None = None,
         cluster: RayCluster | None = None,
     ) -> None:
         self._cluster = cluster
         self._rounds, self._views, self._seed, self._private = rounds, views, seed, private
+        self._defence = defence
         self._pools, self._pool = pools, next(iter(pools.values()))
         self._sizes = sorted(
             {stage.records(views[v].victim) for stage, victims in rounds.values() for v in victims}
@@ -84,13 +87,17 @@ class ShadowClientSimulation:
             more = shadow_clients.draw_near_guesses(self._pool, self._sizes, near, many, rng)
         for number, (stage, victims) in self._rounds.items():
             crew = self._crew(stage.recipe, self._pools[number])
+            if self._defence is not None:
+                self._noise[number] = 0.0  # it adds its own
             if number not in self._noise:
                 names = [self._views[v].victim for v in victims]
                 self._noise[number] = shadow_clients.estimate_noise(
                     stage, crew, more, names, self._seed % 2**31
                 )
             noise = self._noise[number]
-            shown = shadow_clients.simulate_round(stage, crew, more, noise, self._seed, before)
+            shown = shadow_clients.simulate_round(
+                stage, crew, more, noise, self._seed, before, self._defence
+            )
             self._shown[number].append(shown)
         self._cast = more if self._cast is None else self._cast.concatenate(more)
 
