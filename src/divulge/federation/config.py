@@ -95,8 +95,8 @@ class FederationSearchSpec(Section):
     budget: Count = 20
     """How many federations are simulated at most, the last one included."""
     defences: tuple[str, ...] | None = None
-    """The update defences to try; ``top-k``, ``sign``, ``local-noise`` and ``dp-fedavg`` unless
-    given."""
+    """The update defences to try; ``top-k``, ``sign``, ``own-last-layer``, ``local-noise`` and
+    ``dp-fedavg`` unless given. ``secure-sum`` can be named, too."""
     candidates: Count = 200
     """About so many of the clients' records are assigned to clients by attacks."""
 

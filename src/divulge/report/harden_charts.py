@@ -5,6 +5,7 @@ import json
 import altair as alt
 
 from divulge._util import showable
+from divulge.metrics.measure import GUESSING
 from divulge.report import charts, harden_page
 from divulge.report.compare_table import undominated
 from divulge.report.front import FrontPoint, draw_front
@@ -50,9 +51,19 @@ def render_files(told: HardenStory) -> dict[str, bytes]:
 def trial_chart(told: HardenStory, one: MeasuredCeiling) -> alt.LayerChart:
     """Accuracy over leakage of each trial; small dots are it after other numbers of epochs.
 
-    Filled dots are dominated by none.
+    Filled dots are dominated by none. Small dots far from the ceiling, which would squeeze all
+    others together, are left out.
     """
-    small = [row for row in told.looks if row not in told.trials]
+    guessing = GUESSING[one.metric]
+    most = guessing + 2 * max(0.0, one.ceiling - guessing)
+    least = max(row.accuracy.value for row in told.trials) / 2
+    small = [
+        row
+        for row in told.looks
+        if row not in told.trials
+        and row.leaks[one.metric].value <= most
+        and row.accuracy.value >= least
+    ]
     rows = (*told.trials, *small)
     best = undominated([(row.accuracy.value, row.leaks[one.metric].value) for row in rows])
     return draw_front(

@@ -32,6 +32,8 @@ class TrainingSpec(RecipeSpec):
     """The share held out, with ``patience`` or ``select``, above 0 and below 1."""
     select: Select | None = None
     """Which [epoch's weights](training.md) are taken: the best on held-out records, by this."""
+    stop_after: Count | None = None
+    """End training after so many of the ``epochs``, with learning rates as if all were run."""
 
 
 class CompareSpec(Section):
