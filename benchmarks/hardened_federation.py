@@ -12,6 +12,7 @@ from torch import nn
 
 import divulge
 from benchmarks import data
+from divulge.audits.harden import federated
 from divulge.core import Records
 from divulge.federation import Federation, dirichlet
 from divulge.metrics import intervals
@@ -29,6 +30,7 @@ class Task(NamedTuple):
     size: int
     """Records of each client."""
     limits: divulge.FederationLimits
+    defences: tuple[str, ...] = federated.USUAL
 
 
 CLIENTS, EPOCHS, ROUNDS, BUDGET, REPEATS = 12, 4, 8, 13, 4
@@ -54,6 +56,14 @@ TASKS = {
         0.2,
         60,
         divulge.FederationLimits(class_shares=0.4, which_client=0.6),
+    ),
+    "digits-secure-sum": Task(
+        _digits,
+        _network_of_digits,
+        0.2,
+        60,
+        divulge.FederationLimits(class_shares=0.4, which_client=0.6),
+        ("none", "secure-sum"),
     ),
     "location-30": Task(
         data.location_30,
@@ -140,5 +150,6 @@ def _search(
         reference=reference,
         rounds=ROUNDS,
         budget=budget,
+        defences=task.defences,
         run=folder,
     )

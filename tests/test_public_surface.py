@@ -73,6 +73,7 @@ NAMES = [
     "harden_federation",
     "harden_federation_file",
     "harden_file",
+    "harden_ranker",
     "history",
     "leave_one_out",
     "load",

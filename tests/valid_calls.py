@@ -16,7 +16,7 @@ from divulge import attacks, core, defences, federation, targets, training
 from divulge.attacks.catalog import ATTACKS
 from divulge.core import Round
 from divulge.data.interactions import InteractionLog
-from divulge.data.ranking import Queries
+from divulge.data.ranking import Queries, synthetic_queries
 from divulge.targets.outputs import to_probabilities
 from tests.targets.tiny_models import save_onnx
 
@@ -408,6 +408,22 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "divulge.harden_federation_file": Call(
             divulge.harden_federation_file, {"path": hardened_federation}, anew={"run": new}
+        ),
+        "divulge.harden_ranker": Call(
+            divulge.harden_ranker,
+            {
+                "world": federation.Searching(
+                    synthetic_queries(8, 3, np.random.default_rng(0)),
+                    federation.published_click_model("informational", 3),
+                ),
+                "test": synthetic_queries(2, 3, np.random.default_rng(1)),
+                "limits": divulge.FederationLimits(interactions=1.0),
+                "asked": 2,
+                "users": 2,
+                "budget": 2,
+                "defences": (),
+            },
+            anew={"run": new},
         ),
         "divulge.harden_file": Call(divulge.harden_file, {"path": hardened}, anew={"run": new}),
         "divulge.export": Call(divulge.export, {"run": run, "junit": folder / "junit.xml"}),

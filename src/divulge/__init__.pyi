@@ -29,6 +29,7 @@ from .audits.harden.federated import harden_federation_file as harden_federation
 from .audits.harden.federated_limits import FederationLimits as FederationLimits
 from .audits.harden.federated_limits import FederationTrial as FederationTrial
 from .audits.harden.federated_limits import FederationVariant as FederationVariant
+from .audits.harden.federated_ranker import harden_ranker as harden_ranker
 from .audits.harden.federated_result import HardenedFederation as HardenedFederation
 from .audits.harden.result import HardenedModel as HardenedModel
 from .audits.harden.run import harden as harden

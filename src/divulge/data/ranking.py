@@ -50,6 +50,15 @@ class Queries:
         ends = np.searchsorted(self.query, np.arange(self.count + 1))
         return [slice(int(a), int(b)) for a, b in pairwise(ends)]
 
+    def take(self, numbers: Int[np.ndarray, " chosen"]) -> "Queries":
+        """Some of the queries, numbered anew in this order."""
+        each = self.of_each()
+        parts = [each[number] for number in numbers.tolist()]
+        rows = np.concatenate([np.arange(part.start, part.stop) for part in parts])
+        sizes = [part.stop - part.start for part in parts]
+        query = np.repeat(np.arange(len(parts)), sizes)
+        return Queries(self.x[rows], self.relevance[rows], query)
+
     def standardise(self) -> "Queries":
         """Features shifted and scaled to mean 0 and deviation 1; constant ones become 0."""
         spread = self.x.std(axis=0)

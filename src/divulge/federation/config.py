@@ -85,13 +85,18 @@ class CanariesSpec(Section):
 class FederationSearchSpec(Section):
     """``[harden]``: limits on what the server learns, for ``divulge harden``."""
 
-    reference: str
-    """Further records of nobody, which the attacker has."""
+    reference: str | None = None
+    """Further records of nobody, which the attacker has; required of a federation of records."""
     class_shares: float | None = None
     """Smallest admissible L1 distance, from 0 to 2, of the best guess of a client's class shares;
-    this or ``which_client`` is required."""
+    this or ``which_client`` is required of a federation of records."""
     which_client: float | None = None
     """Largest admissible AUC, from 0 to 1, of the best attack on which client held a record."""
+    test: str | None = None
+    """Beside ``[ranker]``: ``file.py:name`` of judged queries of nobody, for NDCG@10."""
+    interactions: float | None = None
+    """Beside ``[ranker]``: largest admissible AUC, from 0 to 1, of the attack on what users
+    clicked, the mean over users."""
     budget: Count = 20
     """How many federations are simulated at most, the last one included."""
     defences: tuple[str, ...] | None = None
@@ -224,8 +229,8 @@ def parse(table: dict[str, JSON], where: str) -> FederationSpec:
 
 def _check_other_sections(table: dict[str, JSON], where: str) -> None:
     """Refuse sections about records beside [recommender] or [ranker], whose users have none."""
-    may = {"name", "seed", "rounds", "defences"}
     kind = min({"recommender", "ranker"} & table.keys())
+    may = {"name", "seed", "rounds", "defences"} | ({"harden"} if kind == "ranker" else set())
     if strange := table.keys() - may - {kind}:
         raise SpecError(
             f"{where}: expected no other keys than {', '.join(sorted(may))} beside [{kind}], got "

@@ -192,7 +192,7 @@ def _recommender_users(
     from divulge.federation.recommender.model import NeuralCF
     from divulge.federation.recommender.users import Recommending
 
-    log = _load_named(who.log, InteractionLog, folder)
+    log = load_named(who.log, InteractionLog, folder)
     learner = NeuralCF(who.width, who.hidden, who.epochs, who.lr, who.l1)
     world = Recommending(log, learner, who.negatives, seed=settings.seed)
     return RecommenderUsers(world, who.users, config.build_defence(settings))
@@ -202,7 +202,7 @@ def _search_users(who: RankerSpec, settings: FederationSpec, folder: Path) -> "S
     from divulge.federation.item_federation import SearchUsers
     from divulge.federation.search.users import Searching, keep_features
 
-    queries = _load_named(who.queries, Queries, folder)
+    queries = load_named(who.queries, Queries, folder)
     model = click_models.published_click_model(who.habit, 3 if queries.relevance.max() < 3 else 5)
     shaped = keep_features if who.noise is None else NoiseInjection(who.noise)
     world = Searching(queries, model, who.shown, who.lr, shaped)
@@ -210,7 +210,7 @@ def _search_users(who: RankerSpec, settings: FederationSpec, folder: Path) -> "S
     return SearchUsers(world, who.users, who.asked, who.hidden, defence, settings.seed)
 
 
-def _load_named(name: str, kind: type[T], folder: Path) -> T:
+def load_named(name: str, kind: type[T], folder: Path) -> T:
     """Load the object that a name stands for, or that a function of that name returns."""
     value = imports.load_object(name, folder)
     if callable(value):

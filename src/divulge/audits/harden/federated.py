@@ -16,13 +16,14 @@ from divulge._util.folders import choose_run_folder, numbered_folder
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
 from divulge.audits.harden.federated_limits import FederationLimits
+from divulge.audits.harden.federated_ranker import USUAL as RANKER_USUAL
+from divulge.audits.harden.federated_ranker import harden_ranker, load_ranker
 from divulge.audits.harden.federated_result import (
-    FRESH,
     FederationSearchManifest,
     HardenedFederation,
     begin,
 )
-from divulge.audits.harden.federated_search import run_stored, search
+from divulge.audits.harden.federated_search import finish, search
 from divulge.audits.harden.federated_trial import NamedAttacks, TrialDesign
 from divulge.audits.leave_one_out.run import take_folder
 from divulge.audits.options import RunPath
@@ -31,7 +32,7 @@ from divulge.core import Records
 from divulge.data import records
 from divulge.data.encoding import share_encoding
 from divulge.data.labels import share_classes
-from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.errors import SpecError, did_you_mean
 from divulge.federation import config
 from divulge.federation.fedavg import Federation
 from divulge.federation.from_config import LOADING, load_federation
@@ -102,7 +103,7 @@ def harden_federation(
         StoreError: the run folder is in use, or belongs to another search.
         DivulgeError: the undefended federation cannot be simulated or attacked.
     """
-    _check(federation, defences, budget)
+    _check(federation, limits, defences, budget)
     if rounds > _MOST_ROUNDS:
         raise SpecError(
             f"expected at most {_MOST_ROUNDS} rounds, got {rounds}: each simulation is held in "
@@ -110,7 +111,6 @@ def harden_federation(
         )
     families = tuple(dict.fromkeys(("none", *defences)))
     path = numbered_folder(Path("runs") / "federation") if run is None else Path(run)
-    design = TrialDesign(limits, test, reference, rounds, candidates, QUICK)
     halves = _halve(federation)
     plan = FederationSearchManifest(
         name=federation.name,
@@ -129,20 +129,14 @@ def harden_federation(
         environment=describe_environment(),
         divulge=version("divulge"),
     )
+    design = TrialDesign(halves[0], limits, test, reference, rounds, candidates, QUICK)
+    epochs = federation.recipe.epochs if federation.rule == "fedavg" else 1
     with take_folder(path, resume=resume):
         plan = begin(path, plan)
-        stored = search(halves[0], families, design, budget, path, as_track(progress))
-        trials = tuple(one.found for one in stored if one.found is not None)
-        chosen = limits.choose(trials)
-        last = replace(design, attacks=LAST)
-        seed = int(stream(federation.seed, "fresh").integers(2**31))
-        fresh = run_stored(last, halves[1], chosen.setting, seed, path, FRESH)
-        if fresh.found is None:
-            raise DataError(f"{chosen.setting.label} with fresh clients: {fresh.refused}")
-        refused = {one.setting.label: one.refused for one in stored if one.found is None}
-        found = HardenedFederation(plan, trials, refused, fresh.found, path)
-        found.report()
-    return found
+        track, seed = as_track(progress), federation.seed
+        stored = search(design, families, epochs, budget, seed, path, track)
+        last = replace(design, federation=halves[1], attacks=LAST)
+        return finish(plan, stored, last, int(stream(seed, "fresh").integers(2**31)), path)
 
 
 @check_arguments
@@ -153,7 +147,7 @@ def harden_federation_file(
     resume: bool = False,
     progress: Progress = False,
 ) -> HardenedFederation:
-    """Search as the section ``[harden]`` of a ``federate.toml`` says.
+    """Search as ``[harden]`` of a ``federate.toml`` says, for clients or for users of a ranker.
 
     Args:
         path: the settings; relative paths in them start at its folder.
@@ -173,7 +167,29 @@ def harden_federation_file(
             f"expected [harden] in {path}, it is missing: name reference and class_shares or "
             "which_client there"
         )
+    if settings.ranker is not None:
+        folder = choose_run_folder(run, path, settings.name, resume=resume)
+        (world,) = (load_ranker(settings, path.parent) for _ in as_track(progress)([path], LOADING))
+        return harden_ranker(
+            *world,
+            limits=FederationLimits(interactions=asked.interactions),
+            name=settings.name,
+            seed=settings.seed,
+            hidden=settings.ranker.hidden,
+            asked=settings.ranker.asked,
+            users=settings.ranker.users,
+            budget=asked.budget,
+            defences=RANKER_USUAL if asked.defences is None else asked.defences,
+            run=folder,
+            resume=resume,
+            progress=progress,
+        )
     assert data is not None
+    if asked.reference is None:
+        raise SpecError(
+            f"expected reference in [harden] of {path}, it is missing: records of nobody, which "
+            "the attacker has"
+        )
     if data.test is None:
         raise SpecError(
             f"expected test in [data] of {path}, it is missing: the search compares the accuracy "
@@ -199,7 +215,14 @@ def harden_federation_file(
     )
 
 
-def _check(federation: Federation, defences: Sequence[str], budget: int) -> None:
+def _check(
+    federation: Federation, limits: FederationLimits, defences: Sequence[str], budget: int
+) -> None:
+    if limits.interactions is not None:
+        raise SpecError(
+            "expected limits on class_shares or which_client, got one on interactions: clients "
+            "who train on records have none; divulge.harden_ranker searches for rankers"
+        )
     if federation.defence.name != "none":
         raise SpecError(
             f"expected a federation without a defence, got {federation.defence!r}: name it in "

@@ -11,6 +11,9 @@ from divulge.core import Estimate, UpdateDefence
 from divulge.defences import catalog
 from divulge.errors import SpecError
 
+_AT_MOST = ("which_client", "interactions")
+"""Limits that a figure must not exceed; of class shares it must reach it."""
+
 
 @check_arguments
 @dataclass(frozen=True, slots=True)
@@ -23,18 +26,23 @@ class FederationLimits:
         which_client: the largest admissible AUC, from 0 to 1, of the best attack over all pairs of
             a record and a client: did this client train on this record? Its upper limit must not
             exceed it. The interval takes pairs to be independent, so it is a little too short.
+        interactions: the largest admissible AUC, from 0 to 1, of the attack on what users of a
+            ranker clicked, the mean over users. Its upper limit must not exceed it.
 
     Raises:
-        SpecError: neither is given, or one is out of range.
+        SpecError: none is given, or one is out of range.
     """
 
     class_shares: float | None = None
     which_client: float | None = None
+    interactions: float | None = None
 
     def __post_init__(self) -> None:
-        if self.class_shares is None and self.which_client is None:
-            raise SpecError("expected a limit, got none: set class_shares or which_client")
-        for name, most in (("class_shares", 2.0), ("which_client", 1.0)):
+        if not self.given:
+            raise SpecError(
+                "expected a limit, got none: set class_shares, which_client or interactions"
+            )
+        for name, most in (("class_shares", 2.0), ("which_client", 1.0), ("interactions", 1.0)):
             value = getattr(self, name)
             if value is not None and not 0 <= value <= most:
                 raise SpecError(f"expected {name} from 0 to {most:g}, got {value}")
@@ -42,7 +50,7 @@ class FederationLimits:
     @property
     def given(self) -> dict[str, float]:
         """The limits that are given, by name."""
-        each = {"class_shares": self.class_shares, "which_client": self.which_client}
+        each = {name: getattr(self, name) for name in self.__dataclass_fields__}
         return {name: limit for name, limit in each.items() if limit is not None}
 
     def choose(self, trials: "Sequence[FederationTrial]") -> "FederationTrial":
@@ -61,15 +69,16 @@ class FederationVariant:
     """Name of the update defence."""
     settings: Mapping[str, JSON]
     """Of the defence."""
-    epochs: int
-    """Local epochs."""
+    epochs: int | None
+    """Local epochs; None for users of a ranker, who take one step."""
 
     @property
     def label(self) -> str:
         """What tells it from others, for people."""
         told = [f"{name}={value}" for name, value in self.settings.items()]
         name = "undefended" if self.defence == "none" else self.defence
-        return f"{name} ({', '.join([*told, f'epochs={self.epochs}'])})"
+        told += [] if self.epochs is None else [f"epochs={self.epochs}"]
+        return f"{name} ({', '.join(told)})" if told else name
 
     def build(self) -> UpdateDefence:
         """The update defence.
@@ -81,11 +90,13 @@ class FederationVariant:
 
     def as_toml(self) -> str:
         """What belongs into ``federate.toml``."""
-        lines = ["[training]", f"epochs = {self.epochs}     # your other keys stay"]
+        lines = []
+        if self.epochs is not None:
+            lines += ["[training]", f"epochs = {self.epochs}     # your other keys stay", ""]
         if self.defence != "none":
-            lines += ["", "[[defences]]", f'name = "{self.defence}"']
+            lines += ["[[defences]]", f'name = "{self.defence}"']
             lines += [f"{name} = {json.dumps(value)}" for name, value in self.settings.items()]
-        return "\n".join(lines)
+        return "\n".join(lines).strip() or "# nothing is to be added"
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,7 @@ class FederationTrial:
 
     setting: FederationVariant
     accuracy: Estimate
-    """Of the global model after the last round."""
+    """Of the models that clients use, after the last round; of a ranker NDCG@10."""
     leaks: Mapping[str, Estimate]
     """By limit, the figure of the strongest attack; intervals hold for all attacks at once."""
 
@@ -103,14 +114,18 @@ class FederationTrial:
         missed = []
         if limits.class_shares is not None:
             missed.append((limits.class_shares - self.leaks["class_shares"].low) / 2)
-        if limits.which_client is not None:
-            high = self.leaks["which_client"].high
-            missed.append((1.0 if high is None else high) - limits.which_client)
+        for name in _AT_MOST:
+            limit = getattr(limits, name)
+            if limit is not None:
+                high = self.leaks[name].high
+                missed.append((1.0 if high is None else high) - limit)
         return max(missed, default=-math.inf)
 
     def exceeds(self, limits: FederationLimits) -> bool:
         """Whether some value itself misses its limit."""
-        shares, which = limits.class_shares, limits.which_client
-        return (shares is not None and self.leaks["class_shares"].value < shares) or (
-            which is not None and self.leaks["which_client"].value > which
+        shares = limits.class_shares
+        return (shares is not None and self.leaks["class_shares"].value < shares) or any(
+            self.leaks[name].value > limit
+            for name in _AT_MOST
+            if (limit := getattr(limits, name)) is not None
         )

@@ -29,6 +29,7 @@ TRIALS, FRESH = "trials", "fresh.json"
 TITLES = {
     "class_shares": "L1 of the best guess of class shares",
     "which_client": "AUC of which client",
+    "interactions": "AUC of clicks",
 }
 
 
@@ -105,6 +106,16 @@ class HardenedFederation:
         return "over" if self.fresh.exceeds(self.limits) else "undecided"
 
     @property
+    def merit(self) -> str:
+        """The figure that is to be high, in words."""
+        return "NDCG@10" if "interactions" in self.limits.given else "Accuracy"
+
+    @property
+    def seen_by(self) -> str:
+        """What the search sees one half of, in words."""
+        return "queries" if "interactions" in self.limits.given else "clients"
+
+    @property
     def headline(self) -> str:
         """The outcome in one line."""
         if self.outcome == "within":
@@ -119,28 +130,30 @@ class HardenedFederation:
     def sentences(self) -> tuple[str, ...]:
         """What was measured with fresh clients, and how far the search was off."""
         chosen, plain = self.chosen, self.trials[0]
-        sides = {"class_shares": "at least", "which_client": "at most"}
+        sides = {"class_shares": "at least", "which_client": "at most", "interactions": "at most"}
         told = [
-            f"{TITLES[name]}: {_show(self.fresh.leaks[name])} with fresh clients, "
+            f"{TITLES[name]}: {_show(self.fresh.leaks[name])} with fresh {self.seen_by}, "
             f"{_show(chosen.leaks[name])} in the search; the limit is {sides[name]} {limit:g}."
             for name, limit in self.limits.given.items()
         ]
         return (
             *told,
-            f"Accuracy: {_show(self.fresh.accuracy)} with fresh clients, {_show(chosen.accuracy)} "
+            f"{self.merit}: {_show(self.fresh.accuracy)} with fresh {self.seen_by}, "
+            f"{_show(chosen.accuracy)} "
             f"in the search, where the undefended federation had {_show(plain.accuracy)}.",
             f"{words.format_count(len(self.trials), 'setting')} were tried with "
-            f"{self.plan.searched} clients; {self.plan.fresh} others were kept for the last run. "
-            "Only figures with fresh clients are a claim.",
+            f"{self.plan.searched} {self.seen_by}; {self.plan.fresh} others were kept for the last "
+            "run. "
+            f"Only figures with fresh {self.seen_by} are a claim.",
         )
 
     def rows(self) -> list[tuple[str, ...]]:
         """The run with fresh clients and all settings as cells, with their headings on top."""
         chosen = self.chosen
-        told = [("fresh clients", self.fresh)]
+        told = [(f"fresh {self.seen_by}", self.fresh)]
         told += [("chosen" if one is chosen else "", one) for one in self.trials]
         return [
-            ("Setting", "Accuracy", *(TITLES[name] for name in self.fresh.leaks), "State"),
+            ("Setting", self.merit, *(TITLES[name] for name in self.fresh.leaks), "State"),
             *(
                 (one.setting.label, *map(_show, (one.accuracy, *one.leaks.values())), state)
                 for state, one in told

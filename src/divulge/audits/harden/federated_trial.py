@@ -49,6 +49,8 @@ OWNER_ATTACKS = ("fedmia", "cluster-lira")
 class TrialDesign:
     """How each setting is simulated, attacked and judged."""
 
+    federation: Federation
+    """Undefended; each setting changes its defence and its local epochs."""
     limits: FederationLimits
     test: Records
     reference: Records
@@ -57,16 +59,17 @@ class TrialDesign:
     attacks: NamedAttacks
     """On class shares."""
 
-    def run(self, federation: Federation, setting: FederationVariant, seed: int) -> FederationTrial:
+    def run(self, setting: FederationVariant, seed: int) -> FederationTrial:
         """Simulate a setting, and attack it.
 
         Raises:
             DivulgeError: it cannot be simulated, or no attack on a limited secret can be run.
         """
+        assert setting.epochs is not None
         defended = replace(
-            federation,
+            self.federation,
             defence=setting.build(),
-            recipe=replace(federation.recipe, epochs=setting.epochs),
+            recipe=replace(self.federation.recipe, epochs=setting.epochs),
             seed=seed,
         )
         transcript = simulate(defended, self.rounds)

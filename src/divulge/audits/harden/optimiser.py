@@ -26,17 +26,28 @@ def new_study() -> "optuna.Study":
         optuna.logging.set_verbosity(level)
 
 
-def ask(study: "optuna.Study", seed: int, first: Mapping[str, Any] | None = None) -> "optuna.Trial":
+def ask(
+    study: "optuna.Study",
+    seed: int,
+    first: Mapping[str, Any] | None = None,
+    *,
+    by_chance: bool = False,
+) -> "optuna.Trial":
     """A trial whose values the estimator proposes, from all that the study was shown.
 
     Args:
         study: of accuracy and leakage.
         seed: of the estimator for this trial alone.
         first: values that are not proposed but given.
+        by_chance: draw values evenly instead, whatever the study was shown.
     """
     import optuna
 
-    study.sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=1)
+    study.sampler = (
+        optuna.samplers.RandomSampler(seed)
+        if by_chance
+        else optuna.samplers.TPESampler(seed=seed, n_startup_trials=1)
+    )
     if first is not None:
         study.enqueue_trial(dict(first))
     return study.ask()

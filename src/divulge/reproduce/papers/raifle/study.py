@@ -6,8 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
-from sklearn.metrics import ndcg_score
 
 from divulge._util import toml
 from divulge._util.json import Settings
@@ -30,6 +28,7 @@ from divulge.errors import DataError
 from divulge.federation.manipulation.features import NoiseInjection
 from divulge.federation.search.click_models import Habit, published_click_model
 from divulge.metrics import interactions as metrics
+from divulge.metrics import utility
 from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.data import data_file
 from divulge.reproduce.table import Size
@@ -198,33 +197,8 @@ def measure_ranking(
     weights = models.ranker(queries.x.shape[1], hidden, generator)
     weights = world.train(weights, local_noise(epsilon, 0.5), rng)
     score = models.score(weights, torch.from_numpy(test.x)).numpy()
-    each = [ndcg(score[part], test.relevance[part]) for part in test.of_each()]
+    each = [utility.ndcg(score[part], test.relevance[part]) for part in test.of_each()]
     return RowResult({"NDCG@10": each})
-
-
-def ndcg(
-    score: Float[np.ndarray, " documents"],
-    relevance: Int[np.ndarray, " documents"],
-    k: int = 10,
-) -> float:
-    """Normalised discounted cumulative gain of the first k documents of one query.
-
-    The gain of a document is 2^relevance - 1, the discount of rank r is log2(r + 1). Documents
-    whose scores tie share their gain, which is the mean over all orders of the tie. A query without
-    a relevant document counts as 0.
-
-    References:
-        Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques; Burges
-        et al. (2005), Learning to rank using gradient descent (the gain).
-
-    Examples:
-        >>> ndcg(np.array([3.0, 2.0, 1.0]), np.array([0, 1, 0]))
-        0.630...
-    """
-    gain = np.exp2(relevance) - 1.0
-    if len(gain) == 1:  # which scikit-learn refuses
-        return float(gain[0] > 0)
-    return float(ndcg_score([gain], [score], k=k))
 
 
 @functools.cache
