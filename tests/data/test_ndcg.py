@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from divulge.reproduce.papers.raifle.study import ndcg
+from divulge.data.ranking import ndcg
 
 
 @given(

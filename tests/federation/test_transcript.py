@@ -111,7 +111,9 @@ def test_transposed_and_empty_arrays_are_written_as_they_are(tmp_path: Path) -> 
 
 def test_tensors_are_written_as_safetensors_writes_them(tmp_path: Path) -> None:
     kinds = [np.float16, np.uint8, np.int64, np.bool_, np.float64, np.int8, np.int16, np.int32]
-    arrays = {f"t{k}": np.arange(k).astype(kind) for k, kind in enumerate(kinds)}
+    arrays: dict[str, np.ndarray] = {
+        f"t{k}": np.arange(k).astype(kind) for k, kind in enumerate(kinds)
+    }
     arrays |= {"b": np.zeros((2, 0)), "a": np.array(3.0), "w": np.ones((2, 3), np.float32)}
     header = Header("t", "update", {name: array.shape for name, array in arrays.items()})
     Writer.begin(tmp_path / "t", header).add(Round(0, "update", arrays, {}))

@@ -87,7 +87,9 @@ def test_names_of_defences_at_one_place_stand_apart() -> None:
         for k in range(25)
     ]  # fmt: skip
     leaks = [0.6, 0.5]
-    layers = front._label_layers(dots, leaks, *front._axes(dots, "auc", leaks))
+    x, y = front._axes(dots, "auc", leaks)
+    bounds = front._axis_range(front._accuracies(dots))
+    layers = front._label_layers(dots, leaks, bounds, x, y)
     offsets = [layer.mark["dy"] for layer in layers]
     assert len(set(offsets)) == 25
     levels = sorted(offsets)

@@ -41,8 +41,8 @@ def test_each_stage_is_the_network_that_stops_there(name: str) -> None:
 def test_patience_ended_a_training_of_this_file() -> None:
     """Else the test above would not see what stages after that are."""
     models = next(Fleet(RECIPES["patient"]).stages(table.POOL, table.HALVES, (1, 2), EPOCHS))
-    late = [model.predict(table.OTHERS.x) for model in models[-2:]]
-    np.testing.assert_array_equal(*late)
+    one, later = (model.predict(table.OTHERS.x) for model in models[-2:])
+    np.testing.assert_array_equal(one, later)
 
 
 @pytest.mark.parametrize("way", ["one-by-one", "stacked", "processes"])

@@ -140,3 +140,30 @@ def concatenate_queries(parts: Sequence[Queries]) -> Queries:
         np.concatenate([part.relevance for part in parts]),
         np.concatenate(numbered),
     )
+
+
+def ndcg(
+    score: Float[np.ndarray, " documents"],
+    relevance: Int[np.ndarray, " documents"],
+    k: int = 10,
+) -> float:
+    """Normalised discounted cumulative gain of the first k documents of one query.
+
+    The gain of a document is 2^relevance - 1, the discount of rank r is log2(r + 1). Documents
+    whose scores tie share their gain, which is the mean over all orders of the tie. A query without
+    a relevant document counts as 0.
+
+    References:
+        Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques; Burges
+        et al. (2005), Learning to rank using gradient descent (the gain).
+
+    Examples:
+        >>> ndcg(np.array([3.0, 2.0, 1.0]), np.array([0, 1, 0]))
+        0.630...
+    """
+    from sklearn.metrics import ndcg_score  # loads much
+
+    gain = np.exp2(relevance) - 1.0
+    if len(gain) == 1:  # which scikit-learn refuses
+        return float(gain[0] > 0)
+    return float(ndcg_score([gain], [score], k=k))

@@ -1,7 +1,4 @@
-"""Utility metrics: accuracy weighed against privacy (AOP), and ranking quality (NDCG)."""
-
-import numpy as np
-from jaxtyping import Float, Int
+"""Accuracy weighed against privacy (AOP)."""
 
 from divulge.core import Estimate
 from divulge.errors import SpecError
@@ -69,30 +66,3 @@ def aop_estimate(accuracy: Estimate, auc: Estimate, weight: float = LAMBDA) -> E
         Interval(aop(accuracy.value, auc.high, weight), aop(accuracy.value, auc.low, weight)),
     )
     return Estimate(value, max(0.0, low), min(1.0, high))
-
-
-def ndcg(
-    score: Float[np.ndarray, " documents"],
-    relevance: Int[np.ndarray, " documents"],
-    k: int = 10,
-) -> float:
-    """Normalised discounted cumulative gain of the first k documents of one query.
-
-    The gain of a document is 2^relevance - 1, the discount of rank r is log2(r + 1). Documents
-    whose scores tie share their gain, which is the mean over all orders of the tie. A query without
-    a relevant document counts as 0.
-
-    References:
-        Järvelin and Kekäläinen (2002), Cumulated gain-based evaluation of IR techniques; Burges
-        et al. (2005), Learning to rank using gradient descent (the gain).
-
-    Examples:
-        >>> ndcg(np.array([3.0, 2.0, 1.0]), np.array([0, 1, 0]))
-        0.630...
-    """
-    from sklearn.metrics import ndcg_score  # loads much
-
-    gain = np.exp2(relevance) - 1.0
-    if len(gain) == 1:  # which scikit-learn refuses
-        return float(gain[0] > 0)
-    return float(ndcg_score([gain], [score], k=k))

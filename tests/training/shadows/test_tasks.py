@@ -85,9 +85,12 @@ def test_processes_train_the_same_models(
     monkeypatch.setattr(LocalWorkers, "processors", lambda _: 2)
     begun = []
     started = workers._train_in_processes
-    monkeypatch.setattr(
-        workers, "_train_in_processes", lambda *given: begun.append(given) or started(*given)
-    )
+
+    def count(*given: Any) -> Any:
+        begun.append(given)
+        return started(*given)
+
+    monkeypatch.setattr(workers, "_train_in_processes", count)
     same(answers(LocalWorkers()), here)
     ((rest, processes),) = begun
     assert (len(rest), processes) == (4, 2)

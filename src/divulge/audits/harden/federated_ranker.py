@@ -35,11 +35,11 @@ from divulge.audits.leave_one_out.run import take_folder
 from divulge.audits.options import RunPath
 from divulge.audits.run_folder import describe_environment
 from divulge.core import Estimate, Measurements, Reconstruction, Status
-from divulge.data.ranking import Queries
+from divulge.data.ranking import Queries, ndcg
 from divulge.errors import DataError, SpecError, did_you_mean
 from divulge.federation import from_config
 from divulge.federation.config import FederationSpec
-from divulge.metrics import interactions, intervals, utility
+from divulge.metrics import interactions, intervals
 
 if TYPE_CHECKING:
     from divulge.federation.search.users import Searching
@@ -77,9 +77,7 @@ class RankerDesign:
         defence = setting.build()
         trained = self.world.train(weights, defence, stream(seed, "training"), self.users)
         score = models.score(trained, torch.from_numpy(self.test.x)).numpy()
-        each = [
-            utility.ndcg(score[part], self.test.relevance[part]) for part in self.test.of_each()
-        ]
+        each = [ndcg(score[part], self.test.relevance[part]) for part in self.test.of_each()]
         games = [
             self.world.challenge(weights, self.asked, defence, stream(seed, "user", k))
             for k in range(_VICTIMS)

@@ -97,7 +97,8 @@ class TrialDesign:
                 stream(federation.seed, "local training", rounds, client)
                 for client in range(len(federation.clients))
             ]
-            states = Crew(federation.recipe, federation.pool, federation.workers).states(
+            processes = None if isinstance(federation.workers, str) else federation.workers
+            states = Crew(federation.recipe, federation.pool, processes).states(
                 weights, federation.clients, [int(rng.integers(2**31)) for rng in rngs]
             )
         hits = np.array([

@@ -127,8 +127,8 @@ class Decaf:
         self._told_defence()  # refuses what there is not
         if self.layers == "last" and self._needs_whole_updates:
             raise SpecError(
-                "expected layers = 'auto' or 'all' beside dp_noise or a defence, which act on whole "
-                "updates, got 'last': leave layers out"
+                "expected layers = 'auto' or 'all' with dp_noise or a defence, which act on "
+                "whole updates, got 'last': leave layers out"
             )
 
     def __call__(self, view: UpdateView, rng: np.random.Generator) -> Proportions:

@@ -28,7 +28,6 @@ from divulge.errors import DataError
 from divulge.federation.manipulation.features import NoiseInjection
 from divulge.federation.search.click_models import Habit, published_click_model
 from divulge.metrics import interactions as metrics
-from divulge.metrics import utility
 from divulge.reproduce.attempts import RowResult, attempt
 from divulge.reproduce.data import data_file
 from divulge.reproduce.table import Size
@@ -197,7 +196,7 @@ def measure_ranking(
     weights = models.ranker(queries.x.shape[1], hidden, generator)
     weights = world.train(weights, local_noise(epsilon, 0.5), rng)
     score = models.score(weights, torch.from_numpy(test.x)).numpy()
-    each = [utility.ndcg(score[part], test.relevance[part]) for part in test.of_each()]
+    each = [ranking.ndcg(score[part], test.relevance[part]) for part in test.of_each()]
     return RowResult({"NDCG@10": each})
 
 
