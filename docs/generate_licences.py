@@ -39,7 +39,7 @@ On Linux with a GPU, the usual builds of PyTorch and of XGBoost bring libraries 
 """
 
 
-USED = ("base", "torch", "onnx", "skops", "parquet", "pandas", "dp", "stacking", "ray")
+USED = ("base", "torch", "fast", "onnx", "skops", "parquet", "pandas", "dp", "stacking", "ray")
 USED += ("http", "federation", "flower", "nvflare", "images", "keras", "transformers")
 USED += ("xgboost", "lightgbm", "catboost", "skorch", "lightning")
 USED += ("signing", "harden", "mlflow", "wandb", "huggingface")

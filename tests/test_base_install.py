@@ -89,7 +89,7 @@ COMMANDS = [
     Command("transcript inspect nowhere", 2, "expected a transcript"),
     Command("federate federate.toml", 2, "[torch]"),
     Command("compare compare.toml", 2, "[torch]"),
-    Command("harden harden.toml", 2, "[torch]"),
+    Command("harden harden.toml", 2, "[harden]"),
     Command("reproduce decaf-table3 --run table", 2, "divulge data convert mnist FROM"),
     Command("reproduce", 2, "[torch]"),
     Command("data", says="cifar-10-binary.tar.gz"),

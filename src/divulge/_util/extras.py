@@ -14,6 +14,7 @@ EXTRAS = {
     "torch": "torch",
     "safetensors": "torch",
     "numba": "fast",
+    "optuna": "harden",
     "onnxruntime": "onnx",
     "skops": "skops",
     "pyarrow": "parquet",

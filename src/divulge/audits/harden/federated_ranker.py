@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge._util.arguments import Count, CountFromZero, Seed, check_arguments
+from divulge._util.arguments import Count, CountFromZero, Seed, Title, check_arguments, shorten
 from divulge._util.digest import digest
 from divulge._util.folders import numbered_folder
 from divulge._util.progress import Progress, as_track
@@ -110,7 +110,7 @@ def harden_ranker(
     test: Queries,
     *,
     limits: FederationLimits,
-    name: str = "ranker",
+    name: Title = "ranker",
     seed: Seed = 0,
     hidden: CountFromZero = 0,
     asked: Count = 4,
@@ -150,7 +150,7 @@ def harden_ranker(
         StoreError: the run folder is in use, or belongs to another search.
         DivulgeError: the undefended ranker cannot be simulated or attacked.
     """
-    _check(world.queries, test, limits, defences, budget)
+    _check(world, test, limits, defences, budget)
     families = tuple(dict.fromkeys(("none", *defences)))
     path = numbered_folder(Path("runs") / "ranker") if run is None else Path(run)
     order = stream(seed, "fresh queries").permutation(world.queries.count)
@@ -206,8 +206,20 @@ def load_ranker(settings: FederationSpec, folder: Path) -> "tuple[Searching, Que
 
 
 def _check(
-    queries: Queries, test: Queries, limits: FederationLimits, defences: Sequence[str], budget: int
+    world: "Searching",
+    test: Queries,
+    limits: FederationLimits,
+    defences: Sequence[str],
+    budget: int,
 ) -> None:
+    from divulge.federation.search.users import Searching
+
+    if not isinstance(world, Searching):
+        raise SpecError(
+            f"expected world of harden_ranker to be a Searching, got {shorten(world)}: pass "
+            "Searching(queries, clicks) of divulge.federation"
+        )
+    queries = world.queries
     if set(limits.given) != {"interactions"}:
         raise SpecError(
             f"expected a limit on interactions alone, got {', '.join(limits.given)}: users of a "

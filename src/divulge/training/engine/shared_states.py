@@ -91,7 +91,7 @@ class StateMemory:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._free: list[_Block] = []
+        self._free: list[_SharedBlock] = []
 
     def take(self, form: StateForm, many: int) -> tuple[SharedStates, Memory]:
         """Room for so many states of a form, for processes and for this one.
@@ -101,7 +101,7 @@ class StateMemory:
         size = max(1, many * _state_size(form))
         block = next((one for one in self._free if one.size >= size), None)
         if block is None:
-            block = _Block(size, self._folder)
+            block = _SharedBlock(size, self._folder)
         else:
             self._free.remove(block)
         memory = _map(block.memory)
@@ -109,12 +109,12 @@ class StateMemory:
         return SharedStates(block.path, form), memory
 
 
-def _give_back(free: "list[_Block]", block: "_Block") -> None:
+def _give_back(free: "list[_SharedBlock]", block: "_SharedBlock") -> None:
     free.append(block)
     del free[:-_KEPT]
 
 
-class _Block:
+class _SharedBlock:
     """A file of zeros, mapped into memory."""
 
     def __init__(self, size: int, folder: Path) -> None:
