@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from benchmarks import data
+from benchmarks.limit import count_operations, measure_rate
 from benchmarks.timing import (
     Contender,
     MissingData,
@@ -47,6 +48,8 @@ class Workload(NamedTuple):
 def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     """Print rounds per second of both sides, for two networks and two numbers of clients.
 
+    Beside them stands the least that the machine could take for a round.
+
     Raises:
         MissingPeer: PyTorch is not installed.
     """
@@ -54,15 +57,17 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
         raise MissingPeer("torch", "torch")
     import torch
 
+    rate = measure_rate()
     print(f"{environment(('divulge', 'torch'))}; the loop on {torch.get_num_threads()} threads")
-    outcomes = [_compare(workload, quick) for workload in _workloads(quick)]
+    print(f"matrix products of float32 on all threads: {rate / 1e9:.0f} GFLOP/s")
+    outcomes = [_compare(workload, rate, quick) for workload in _workloads(quick)]
     ours = Timing("all, ours", [sum(outcome.ours.best for outcome in outcomes)])
     theirs = Timing("all, theirs", [sum(outcome.theirs.best for outcome in outcomes)])
     print("last line: a round of each workload together, best runs")
     return Outcome(ours, theirs)
 
 
-def _compare(workload: Workload, quick: bool) -> Outcome:  # noqa: FBT001 (as in run)
+def _compare(workload: Workload, rate: float, quick: bool) -> Outcome:  # noqa: FBT001 (as in run)
     federation = workload.federation
     sizes = [len(rows) for rows in federation.clients]
     print(
@@ -87,6 +92,10 @@ def _compare(workload: Workload, quick: bool) -> Outcome:  # noqa: FBT001 (as in
             for timing in interleaved(contenders, 1 if quick else 2)
         ]
     print(table(timings, base=timings[0]))
+    recipe = federation.recipe
+    limit = sum(sizes) * recipe.epochs * count_operations(recipe, federation.pool) / rate
+    print(f"the machine's limit: {limit:.2f} s; share of it that is reached:", end="")
+    print("".join(f" {limit / t.best:.0%} {t.name};" for t in timings))
     for timing in timings:
         print(f"rounds per second, {timing.name}: {1 / timing.best:.2f}")
     outcome = Outcome(timings[0], min(timings[2:], key=lambda timing: timing.best))

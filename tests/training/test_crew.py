@@ -1,5 +1,6 @@
 """A crew trains from given starts as a fleet does, wherever it trains, and keeps nothing back."""
 
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -148,6 +149,27 @@ def test_other_processes_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     other = replace(RECIPE, lr=0.01)  # another crew, in the same processes
     identical(Crew(other, pool(), 2).states(start(), ROWS, SEEDS), trained(other))
     identical(two.states(start(), ROWS, SEEDS), trained())
+
+
+@pytest.mark.parametrize("network", [dense, pooled])
+def test_more_threads_change_no_bit(
+    monkeypatch: pytest.MonkeyPatch, network: Callable[[], nn.Module]
+) -> None:
+    pytest.importorskip("divulge.training.engine.compiled.kernels")
+    monkeypatch.setattr(crews, "_SECONDS_BEFORE_PROCESSES", -1.0)  # none are started for these
+    recipe = replace(RECIPE, network=network)
+    three = Crew(recipe, pool(), 3)
+    identical(three.states(start(recipe), ROWS * 5, SEEDS * 5), trained(recipe) * 5)
+    threads = three.each(start(recipe), ROWS, SEEDS, lambda k, _: (k, threading.get_ident()))
+    assert threads == [(k, threading.get_ident()) for k in range(3)], "used here, in order"
+
+
+def test_classes_that_the_network_lacks_are_refused() -> None:
+    few = Records(pool().x, pool().y * 2)  # class 4 of three
+    for network in (dense, pooled):
+        recipe = replace(RECIPE, network=network)
+        with pytest.raises(TargetError, match="expected a network to train, got IndexError"):
+            Crew(recipe, few, 1).states(start(recipe), ROWS, SEEDS)
 
 
 @pytest.mark.slow

@@ -21,6 +21,12 @@ from divulge._util.processes import parallel_calls
 from divulge.core import Records
 from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
+from divulge.training.engine.compiled.threads import (
+    NativeClients,
+    is_large,
+    is_native,
+    load_kernels,
+)
 from divulge.training.engine.dense import dense_layers, dense_training_step
 from divulge.training.engine.loop import (
     Job,
@@ -175,13 +181,14 @@ class _ClientTask(NamedTuple):
 class Crew:
     """Trains networks from given starts, in this process at first, later in several.
 
-    Whether in this process or in another, however many there are: each network is trained on one
-    thread, and comes out the same, bit for bit, on one machine.
+    Small networks that native code can train are trained in threads of this process, if Numba is
+    installed. However many threads or processes there are: each network is trained on one thread,
+    and comes out the same, bit for bit, on one machine.
 
     Args:
         recipe: how a network is trained.
         pool: the records that the networks are trained on.
-        workers: how many processes are used; one a core unless given.
+        workers: how many processes, or threads, are used; one a core unless given.
 
     Raises:
         SpecError: there are no workers, or the recipe holds records out.
@@ -205,6 +212,10 @@ class Crew:
             network = build_network(recipe, Job(np.arange(1), 0))
             self._form = state_form(as_arrays(network.state_dict()))
             self._data = PoolArrays.prepare(pool, network)
+            native = is_native(recipe, network, self._data) and not is_large(network)
+            self._native = (
+                NativeClients(recipe, self._data, network) if native and load_kernels() else None
+            )
         self._recipe, self._workers = recipe, workers
         self._here: ReusableTrainer | None = None
         self._scratch: TemporaryFolder | None = None
@@ -224,6 +235,8 @@ class Crew:
         Raises:
             TargetError: a network could not be trained.
         """
+        if self._native:
+            return self.each(start, rows, seeds, lambda _, trained: trained)
         if not self._uses_processes:
             return self.each(start, rows, seeds, copy_state)
         results, memory = self._memory().take(self._form, len(rows))
@@ -243,8 +256,8 @@ class Crew:
             start: as for `states`.
             rows: as for `states`.
             seeds: as for `states`.
-            use: a function of a network's position and state dictionary, called where it was
-                trained, on one thread. The next training overwrites the state.
+            use: a function of a network's position and state dictionary, called on one thread,
+                perhaps in another process. The next training overwrites the state.
 
         Raises:
             TargetError: a network could not be trained.
@@ -273,7 +286,8 @@ class Crew:
 
     @property
     def _uses_processes(self) -> bool:
-        return self._spent > _SECONDS_BEFORE_PROCESSES and self._process_count > 1
+        waited = self._spent > _SECONDS_BEFORE_PROCESSES
+        return waited and self._native is None and self._process_count > 1
 
     @property
     def _process_count(self) -> int:
@@ -284,6 +298,8 @@ class Crew:
     def _train_here(
         self, start: Mapping[str, np.ndarray], tasks: Sequence[_ClientTask]
     ) -> Iterator[dict[str, np.ndarray]]:
+        if self._native:
+            return self._native.states(start, tasks, self._process_count)
         if self._here is None:
             self._here = ReusableTrainer(self._recipe, self._data.tensors("cpu"))
         return _train_tasks(self._here, start, tasks)

@@ -1,13 +1,14 @@
 """Train many models in native code: one after another in each of some threads."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import deepcopy
 from functools import cache
 from itertools import islice
 from threading import Event
 from types import ModuleType
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -18,9 +19,12 @@ from divulge._util.extras import import_optional
 from divulge.training.engine.compiled.layout import NativeLayout, aligned_zeros, native_layout
 from divulge.training.engine.loop import Job, build_network, flush_subnormals
 from divulge.training.engine.tensors import PoolArrays
-from divulge.training.engine.weights import restore
-from divulge.training.recipe import Recipe
+from divulge.training.engine.weights import as_arrays, restore
+from divulge.training.recipe import RaggedRows, Recipe
 from divulge.training.selection import BestEpoch
+
+S = TypeVar("S")
+T = TypeVar("T")
 
 KERNELS = "divulge.training.engine.compiled.kernels"
 """The module with the native code, which needs Numba."""
@@ -91,21 +95,89 @@ def train_in_threads(
     Raises:
         IndexError: the pool has classes that the network has not.
     """
-    kernels = load_kernels()
-    assert kernels is not None
-    stop = Event()
-    waiting = deque[Future[nn.Module]]()
     network = build_network(recipe, jobs[0])
-    pool, classes = _prepare(data, network), int(_layout(network, data).dense[-1]["real_outputs"])
-    if not 0 <= data.y.min() <= data.y.max() < classes:
-        raise IndexError(f"classes from 0 to {classes - 1}, got {data.y.min()} to {data.y.max()}")
-    with ThreadPoolExecutor(min(threads, len(jobs)), "divulge-training") as executor:
+    native = _Native.prepare(recipe, data, network)
+
+    def train(task: tuple[Job, nn.Module]) -> nn.Module:
+        job, module = task
+        fit, held_out = recipe.split_rows(job.rows, job.seed)
+        if not recipe.selects:
+            native.train(module, fit, job.seed)
+            return module.eval()
+        best = BestEpoch(recipe, data.tensors("cpu"), fit, held_out)
+        native.train(module, fit, job.seed, best)
+        return restore(module, best.state)
+
+    # PyTorch's random numbers are of the process: networks are built in this thread
+    tasks = ((job, build_network(recipe, job)) for job in jobs)
+    yield from _map_in_threads(train, tasks, min(threads, len(jobs)), native.stop)
+
+
+class NativeClients:
+    """Trains one network from given weights, again and again, in threads.
+
+    Args:
+        recipe: of a network that `is_native`.
+        data: the pool.
+        network: as the recipe makes it; weights that a training is not given are as in this one.
+    """
+
+    def __init__(self, recipe: Recipe, data: PoolArrays, network: nn.Module) -> None:
+        self._recipe, self._data, self._fresh = recipe, data, network
+        self._native: _Native | None = None
+
+    def states(
+        self,
+        start: Mapping[str, np.ndarray],
+        tasks: Sequence[tuple[RaggedRows, int]],
+        threads: int,
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """The state dictionaries after each training, in order, as soon as they are there.
+
+        Args:
+            start: the state dictionary from which each of them sets out.
+            tasks: the rows and the seed of each training.
+            threads: how many are trained at a time.
+
+        Raises:
+            IndexError: the pool has classes that the network has not.
+        """
+        if self._native is None:
+            self._native = _Native.prepare(self._recipe, self._data, self._fresh)
+        native, begun = self._native._replace(stop=Event()), deepcopy(self._fresh)
+        with torch.no_grad():
+            for name, tensor in begun.state_dict().items():
+                if name in start:
+                    tensor.copy_(torch.from_numpy(np.array(start[name])))
+
+        def train(task: tuple[RaggedRows, int]) -> dict[str, np.ndarray]:
+            rows, seed = task
+            module = deepcopy(begun)
+            native.train(module, rows, seed)
+            return as_arrays(module.state_dict())
+
+        yield from _map_in_threads(train, tasks, min(threads, len(tasks)), native.stop)
+
+
+def _map_in_threads(
+    do: Callable[[S], T], items: Iterable[S], threads: int, stop: Event
+) -> Iterator[T]:
+    """What a function makes of items, in order; some are done in advance.
+
+    Args:
+        do: the function.
+        items: what it is called with, each made in this thread.
+        threads: how many calls run at a time; with one all run in this thread.
+        stop: is set when nobody waits any more.
+    """
+    if threads < 2:
+        yield from map(do, items)
+        return
+    waiting = deque[Future[T]]()
+    with ThreadPoolExecutor(threads, "divulge-training") as executor:
         try:
-            for job in jobs:
-                # PyTorch's random numbers are of the process: networks are built in this thread
-                module = build_network(recipe, job)
-                task = _Task(recipe, pool, _layout(module, data), job, data, stop)
-                waiting.append(executor.submit(task.train, kernels, module))
+            for item in items:
+                waiting.append(executor.submit(do, item))
                 if len(waiting) > 2 * threads:
                     yield waiting.popleft().result()
             while waiting:
@@ -115,39 +187,49 @@ def train_in_threads(
             executor.shutdown(wait=False, cancel_futures=True)
 
 
-class _Task(NamedTuple):
-    """One model to train in a thread."""
+class _Native(NamedTuple):
+    """A recipe and its records, ready for native code."""
 
+    kernels: ModuleType
     recipe: Recipe
     pool: _NativePool
     layout: NativeLayout
-    job: Job
-    data: PoolArrays
     stop: Event
-    """Set when nobody waits for the model any more."""
+    """Set when nobody waits for models any more."""
 
-    def train(self, kernels: ModuleType, module: nn.Module) -> nn.Module:
-        """The module, trained."""
-        recipe, layout, pool = self.recipe, self.layout, self.pool
-        fit, held_out = recipe.split_rows(self.job.rows, self.job.seed)
+    @classmethod
+    def prepare(cls, recipe: Recipe, data: PoolArrays, network: nn.Module) -> "_Native":
+        """Raise an IndexError where the pool has classes that the network has not."""
+        kernels, layout = load_kernels(), native_layout(network, _record_shape(data))
+        assert kernels is not None
+        assert layout is not None
+        classes = int(layout.dense[-1]["real_outputs"])
+        if not 0 <= data.y.min() <= data.y.max() < classes:
+            raise IndexError(
+                f"classes from 0 to {classes - 1}, got {data.y.min()} to {data.y.max()}"
+            )
+        return cls(kernels, recipe, _prepare(data, layout), layout, Event())
+
+    def train(
+        self, module: nn.Module, rows: RaggedRows, seed: int, best: BestEpoch | None = None
+    ) -> None:
+        """Train a module on these rows; with ``best`` until that says that it is enough."""
+        recipe, layout = self.recipe, self.layout
         w = layout.pack(module)
         v, moments = aligned_zeros(layout.size), layout.size * (recipe.optimiser != "sgd")
         m, s = aligned_zeros(moments), aligned_zeros(moments)
         if recipe.optimiser != "adamw":
             v += np.float32(recipe.weight_decay) * w
         hyper = np.array([recipe.momentum, recipe.weight_decay, 0.9, 0.999, 1e-8], np.float32)
-        edges = np.array([0, *recipe.batch_edges(len(fit)), len(fit)])
-        best = None
-        if recipe.selects:
-            best = BestEpoch(recipe, self.data.tensors("cpu"), fit, held_out)
-        at_once = 1 if best else max(1, _RECORDS_PER_CALL // len(fit))
-        plan, step = recipe.plan(fit, self.job.seed), 0
+        edges = np.array([0, *recipe.batch_edges(len(rows)), len(rows)])
+        at_once = 1 if best else max(1, _RECORDS_PER_CALL // max(1, len(rows)))
+        plan, step = recipe.plan(rows, seed), 0
         with flush_subnormals():
             while epochs := list(islice(plan, at_once)):
-                order = torch.stack([torch.cat([rows for _, rows in epoch]) for epoch in epochs])
+                order = torch.stack([torch.cat([batch for _, batch in epoch]) for epoch in epochs])
                 rates = np.array([[rate for rate, _ in epoch] for epoch in epochs], np.float32)
-                kernels.train_epochs(
-                    order.numpy(), edges, rates, *pool, layout.conv, layout.dense,
+                self.kernels.train_epochs(
+                    order.numpy(), edges, rates, *self.pool, layout.conv, layout.dense,
                     w, v, m, s, _OPTIMISERS[recipe.optimiser], hyper, step,
                 )  # fmt: skip
                 step += rates.size
@@ -158,7 +240,6 @@ class _Task(NamedTuple):
                 if self.stop.is_set():
                     break
         layout.unpack(w, module)
-        return restore(module, best.state) if best else module.eval()
 
 
 def _record_shape(data: PoolArrays) -> tuple[int, ...]:
@@ -167,18 +248,12 @@ def _record_shape(data: PoolArrays) -> tuple[int, ...]:
     return (shape[-1], *shape[:-1]) if data.channels_last else shape
 
 
-def _layout(network: nn.Module, data: PoolArrays) -> NativeLayout:
-    found = native_layout(network, _record_shape(data))
-    assert found is not None
-    return found
-
-
-def _prepare(data: PoolArrays, network: nn.Module) -> _NativePool:
+def _prepare(data: PoolArrays, layout: NativeLayout) -> _NativePool:
     """The pool, with the entries of its records listed where these are few."""
     x = np.moveaxis(data.x, -1, 1) if data.channels_last else data.x
     flat = np.ascontiguousarray(x).reshape(len(x), -1)
     few = np.count_nonzero(flat) <= _FEW * flat.size
-    if not few or _layout(network, data).conv.size:
+    if not few or layout.conv.size:
         none = np.empty(0)
         return _NativePool(
             flat, data.y, none.astype(np.int64), none.astype(np.int32), none.astype(np.float32)
