@@ -115,11 +115,11 @@ def _client_app(federation: "Federation") -> "ClientApp":
     from flwr.clientapp import ClientApp
 
     from divulge._util.random import stream
-    from divulge.training.engine.clients import Crew
+    from divulge.training.engine.clients import ClientWorkers
     from divulge.training.engine.networks import as_state
 
     app = ClientApp()
-    crews: list[Crew] = []  # one a process that the app is sent to, made there
+    client_workers: list[ClientWorkers] = []  # one a process that the app is sent to, made there
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
@@ -129,9 +129,9 @@ def _client_app(federation: "Federation") -> "ClientApp":
         sent = message.content.array_records["arrays"]
         rows = federation.clients[who]
         weights = {name: value.numpy() for name, value in sent.items()}
-        if not crews:
-            crews.append(Crew(federation.recipe, federation.pool, workers=1))
-        (after,) = crews[0].states(weights, [rows], [seed])
+        if not client_workers:
+            client_workers.append(ClientWorkers(federation.recipe, federation.pool, workers=1))
+        (after,) = client_workers[0].states(weights, [rows], [seed])
         metrics = MetricRecord({"num-examples": len(rows)})
         arrays = ArrayRecord(as_state(after))
         return Message(RecordDict({"arrays": arrays, "metrics": metrics}), reply_to=message)

@@ -452,7 +452,9 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "training.train": Call(training.train, {"recipe": RECIPE, "records": records()}),
         "training.Fleet": Call(training.Fleet, {"recipe": RECIPE, "way": "one-by-one"}),
-        "training.Crew": Call(training.Crew, {"recipe": RECIPE, "pool": records(), "workers": 1}),
+        "training.ClientWorkers": Call(
+            training.ClientWorkers, {"recipe": RECIPE, "pool": records(), "workers": 1}
+        ),
         "training.ShadowPlan": Call(
             training.ShadowPlan, {"trainer": training.as_trainer(tree()), "models": 2}
         ),

@@ -178,7 +178,8 @@ def test_virtual_clients_train_by_the_dp_sgd_that_clients_were_told_of() -> None
         pool = views[0].reference
         assert pool is not None
         simulation = ShadowClientSimulation(rounds, {0: pool}, views, 0, private=(noise, 1.0))
-        one, other = simulation._make_crew(recipe, pool).each(sent, rows, [1, 2], copy_state)
+        workers = simulation._make_client_workers(recipe, pool)
+        one, other = workers.each(sent, rows, [1, 2], copy_state)
         found.append(max(float(np.abs(one[name] - other[name]).max()) for name in one))
     # Two steps over at most 40 clipped gradients each, over 20, at a rate of 0.05: two networks are
     # at most 0.4 apart. The noise alone has a deviation of 0.05 * 400 / 20 = 1 a step and weight.

@@ -113,10 +113,10 @@ def test_noise_that_training_cannot_explain_is_measured(noise: float) -> None:
     stage = Mock(spec=ObservedRound)
     stage.without_updates.return_value = Mock(spec=ObservedRound, change_to=lambda state: state)
     changes = [{"w": rng.normal(0, 0.01, 20_000)} for _ in range(8)]
-    crew = Mock(each=lambda *task: [task[-1](k, change) for k, change in enumerate(changes)])
+    client_workers = Mock(each=lambda *task: [task[-1](k, one) for k, one in enumerate(changes)])
     own = {"w": rng.normal(0, 0.01, 20_000) + rng.normal(0, 1, 20_000) * noise}
     stage.round = Mock(change=lambda name: {"me": own}[name])
-    found = shadow_clients.estimate_noise(stage, crew, clients, ["me"], 0)
+    found = shadow_clients.estimate_noise(stage, client_workers, clients, ["me"], 0)
     # the median of 20,000 squares gives a standard deviation that errs by 0.8 %
     assert found == pytest.approx(noise, rel=4 * 0.008)
 

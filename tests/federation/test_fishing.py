@@ -13,7 +13,7 @@ from divulge.defences.updates import vectors
 from divulge.errors import NotApplicable, SpecError, TargetError
 from divulge.federation import count_fished_labels, craft_fishing_weights
 from divulge.federation.manipulation.fishing import FishingWeights
-from divulge.training import Crew, Recipe
+from divulge.training import ClientWorkers, Recipe
 
 CLASSES, LR = 4, 0.05
 SIZES = (30, 12, 7)
@@ -57,7 +57,7 @@ def changes(
     found = []
     for one, own in zip(fishing, clients, strict=True):
         recipe = Recipe(images, lr=LR, epochs=epochs, batch_size=len(own))
-        (after,) = Crew(recipe, own, 1).states(one.sent, [np.arange(len(own))], [0])
+        (after,) = ClientWorkers(recipe, own, 1).states(one.sent, [np.arange(len(own))], [0])
         floats = [n for n, a in one.sent.items() if a.dtype.kind == "f"]
         found.append({n: after[n] - one.sent[n] for n in floats})
     return found

@@ -123,13 +123,13 @@ def reproduce(
         for folder in folders.values():
             stack.enter_context(take(folder))
         from divulge.reproduce.cells import PIECES_FILE
-        from divulge.reproduce.pool import CellCrew, CellWorkers, RemoteCellWorkers, cores
+        from divulge.reproduce.pool import AnyCellWorkers, CellWorkers, RemoteCellWorkers, cores
         from divulge.reproduce.run import reproduce
 
         for folder in folders.values():
             if not (resume and (folder / PIECES_FILE).is_file()):
                 create_folder(folder, resumes=True)
-        crew: AbstractContextManager[CellCrew] = (
+        cell_workers: AbstractContextManager[AnyCellWorkers] = (
             CellWorkers(processes or cores()) if cluster is None else RemoteCellWorkers(cluster)
         )
         # each is in its folder when whole
@@ -137,7 +137,7 @@ def reproduce(
             reproduce(
                 folders,
                 size,
-                stack.enter_context(crew),
+                stack.enter_context(cell_workers),
                 rows=rows,
                 budget=budget,
                 refresh=refresh,

@@ -169,14 +169,14 @@ class Federation(SimulatedFederation):
     def _learn(self, cluster: RayCluster | None) -> ClientTraining:
         """Function by which clients compute what they send."""
         if cluster is not None:
-            from divulge.training.engine.remote_clients import RemoteCrew
+            from divulge.training.engine.remote_clients import RemoteClientWorkers
 
-            return RemoteCrew(cluster, self._learner()).states
+            return RemoteClientWorkers(cluster, self._learner()).states
         if self.rule == "fedavg" and self.trainer is None:
-            from divulge.training.engine.clients import Crew
+            from divulge.training.engine.clients import ClientWorkers
 
             processes = None if isinstance(self.workers, str) else self.workers
-            return Crew(self.recipe, self.pool, processes).states
+            return ClientWorkers(self.recipe, self.pool, processes).states
         return self._learner()()
 
     def _learner(self) -> Callable[[], ClientTraining]:
@@ -295,6 +295,6 @@ class Federation(SimulatedFederation):
 
 
 def _train_one_by_one(recipe: Recipe, pool: Records) -> ClientTraining:
-    from divulge.training.engine.clients import Crew
+    from divulge.training.engine.clients import ClientWorkers
 
-    return Crew(recipe, pool, 1).one_by_one
+    return ClientWorkers(recipe, pool, 1).one_by_one

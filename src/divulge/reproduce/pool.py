@@ -28,7 +28,7 @@ def cores() -> int:
 
 
 @runtime_checkable
-class CellCrew(Protocol):
+class AnyCellWorkers(Protocol):
     """Whoever measures pieces of tables."""
 
     @property

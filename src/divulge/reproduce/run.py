@@ -18,7 +18,7 @@ from divulge.reproduce import datasets, units
 from divulge.reproduce.budget import Budget, Costs
 from divulge.reproduce.cells import Piece, Work, key_pieces
 from divulge.reproduce.controls import add_up
-from divulge.reproduce.pool import CellCrew, CellWorkers, cores
+from divulge.reproduce.pool import AnyCellWorkers, CellWorkers, cores
 from divulge.reproduce.provenance import Provenance, checkout_commit
 from divulge.reproduce.result import NOT_YET, Cell, Completeness, MeasuredPiece, Outcome
 from divulge.reproduce.table import Row, Size, Table, find_table
@@ -27,7 +27,7 @@ from divulge.reproduce.table import Row, Size, Table, find_table
 def reproduce(
     folders: Mapping[str, Path],
     size: Size,
-    crew: CellCrew | None = None,
+    cell_workers: AnyCellWorkers | None = None,
     *,
     rows: Sequence[str] = (),
     budget: str | None = None,
@@ -42,7 +42,7 @@ def reproduce(
         folders: run folder of each table by its name, made if need be. ``table.md`` and
             ``table.json`` are written last.
         size: size of the experiment: ``small`` is for a look, ``paper`` is the paper's.
-        crew: pool of worker processes; by default this process works alone.
+        cell_workers: pool of worker processes; by default this process works alone.
         rows: patterns of the rows to measure, such as ``Fashion-MNIST: DAP_v*`` (``*`` stands for
             any text); by default all.
         budget: time on the clock, such as ``2h``, ``90m`` or ``1h30m``. The missing pieces of all
@@ -62,18 +62,18 @@ def reproduce(
     for table in tables.values():
         datasets.check_any_there(table.data)
     wanted = _matching_rows(tables.values(), size, rows)
-    crew, costs = crew or CellWorkers(1), Costs(tables.values(), size)
+    cell_workers, costs = cell_workers or CellWorkers(1), Costs(tables.values(), size)
     limit = None if budget is None else Budget(budget, costs)
     with ExitStack() as stack:
         for folder in tables:
             stack.enter_context(take_folder(folder))
-        run = _Run(dict(folders), tables, size, costs, crew.processes)
+        run = _Run(dict(folders), tables, size, costs, cell_workers.processes)
         todo = [work for work in run.missing(refresh=refresh) if work.key in wanted]
         if limit is None:
-            measured = crew.each(reproduce_cells.measure_piece, todo)
+            measured = cell_workers.each(reproduce_cells.measure_piece, todo)
         else:
             todo = limit.cheapest_first(todo)
-            measured = crew.in_order(reproduce_cells.measure_piece, todo, limit.allows)
+            measured = cell_workers.in_order(reproduce_cells.measure_piece, todo, limit.allows)
         text = f"Measuring {next(iter(folders)) if len(folders) == 1 else f'{len(folders)} tables'}"
         shown = as_track(progress)(todo, text, len(run.works) - len(todo))
         yield from run.take_up((piece for _, piece in zip(shown, measured, strict=False)), todo)

@@ -150,11 +150,11 @@ def _draw_shadow_clients(
 
 
 def _train_shadows(stage: ObservedRound, rows: tuple[RaggedRows, ...], seed: int) -> Seen:
-    from divulge.training.engine.clients import Crew
+    from divulge.training.engine.clients import ClientWorkers
 
-    crew = Crew(stage.recipe, stage.reference)
+    client_workers = ClientWorkers(stage.recipe, stage.reference)
     drawn = stream(seed, "shadow clients", stage.round.number).integers(2**31, size=len(rows))
-    changes = stage.train_on(crew, rows, drawn.tolist())
+    changes = stage.train_on(client_workers, rows, drawn.tolist())
     return np.array([_layer_change(stage, change) for change in changes])
 
 

@@ -144,19 +144,19 @@ class ObservedRound:
         return ClientChange(weight, bias, self._predict(state), self.recipe.steps(records), change)
 
     def train_on(
-        self, crew: Any, rows: Sequence[RaggedRows], seeds: Sequence[int]
+        self, client_workers: Any, rows: Sequence[RaggedRows], seeds: Sequence[int]
     ) -> Iterator[dict[str, np.ndarray]]:
         """Train on each of these sets of the attacker's records, and yield the changes of weights.
 
         Args:
-            crew: a `divulge.training.Crew` of this recipe and these records.
+            client_workers: a `divulge.training.ClientWorkers` of this recipe and these records.
             rows: positions of the records of each set; a record may be in a set more than once.
             seeds: one seed a set.
         """
         sent = self.round.sent
         for first in range(0, len(rows), _AT_ONCE):
             part = slice(first, first + _AT_ONCE)
-            for state in crew.states(sent, rows[part], seeds[part]):
+            for state in client_workers.states(sent, rows[part], seeds[part]):
                 yield self.change_to(state)
 
     def change_to(self, state: Tensors) -> dict[str, np.ndarray]:

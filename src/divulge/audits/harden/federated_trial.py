@@ -85,7 +85,7 @@ class TrialDesign:
         That is the global model after the last round; or, where clients have layers of their own,
         what one more local training makes of it.
         """
-        from divulge.training.engine.clients import Crew
+        from divulge.training.engine.clients import ClientWorkers
         from divulge.training.engine.networks import load_network
 
         rounds = len(transcript.rounds)
@@ -98,7 +98,7 @@ class TrialDesign:
                 for client in range(len(federation.clients))
             ]
             processes = None if isinstance(federation.workers, str) else federation.workers
-            states = Crew(federation.recipe, federation.pool, processes).states(
+            states = ClientWorkers(federation.recipe, federation.pool, processes).states(
                 weights, federation.clients, [int(rng.integers(2**31)) for rng in rngs]
             )
         hits = np.array([

@@ -178,7 +178,7 @@ class _ClientTask(NamedTuple):
 
 
 @check_arguments
-class Crew:
+class ClientWorkers:
     """Trains networks from given starts, in this process at first, later in several.
 
     Small networks that native code can train are trained in threads of this process, if Numba is
@@ -336,7 +336,7 @@ class Crew:
         return self._states
 
     def _share_pool(self) -> Path:
-        """The folder from which processes read recipe and records, and which names this crew."""
+        """The folder where processes read recipe and records; it names these workers."""
         if self._scratch is None:
             self._scratch = TemporaryFolder(self)
             folder = self._scratch.path
@@ -347,7 +347,7 @@ class Crew:
 
 
 _trainers_in_worker: dict[Path, ReusableTrainer] = {}
-"""The replica of the crew that called last, by the crew's folder; used in worker processes."""
+"""The replica of the workers that called last, by their folder; used in worker processes."""
 
 _used_in_worker: dict[Path, Callable[[int, dict[str, np.ndarray]], Any]] = {}
 """The function that states were last used by, by its file."""
@@ -375,7 +375,7 @@ def _train_tasks_in_worker(
 
 
 def copy_state(position: int, trained: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """A state to keep, for ``Crew.each``."""
+    """A state to keep, for ``ClientWorkers.each``."""
     del position
     return {name: np.array(array, order="C") for name, array in trained.items()}
 

@@ -29,7 +29,7 @@ class _SomeClients(NamedTuple):
     seeds: list[int]
 
 
-class RemoteCrew:
+class RemoteClientWorkers:
     """Trains clients on a cluster; the states are those of one process, bit for bit.
 
     Recipe and records go to each machine once, the weights of a round once a round.
@@ -46,7 +46,7 @@ class RemoteCrew:
     def states(
         self, start: Mapping[str, np.ndarray], rows: Sequence[RaggedRows], seeds: Sequence[int]
     ) -> list[State]:
-        """As `divulge.training.Crew.states`."""
+        """As `divulge.training.ClientWorkers.states`."""
         found = self.each(start, rows, seeds, copy_state)
         # copies: Ray's own arrays hold the memory that all its work shares
         return [{name: np.array(array) for name, array in one.items()} for one in found]
@@ -58,7 +58,7 @@ class RemoteCrew:
         seeds: Sequence[int],
         use: Callable[[int, State], T],
     ) -> list[T]:
-        """As `divulge.training.Crew.each`.
+        """As `divulge.training.ClientWorkers.each`.
 
         Raises:
             TargetError: a client could not be trained, or workers died again and again.

@@ -210,10 +210,10 @@ class ClassBases:
     """Changes of the last layer that some of the attacker's records cause, each trained once."""
 
     def __init__(self, stage: ObservedRound, seed: int) -> None:
-        from divulge.training.engine.clients import Crew
+        from divulge.training.engine.clients import ClientWorkers
 
         self._stage, self._seed = stage, seed
-        self._crew = Crew(stage.recipe, stage.reference)
+        self._client_workers = ClientWorkers(stage.recipe, stage.reference)
         self._kept: dict[tuple[int, ...], Float64[np.ndarray, "classes inputs"]] = {}
 
     def of(
@@ -227,7 +227,7 @@ class ClassBases:
         if classes not in self._kept:
             rng = stream(self._seed, "basis", self._stage.round.number, *classes)
             rows, seeds = [np.flatnonzero(chosen)], [int(rng.integers(2**31))]
-            (change,) = self._stage.train_on(self._crew, rows, seeds)
+            (change,) = self._stage.train_on(self._client_workers, rows, seeds)
             layer = self._stage.layer.weight
             self._kept[classes] = change[layer].astype(np.float64) / self._stage.recipe.lr
         return self._kept[classes]

@@ -154,7 +154,7 @@ def draw_near_guesses(
 
 def simulate_round(
     stage: ObservedRound,
-    crew: Any,
+    client_workers: Any,
     cast: ShadowClients,
     noise: float,
     seed: int,
@@ -165,7 +165,7 @@ def simulate_round(
 
     Args:
         stage: the round.
-        crew: a `divulge.training.Crew` of its recipe and records.
+        client_workers: a `divulge.training.ClientWorkers` of its recipe and records.
         cast: the clients.
         noise: standard deviation of the noise that a defence adds to every number of an update.
         seed: fixes the training; the same seed and round give the same result.
@@ -178,7 +178,7 @@ def simulate_round(
     sizes = [len(rows) for rows in cast.rows]
     sends = None if defence is None else _Sender(defence, max(1, len(stage.round.clients)), seed)
     see = functools.partial(_see_client, stage.without_updates(), noise, seed, first, sizes, sends)
-    return stack_features(crew.each(stage.round.sent, cast.rows, seeds, see))
+    return stack_features(client_workers.each(stage.round.sent, cast.rows, seeds, see))
 
 
 def _stream_of(seed: int, stage: ObservedRound, number: int) -> np.random.Generator:
@@ -276,7 +276,11 @@ def _signs(many: int) -> Int8[np.ndarray, " _"]:
 
 
 def estimate_noise(
-    stage: ObservedRound, crew: Any, cast: ShadowClients, victims: Iterable[str], seed: int
+    stage: ObservedRound,
+    client_workers: Any,
+    cast: ShadowClients,
+    victims: Iterable[str],
+    seed: int,
 ) -> float:
     """Estimate the standard deviation of noise in victims' updates that training cannot explain.
 
@@ -286,7 +290,7 @@ def estimate_noise(
     """
     some = cast.rows[:_TRIAL]
     move = functools.partial(_trained_median_square, stage.without_updates())
-    explained = crew.each(stage.round.sent, some, range(seed, seed + len(some)), move)
+    explained = client_workers.each(stage.round.sent, some, range(seed, seed + len(some)), move)
     there = float(np.median([_median_square(stage.round.change(name)) for name in victims]))
     if there <= 4 * max(explained):
         return 0.0

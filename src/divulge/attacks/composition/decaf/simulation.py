@@ -60,7 +60,7 @@ class ShadowClientSimulation:
         )
         self._cast: ShadowClients | None = None
         self._noise: dict[int, float] = {}
-        self._crews: dict[tuple[Recipe, int], Any] = {}
+        self._prepared: dict[tuple[Recipe, int], Any] = {}
         self._shown: dict[int, list[UpdateFeatures]] = {number: [] for number in rounds}
         self._victims = {
             number: shadow_clients.stack_features(
@@ -86,17 +86,17 @@ class ShadowClientSimulation:
         else:
             more = shadow_clients.draw_near_guesses(self._pool, self._sizes, near, many, rng)
         for number, (stage, victims) in self._rounds.items():
-            crew = self._crew(stage.recipe, self._pools[number])
+            client_workers = self._client_workers(stage.recipe, self._pools[number])
             if self._defence is not None:
                 self._noise[number] = 0.0  # it adds its own
             if number not in self._noise:
                 names = [self._views[v].victim for v in victims]
                 self._noise[number] = shadow_clients.estimate_noise(
-                    stage, crew, more, names, self._seed % 2**31
+                    stage, client_workers, more, names, self._seed % 2**31
                 )
             noise = self._noise[number]
             shown = shadow_clients.simulate_round(
-                stage, crew, more, noise, self._seed, before, self._defence
+                stage, client_workers, more, noise, self._seed, before, self._defence
             )
             self._shown[number].append(shown)
         self._cast = more if self._cast is None else self._cast.concatenate(more)
@@ -169,37 +169,37 @@ class ShadowClientSimulation:
             how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
         )
 
-    def _crew(self, recipe: Recipe, pool: Records) -> Any:
+    def _client_workers(self, recipe: Recipe, pool: Records) -> Any:
         key = recipe, id(pool)
-        if key not in self._crews:
-            self._crews[key] = self._make_crew(recipe, pool)
-        return self._crews[key]
+        if key not in self._prepared:
+            self._prepared[key] = self._make_client_workers(recipe, pool)
+        return self._prepared[key]
 
-    def _make_crew(self, recipe: Recipe, pool: Records) -> Any:
-        from divulge.training.engine.clients import Crew
-        from divulge.training.engine.remote_clients import RemoteCrew
+    def _make_client_workers(self, recipe: Recipe, pool: Records) -> Any:
+        from divulge.training.engine.clients import ClientWorkers
+        from divulge.training.engine.remote_clients import RemoteClientWorkers
 
         if self._cluster is not None:
             make = partial(_train_one_by_one, recipe, pool, self._private)
-            return RemoteCrew(self._cluster, make)
+            return RemoteClientWorkers(self._cluster, make)
         if self._private is None:
-            return Crew(recipe, pool)
-        return _PrivateCrew(recipe, pool, self._private)
+            return ClientWorkers(recipe, pool)
+        return _PrivateClientWorkers(recipe, pool, self._private)
 
 
 def _train_one_by_one(
     recipe: Recipe, pool: Records, private: tuple[float, float] | None
 ) -> "TrainClients":
     """What trains virtual clients in one process."""
-    from divulge.training.engine.clients import Crew
+    from divulge.training.engine.clients import ClientWorkers
 
     if private is None:
-        return Crew(recipe, pool, 1).one_by_one
-    return _PrivateCrew(recipe, pool, private).one_by_one
+        return ClientWorkers(recipe, pool, 1).one_by_one
+    return _PrivateClientWorkers(recipe, pool, private).one_by_one
 
 
-class _PrivateCrew:
-    """Trains as `divulge.training.Crew` does, but by DP-SGD."""
+class _PrivateClientWorkers:
+    """Trains as `divulge.training.ClientWorkers` does, but by DP-SGD."""
 
     def __init__(self, recipe: Recipe, pool: Records, private: tuple[float, float]) -> None:
         from divulge.defences.training.dp_sgd.trainer import DPSGD

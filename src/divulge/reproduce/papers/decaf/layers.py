@@ -26,7 +26,7 @@ from divulge.reproduce.papers.decaf.tables import (
     UNATTACKED,
 )
 from divulge.reproduce.table import Size
-from divulge.training.engine.clients import Crew
+from divulge.training.engine.clients import ClientWorkers
 
 _TRAININGS = 10
 """Number of trainings on some classes alone."""
@@ -69,7 +69,8 @@ def measure_seconds(seed: int, size: Size, *, task: str, **federation: Any) -> R
     stage = ObservedRound.of(seen, views[0])
 
     def train(k: int) -> object:
-        return Crew(stage.recipe, played.pool, 1).states(seen.sent, [played.clients[k]], [k])
+        workers = ClientWorkers(stage.recipe, played.pool, 1)
+        return workers.states(seen.sent, [played.clients[k]], [k])
 
     def bases(k: int) -> Float64[np.ndarray, "bases classes inputs"]:
         there = np.flatnonzero(~null_classes(stage.observe_client(views[k].victim).weight))
@@ -126,8 +127,8 @@ def measure_signs(
     convolutions = [name for name, a in stage.round.sent.items() if a.ndim == 4]
     name = stage.layer.weight if layer == "last" else convolutions[-1]
     values: dict[str, list[float]] = {THERE: [], OTHERS: []}
-    crew = Crew(stage.recipe, stage.reference, 1)
-    changes = stage.train_on(crew, rows, range(len(rows)))
+    client_workers = ClientWorkers(stage.recipe, stage.reference, 1)
+    changes = stage.train_on(client_workers, rows, range(len(rows)))
     for k, change in zip(chosen, changes, strict=True):
         grew = change[name].ravel() / stage.recipe.lr > threshold
         shares = np.array([part.mean() for part in np.array_split(grew, stage.classes)])

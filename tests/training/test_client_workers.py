@@ -1,4 +1,4 @@
-"""A crew trains from given starts as a fleet does, wherever it trains, and keeps nothing back."""
+"""Clients are trained from given starts as a fleet is, wherever it is done; nothing stays."""
 
 import threading
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from divulge.core import Records
 from divulge.defences.training.adversarial import AdversarialRegularisation
 from divulge.defences.training.relaxloss import RelaxLoss
 from divulge.errors import SpecError, TargetError
-from divulge.training.engine import clients as crews
-from divulge.training.engine.clients import Crew
+from divulge.training.engine import clients
+from divulge.training.engine.clients import ClientWorkers
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Optimiser, RaggedRows, Recipe
 
@@ -53,7 +53,7 @@ def start(recipe: Recipe = RECIPE) -> State:
 
 
 def trained(recipe: Recipe = RECIPE, workers: int | None = 1) -> list[State]:
-    return Crew(recipe, pool(), workers).states(start(recipe), ROWS, SEEDS)
+    return ClientWorkers(recipe, pool(), workers).states(start(recipe), ROWS, SEEDS)
 
 
 def identical(ours: list[State], theirs: list[State]) -> None:
@@ -93,7 +93,9 @@ def pooled() -> nn.Sequential:
 
 @pytest.mark.parametrize("network", [undropped, dense, pooled])
 @pytest.mark.parametrize("optimiser", ["sgd", "adam", "adamw", "adamax", "adadelta"])
-def test_a_crew_trains_as_a_fleet(optimiser: Optimiser, network: Callable[[], nn.Module]) -> None:
+def test_clients_are_trained_as_a_fleet(
+    optimiser: Optimiser, network: Callable[[], nn.Module]
+) -> None:
     momentum = 0.5 if optimiser == "sgd" else 0.0
     recipe = replace(RECIPE, network=network, optimiser=optimiser, momentum=momentum, lr=0.01)
     for one, other in zip(trained(recipe), fleet(recipe), strict=True):
@@ -122,32 +124,32 @@ def test_what_is_frozen_stays() -> None:
 @pytest.mark.parametrize("network", [network, dense])
 def test_nothing_is_left_of_the_training_before(network: Callable[[], nn.Module]) -> None:
     recipe = replace(RECIPE, network=network)
-    begun, crew = start(recipe), Crew(recipe, pool(), 1)
-    first = crew.states(begun, ROWS, SEEDS)
-    crew.states({n: a + 1 for n, a in begun.items()}, ROWS, [7, 8, 9])
-    identical(crew.states(begun, ROWS, SEEDS), first)
-    reverse = crew.states(begun, ROWS[::-1], SEEDS[::-1])
+    begun, client_workers = start(recipe), ClientWorkers(recipe, pool(), 1)
+    first = client_workers.states(begun, ROWS, SEEDS)
+    client_workers.states({n: a + 1 for n, a in begun.items()}, ROWS, [7, 8, 9])
+    identical(client_workers.states(begun, ROWS, SEEDS), first)
+    reverse = client_workers.states(begun, ROWS[::-1], SEEDS[::-1])
     identical(reverse[::-1], first)
 
 
 def test_what_the_start_lacks_is_fresh() -> None:
     weights = {n: a for n, a in start().items() if a.dtype.kind == "f"}
-    identical(Crew(RECIPE, pool(), 1).states(weights, ROWS, SEEDS), trained())
+    identical(ClientWorkers(RECIPE, pool(), 1).states(weights, ROWS, SEEDS), trained())
 
 
 def test_the_start_is_left_alone() -> None:
     begun = start()
-    Crew(RECIPE, pool(), 1).states(begun, ROWS, SEEDS)
+    ClientWorkers(RECIPE, pool(), 1).states(begun, ROWS, SEEDS)
     identical([begun], [start()])
 
 
 @pytest.mark.slow
 def test_other_processes_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crews, "_SECONDS_BEFORE_PROCESSES", -1.0)
-    two = Crew(RECIPE, pool(), 2)
+    monkeypatch.setattr(clients, "_SECONDS_BEFORE_PROCESSES", -1.0)
+    two = ClientWorkers(RECIPE, pool(), 2)
     identical(two.states(start(), ROWS, SEEDS), trained())
-    other = replace(RECIPE, lr=0.01)  # another crew, in the same processes
-    identical(Crew(other, pool(), 2).states(start(), ROWS, SEEDS), trained(other))
+    other = replace(RECIPE, lr=0.01)  # other workers, in the same processes
+    identical(ClientWorkers(other, pool(), 2).states(start(), ROWS, SEEDS), trained(other))
     identical(two.states(start(), ROWS, SEEDS), trained())
 
 
@@ -156,9 +158,9 @@ def test_more_threads_change_no_bit(
     monkeypatch: pytest.MonkeyPatch, network: Callable[[], nn.Module]
 ) -> None:
     pytest.importorskip("divulge.training.engine.compiled.kernels")
-    monkeypatch.setattr(crews, "_SECONDS_BEFORE_PROCESSES", -1.0)  # none are started for these
+    monkeypatch.setattr(clients, "_SECONDS_BEFORE_PROCESSES", -1.0)  # not for these
     recipe = replace(RECIPE, network=network)
-    three = Crew(recipe, pool(), 3)
+    three = ClientWorkers(recipe, pool(), 3)
     identical(three.states(start(recipe), ROWS * 5, SEEDS * 5), trained(recipe) * 5)
     threads = three.each(start(recipe), ROWS, SEEDS, lambda k, _: (k, threading.get_ident()))
     assert threads == [(k, threading.get_ident()) for k in range(3)], "used here, in order"
@@ -169,26 +171,26 @@ def test_classes_that_the_network_lacks_are_refused() -> None:
     for network in (dense, pooled):
         recipe = replace(RECIPE, network=network)
         with pytest.raises(TargetError, match="expected a network to train, got IndexError"):
-            Crew(recipe, few, 1).states(start(recipe), ROWS, SEEDS)
+            ClientWorkers(recipe, few, 1).states(start(recipe), ROWS, SEEDS)
 
 
 @pytest.mark.slow
 def test_a_failure_elsewhere_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crews, "_SECONDS_BEFORE_PROCESSES", -1.0)
+    monkeypatch.setattr(clients, "_SECONDS_BEFORE_PROCESSES", -1.0)
     few = Records(pool().x, pool().y * 2)  # class 4 of three
     with pytest.raises(TargetError, match="expected a network to train, got IndexError"):
-        Crew(RECIPE, few, 2).states(start(), ROWS, SEEDS)
+        ClientWorkers(RECIPE, few, 2).states(start(), ROWS, SEEDS)
 
 
 def test_what_makes_no_sense_is_refused() -> None:
     with pytest.raises(SpecError, match="workers from 1"):
-        Crew(RECIPE, pool(), 0)
+        ClientWorkers(RECIPE, pool(), 0)
     with pytest.raises(SpecError, match="without patience"):
-        Crew(replace(RECIPE, patience=2), pool())
+        ClientWorkers(replace(RECIPE, patience=2), pool())
     with pytest.raises(SpecError, match="without patience and select"):
-        Crew(replace(RECIPE, select="aop"), pool())
+        ClientWorkers(replace(RECIPE, select="aop"), pool())
     playing = AdversarialRegularisation(replace(RECIPE, select="aop")).defended_recipe()
     with pytest.raises(SpecError, match="without an adversary for clients"):
-        Crew(replace(playing, select=None), pool())
+        ClientWorkers(replace(playing, select=None), pool())
     with pytest.raises(TargetError, match="make a network"):
-        Crew(Recipe(broken), pool())
+        ClientWorkers(Recipe(broken), pool())

@@ -38,24 +38,24 @@ def present(item: tuple[Path, str | None, int]) -> int:
 @pytest.mark.parametrize("count", [0, 1, 2, 7])
 def test_two_processes_give_what_one_gives(count: int) -> None:
     double = partial(operator.mul, 2)
-    with CellWorkers(2) as crew:
-        assert sorted(crew.each(double, range(count))) == list(
+    with CellWorkers(2) as cell_workers:
+        assert sorted(cell_workers.each(double, range(count))) == list(
             CellWorkers(1).each(double, range(count))
         )
 
 
 def test_who_is_done_takes_from_the_others(tmp_path: Path) -> None:
     others = [(tmp_path, str(number), 0) for number in range(7)]
-    with CellWorkers(2) as crew:  # the first is done once all the others are
-        who = list(crew.each(present, [(tmp_path, None, 7), *others]))
+    with CellWorkers(2) as cell_workers:  # the first is done once all the others are
+        who = list(cell_workers.each(present, [(tmp_path, None, 7), *others]))
     assert sorted(who.count(one) for one in set(who)) == [1, 7]
 
 
 def test_each_works_with_one_thread() -> None:
     made = Measurement("0", "", "", 2)
     work = Work("one", f"{trial.__name__}:whoami", "row", {}, 0, "small", (), None, made)
-    with CellWorkers(2) as crew:
-        (piece, other) = crew.each(cells.measure_piece, [work, work._replace(key="two")])
+    with CellWorkers(2) as cell_workers:
+        (piece, other) = cell_workers.each(cells.measure_piece, [work, work._replace(key="two")])
     assert piece.values["one"][1] == other.values["one"][1] == 1
     assert piece.values["one"][0] != other.values["one"][0]
 
@@ -69,13 +69,13 @@ def test_items_in_order_are_begun_if_it_is_allowed_when_it_is_their_turn(process
         return item % 3 != 1
 
     double = partial(operator.mul, 2)
-    with CellWorkers(processes) as crew:
-        assert sorted(crew.in_order(double, range(7), allows)) == [0, 4, 6, 10, 12]
+    with CellWorkers(processes) as cell_workers:
+        assert sorted(cell_workers.in_order(double, range(7), allows)) == [0, 4, 6, 10, 12]
     assert asked == list(range(7))
 
 
 def test_errors_of_ours_pass_and_a_death_is_said_in_our_words() -> None:
-    with CellWorkers(2) as crew, pytest.raises(DataError, match="another number"):
-        list(crew.each(refused, [1, 2]))
-    with CellWorkers(2) as crew, pytest.raises(DivulgeError, match="one died"):
-        list(crew.each(died, [1, 2]))
+    with CellWorkers(2) as cell_workers, pytest.raises(DataError, match="another number"):
+        list(cell_workers.each(refused, [1, 2]))
+    with CellWorkers(2) as cell_workers, pytest.raises(DivulgeError, match="one died"):
+        list(cell_workers.each(died, [1, 2]))
