@@ -36,7 +36,7 @@ class Task(NamedTuple):
 
 
 SEARCH = divulge.SearchSettings(budget=30, shadows=8)
-REPEATS, FEW = 20, 4
+REPEATS, FEW = 20, 8
 WHOLE = (
     *("none", "early-stopping", "regularise", "relaxloss", "complementary-distillation"),
     *("augmentation", "adversarial-regularisation", "selena"),
@@ -56,12 +56,21 @@ def _fashion_mnist() -> Records:
     return Records(found.x.reshape(len(found), -1), found.y)
 
 
+def _retail_100() -> Records:
+    found = data.retail_100()
+    return found.take(np.random.default_rng(0).permutation(len(found))[:6000])
+
+
 def _network_of_digits() -> nn.Module:
     return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
 def _network_of_location_30() -> nn.Module:
     return nn.Sequential(nn.Linear(446, 256), nn.ReLU(), nn.Linear(256, 30))
+
+
+def _network_of_retail_100() -> nn.Module:
+    return nn.Sequential(nn.Linear(600, 256), nn.ReLU(), nn.Linear(256, 100))
 
 
 def _network_of_fashion_mnist() -> nn.Module:
@@ -75,6 +84,12 @@ TASKS = {
     "location-30": Task(
         data.location_30,
         Recipe(_network_of_location_30, lr=0.1, momentum=0.9, epochs=40, batch_size=64),
+        "tpr@0.01",
+        (0.15, 0.1),
+    ),
+    "retail-100": Task(
+        _retail_100,
+        Recipe(_network_of_retail_100, lr=0.1, momentum=0.9, epochs=40, batch_size=100),
         "tpr@0.01",
         (0.15, 0.1),
     ),
