@@ -7,6 +7,7 @@ from functools import partial
 from typing import NamedTuple
 
 from benchmarks import (
+    bfloat16,
     canaries,
     canary_federations,
     canary_flower,
@@ -109,6 +110,7 @@ BENCHMARKS = {
     "loss-trace": Benchmark(loss_trace.SUMMARY, loss_trace.run),
     "one-pass": Benchmark(one_pass.SUMMARY, one_pass.run),
     "fleet": Benchmark(fleet.SUMMARY, fleet.run),
+    "bfloat16": Benchmark(bfloat16.SUMMARY, bfloat16.run),
     "flower": Benchmark(flower.SUMMARY, flower.run),
     "federation": Benchmark(federation.SUMMARY, federation.run),
     "quality": Benchmark(

@@ -22,9 +22,11 @@ from divulge.training.engine.compiled.layout import native_layout
 from divulge.training.fleet import Fleet
 from divulge.training.losses import Loss
 from divulge.training.recipe import Recipe
+from divulge.training.trainers import trainer_identity
 
 from .twin import SEEDS, assert_close, brief, by_hand, dropout, linear, pool_for, subsets, trained
 
+numba = pytest.importorskip("numba")
 kernels = pytest.importorskip("divulge.training.engine.compiled.kernels")
 
 
@@ -298,3 +300,173 @@ except MissingExtra as error:
     assert way in ("one-by-one", "stacked")
     assert said.startswith("expected the package 'numba' to be installed")
     assert "[fast]" in said
+
+
+def wide() -> nn.Module:
+    return nn.Sequential(nn.Linear(70, 40), nn.ReLU(), nn.Linear(40, 3))
+
+
+def half_zero() -> Records:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(60, 70)) * (rng.random((60, 70)) < 0.5)
+    return Records(x.astype(np.float32), rng.integers(0, 3, 60))
+
+
+def halved(numbers: np.ndarray) -> np.ndarray:
+    """Rounded to bfloat16."""
+    return torch.from_numpy(numbers).bfloat16().float().numpy()
+
+
+def paired_rows(numbers: np.ndarray) -> np.ndarray:
+    """Rows 2l and 2l + 1 as a row of pairs."""
+    bits = halved(numbers).view(np.uint32)
+    return np.ascontiguousarray(bits[::2] >> 16 | bits[1::2])
+
+
+def test_rows_are_paired_and_rounded_as_pytorch_rounds() -> None:
+    rng = np.random.default_rng(0)
+    numbers = rng.normal(size=(8, 48)).astype(np.float32)
+    numbers[0, :5] = [1 + 2**-8, 1 + 3 * 2**-8, np.inf, -np.inf, -0.0]  # ties, and others
+    goal, u = np.zeros((4, 48), np.uint32), np.uint64
+    kernels._pair_rows(goal.ravel(), numbers.ravel(), u(0), u(4), u(48))
+    np.testing.assert_array_equal(goal, paired_rows(numbers))
+    numbers[1] = np.nan
+    kernels._pair_rows(goal.ravel(), numbers.ravel(), u(0), u(4), u(48))
+    assert np.isnan((goal[0] & np.uint32(0xFFFF0000)).view(np.float32)).all()
+
+
+def test_pairs_of_features_become_pairs_of_records() -> None:
+    numbers = np.random.default_rng(0).normal(size=(6, 32)).astype(np.float32)
+    source, u = threads._pair_features(numbers, 32), np.uint64
+    goal = np.zeros((3, 32), np.uint32)
+    kernels._pair_records(goal.ravel(), np.ascontiguousarray(source).ravel(), u(3), u(16))
+    np.testing.assert_array_equal(goal, paired_rows(numbers))
+
+
+PRODUCTS = {
+    "on any processor": kernels._add_products_of_widened_pairs,
+    "by the processor": kernels._add_products_of_pairs,
+}
+
+
+@pytest.mark.parametrize("how", PRODUCTS)
+def test_products_of_pairs_are_those_of_rounded_numbers(how: str) -> None:
+    if how == "by the processor" and not kernels.HAS_BFLOAT16:
+        pytest.skip("this processor has no AVX512-BF16: its products are not tested")
+    add = numba.njit(call_of(kernels._tile_adder(4, 1, PRODUCTS[how])))
+    rng = np.random.default_rng(0)
+    left, right = (rng.normal(size=shape).astype(np.float32) for shape in ((4, 10), (10, 16)))
+    start = rng.normal(size=(4, 16)).astype(np.float32)
+    goal, shares, u = start.copy(), paired_rows(left.T), np.uint64
+    add(goal.ravel(), shares.ravel(), paired_rows(right).ravel(), np.arange(5, dtype=u) * u(16))
+    expected = start + halved(left).astype(np.float64) @ halved(right)
+    np.testing.assert_allclose(goal, expected, rtol=1e-5, atol=1e-5)
+
+
+def call_of(adder: Any) -> Callable[..., None]:
+    """A call for a goal of 4 rows of 16, shares of which lie by row, as Numba compiles it."""
+    u = np.uint64
+    zero, one, four, stride = u(0), u(1), u(4), u(16)
+
+    def call(goal: Any, share: Any, right: Any, rows: Any) -> None:
+        adder(goal, zero, stride, share, zero, one, four, right, rows, zero)
+
+    return call
+
+
+@pytest.fixture
+def bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the processor cannot, it is computed in another way, with the same rounding."""
+    monkeypatch.setattr(kernels, "HAS_BFLOAT16", True)
+
+
+def by_naive_twin(recipe: Recipe, pool: Records) -> list[dict[str, torch.Tensor]]:
+    """Plain PyTorch that rounds what the first layer multiplies, and nothing else."""
+
+    class Rounding(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx: Any, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+            ctx.save_for_backward(x)
+            return x.bfloat16().float() @ w.bfloat16().float().T
+
+        @staticmethod
+        def backward(ctx: Any, *slopes: torch.Tensor) -> Any:
+            (x,) = ctx.saved_tensors
+            return None, slopes[0].bfloat16().float().T @ x.bfloat16().float()
+
+    class Rounded(nn.Linear):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            product: torch.Tensor = Rounding.apply(x, self.weight)  # type: ignore[no-untyped-call]
+            return product + self.bias
+
+    def network() -> nn.Module:
+        module = recipe.network()
+        assert isinstance(module, nn.Sequential)
+        module[0].__class__ = Rounded
+        return module
+
+    return by_hand(replace(recipe, network=network), pool)
+
+
+@pytest.mark.usefixtures("bfloat16")
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"momentum": 0.9},
+        {"optimiser": "adam", "lr": 1e-3},
+        {"batch_size": 7},
+        {"patience": 2, "held_out": 0.2, "momentum": 0.9},
+    ],
+    ids=["momentum", "adam", "odd batches", "patience"],
+)
+def test_in_bfloat16_only_the_first_layers_products_are_rounded(settings: dict[str, Any]) -> None:
+    recipe = Recipe(wide, **{"lr": 0.05, "epochs": 3, "batch_size": 16, **settings})
+    pool = half_zero()
+    found = trained(Fleet(recipe, workers=2, precision="bfloat16"), pool)
+    assert_close(found, by_naive_twin(recipe, pool))
+    for one, other in zip(found, trained(Fleet(recipe, "compiled"), pool), strict=True):
+        assert not torch.allclose(one["0.weight"], other["0.weight"], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.usefixtures("bfloat16")
+def test_bfloat16_gives_the_same_bits_in_any_number_of_threads_and_when_settled() -> None:
+    pool, fleet = half_zero(), Fleet(brief(wide), precision="bfloat16")
+    settled = fleet.settled(pool, subsets())
+    assert (settled.way, settled.precision) == ("compiled", "bfloat16")
+    assert settled.why == "it multiplies in bfloat16"
+    first, *others = (trained(one, pool) for one in (fleet, settled, replace(fleet, workers=1)))
+    for other in others:
+        assert all(torch.equal(a[k], b[k]) for a, b in zip(first, other, strict=True) for k in a)
+
+
+def test_stored_models_are_of_one_precision() -> None:
+    fleet = Fleet(brief(wide))
+    assert trainer_identity(replace(fleet, precision="bfloat16")) != trainer_identity(fleet)
+    assert "precision" not in trainer_identity(fleet)  # models stored before it came stay valid
+
+
+@pytest.mark.usefixtures("bfloat16")
+@pytest.mark.parametrize(
+    ("fleet", "pool", "why"),
+    [
+        (Fleet(Recipe(wide, "adamax")), half_zero(), "not a dense network that native code"),
+        (Fleet(brief(pooled)), pool_for(pooled), "not a dense network"),
+        (Fleet(brief(linear)), tied(pool_for(linear)), "most entries of the records are zero"),
+    ],
+    ids=["optimiser", "images", "zeros"],
+)
+def test_what_gains_nothing_by_bfloat16_is_refused(fleet: Fleet, pool: Records, why: str) -> None:
+    with pytest.raises(SpecError, match=why):
+        trained(replace(fleet, precision="bfloat16"), pool)
+
+
+def test_bfloat16_is_refused_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kernels, "HAS_BFLOAT16", False)
+    with pytest.raises(SpecError, match="no AVX512-BF16: leave the precision out"):
+        trained(Fleet(brief(wide), precision="bfloat16"), half_zero())
+    with pytest.raises(SpecError, match='way="compiled"'):
+        Fleet(brief(wide), "processes", precision="bfloat16")
+    with pytest.raises(SpecError, match='device="cpu"'):
+        Fleet(brief(wide), device="cuda", precision="bfloat16")
+    with pytest.raises(SpecError, match="after some of their epochs"):
+        list(Fleet(brief(wide), precision="bfloat16").stages(half_zero(), subsets(), SEEDS, [1]))

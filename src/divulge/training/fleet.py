@@ -19,7 +19,7 @@ from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.choose import TrainingSetup, choose_fastest, train_models
-from divulge.training.engine.compiled.threads import KERNELS, is_native
+from divulge.training.engine.compiled.threads import KERNELS, bfloat16_obstacle, is_native
 from divulge.training.engine.loop import (
     Job,
     build_network,
@@ -31,7 +31,7 @@ from divulge.training.engine.networks import stacking_obstacle
 from divulge.training.engine.tensors import PoolArrays, PoolTensors
 from divulge.training.engine.weights import state
 from divulge.training.losses import Adversary
-from divulge.training.recipe import Recipe
+from divulge.training.recipe import Precision, Recipe
 
 Strategy = Literal["auto", "compiled", "processes", "stacked", "one-by-one"]
 _NOT_IDENTITY = {"identity": False}
@@ -53,7 +53,7 @@ class Fleet:
     """A recipe, repeated: each model has its own weights, records and batch order, by its seed.
 
     Whatever the way, the models are the same to floating-point tolerance; within one way, on one
-    machine and with one number of threads, bit for bit.
+    machine and with one number of threads, bit for bit. Another precision makes other models.
 
     Args:
         recipe: how one model is trained.
@@ -67,9 +67,13 @@ class Fleet:
         device: where models are trained, as PyTorch names it: ``cpu``, ``cuda``, ``cuda:1``.
         at_once: how many models may be in memory at once; see `width` unless given.
         why: the reason for the strategy, in words; `settled` writes it.
+        precision: in which the first layer of a dense network multiplies. With ``bfloat16`` it
+            rounds records, weights and gradients for that; sums and weights are float32. It is
+            faster, and needs the way ``compiled`` and a processor with AVX512-BF16.
 
     Raises:
-        SpecError: there is no such way or device, or there are no workers.
+        SpecError: there is no such way, device or precision, there are no workers, or the way
+            does not multiply in that precision.
     """
 
     recipe: Recipe
@@ -78,6 +82,7 @@ class Fleet:
     device: str = field(default="cpu", metadata=_NOT_IDENTITY)
     at_once: Count | None = field(default=None, metadata=_NOT_IDENTITY)
     why: str = field(default="as asked for", metadata=_NOT_IDENTITY, compare=False)
+    precision: Precision = field(default="float32", metadata={"identity": "if changed"})
 
     def __post_init__(self) -> None:
         try:
@@ -88,6 +93,11 @@ class Fleet:
             raise SpecError(
                 f'expected device="cpu" with {self.way}, got {self.device!r}: it would leave the '
                 'accelerator to one model at a time; use way="auto"'
+            )
+        if self.precision == "bfloat16" and (self.way not in ("auto", "compiled") or not cpu):
+            raise SpecError(
+                'expected way="compiled" and device="cpu" with precision="bfloat16", got '
+                f"way={self.way!r} and device={self.device!r}: leave the precision out"
             )
 
     @property
@@ -113,7 +123,7 @@ class Fleet:
         often.
 
         Raises:
-            SpecError: the network cannot be trained in the way that was asked for.
+            SpecError: the network cannot be trained in the way or precision that was asked for.
             DataError: a subset is empty.
             TargetError: the recipe makes no network, or one that could not be trained.
         """
@@ -203,6 +213,7 @@ class Fleet:
         Models are trained one by one.
 
         Raises:
+            SpecError: models are trained in bfloat16.
             DataError: a subset is empty.
             TargetError: the recipe makes no network, or one that could not be trained.
         """
@@ -213,8 +224,14 @@ class Fleet:
         """`stages` of one model.
 
         Raises:
+            SpecError: models are trained in bfloat16.
             TargetError: the recipe makes no network, or one that could not be trained.
         """
+        if self.precision == "bfloat16":
+            raise SpecError(
+                "expected float32 for models as they are after some of their epochs, got "
+                "bfloat16: leave the precision out"
+            )
         with translate_model_errors("a shadow model to train", _REMEDY):
             data = PoolArrays.prepare(pool, build_network(self.recipe, job)).tensors(self.device)
             with torch_threads(self.workers or 1):
@@ -224,7 +241,7 @@ class Fleet:
     def _make_setup(self, pool: Records, network: nn.Module) -> TrainingSetup:
         data = PoolArrays.prepare(pool, network)
         wave = self.at_once or models_that_fit(self.recipe, data.tensors(self.device))
-        return TrainingSetup(self.recipe, pool, data, self.device, wave)
+        return TrainingSetup(self.recipe, pool, data, self.device, wave, self.precision)
 
     def _worker_count(self) -> int:
         import joblib
@@ -244,9 +261,14 @@ class Fleet:
             )
         work = self._make_setup(pool, network)
         native = is_native(self.recipe, network, work.data)
+        fleet = replace(self, at_once=work.models_at_once)
+        if self.precision == "bfloat16":
+            _check_bfloat16(self.recipe, network, work.data)
+            if self.way == "auto":
+                fleet = replace(fleet, way="compiled", why="it multiplies in bfloat16")
+            return replace(fleet, workers=fleet._worker_count()), work
         if self.way == "compiled":
             _check_native(native=native)
-        fleet = replace(self, at_once=work.models_at_once)
         if self.way == "auto" and torch.device(self.device).type == "cpu":
             threads = self.workers or torch.get_num_threads()
             choice = choose_fastest(
@@ -280,6 +302,19 @@ def _check_native(*, native: bool) -> None:
         )
     with name_missing_extra():
         import_module(KERNELS)
+
+
+def _check_bfloat16(recipe: Recipe, network: nn.Module, data: PoolArrays) -> None:
+    """Refuse to train in bfloat16 what cannot be, or would not be faster.
+
+    Raises:
+        SpecError: another network, recipe or processor, or records with many zeros.
+        MissingExtra: Numba, which compiles native code, is not installed.
+    """
+    with name_missing_extra():
+        import_module(KERNELS)
+    if why_not := bfloat16_obstacle(recipe, network, data):
+        raise SpecError(f"expected a training in bfloat16, but {why_not}: leave the precision out")
 
 
 def models_that_fit(recipe: Recipe, data: PoolTensors) -> int:

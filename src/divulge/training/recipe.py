@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 Optimiser = Literal["sgd", "adam", "adamw", "adamax", "adadelta"]
 Schedule = Literal["constant", "cosine"]
 Select = Literal["loss", "accuracy", "aop"]
+Precision = Literal["float32", "bfloat16"]
 Rows = Int64[np.ndarray, " rows"]
 RaggedRows = Int64[np.ndarray, "_"]
 """Row numbers of the pool, as `Rows`, where several such arrays differ in length."""

@@ -146,7 +146,7 @@ def trainer_identity(how: Any) -> str:
     if hasattr(how, "get_params"):
         return f"{type(how).__qualname__} {sorted(how.get_params().items(), key=str)!r}"
     if dataclasses.is_dataclass(how) and not isinstance(how, type):
-        told = [f.name for f in dataclasses.fields(how) if f.metadata.get("identity", True)]
+        told = [f.name for f in dataclasses.fields(how) if _tells_models(how, f)]
         fields = {name: trainer_identity(getattr(how, name)) for name in told}
         return f"{type(how).__qualname__} {fields}"
     if how is None or isinstance(how, str | int | float):
@@ -159,6 +159,12 @@ def trainer_identity(how: Any) -> str:
         return inspect.getsource(how)
     except (OSError, TypeError):
         return f"{getattr(how, '__module__', '')}.{getattr(how, '__qualname__', type(how))}"
+
+
+def _tells_models(how: Any, field: "dataclasses.Field[Any]") -> bool:
+    """Whether models depend on a setting; one that came later counts only where it is changed."""
+    told = field.metadata.get("identity", True)
+    return getattr(how, field.name) != field.default if told == "if changed" else bool(told)
 
 
 def _fit_clone(estimator: Any, x: Any, y: np.ndarray, seed: int, threads: int | None) -> Any:

@@ -18,7 +18,7 @@ from divulge.training.engine.processes import has_idle_workers, train_in_process
 from divulge.training.engine.stacked import train_stacked
 from divulge.training.engine.tensors import PoolArrays
 from divulge.training.losses import Adversary
-from divulge.training.recipe import Recipe
+from divulge.training.recipe import Precision, Recipe
 
 ConcreteStrategy = Literal["compiled", "processes", "stacked", "one-by-one"]
 
@@ -32,6 +32,8 @@ class TrainingSetup(NamedTuple):
     device: str
     models_at_once: int
     """How many models may be in memory at once."""
+    precision: Precision = "float32"
+    """In which native code multiplies."""
 
 
 def train_models(
@@ -39,7 +41,7 @@ def train_models(
 ) -> Iterator[nn.Module]:
     """The models in order, as soon as they are there."""
     if way == "compiled":
-        yield from train_in_threads(work.recipe, work.data, jobs, workers)
+        yield from train_in_threads(work.recipe, work.data, jobs, workers, work.precision)
         return
     tensors = work.data.tensors(work.device)
     if way == "one-by-one":

@@ -37,17 +37,25 @@ Places = np.ndarray
 """Places where rows begin."""
 Table = Any
 """Rows of `CONV_TABLE` or `DENSE_TABLE`; the compiler knows their fields."""
+Pairs = Any
+"""Pairs of numbers in bfloat16, each pair in 32 bits: the first of the two in the lower ones."""
 
 _VECTOR = 16
 """Numbers that are computed with as one, in several registers where these hold fewer."""
 
 
-def _has_wide_registers() -> bool:
+def _has(feature: str) -> bool:
+    """Whether the processor that is compiled for can do something."""
     told = numba.config.CPU_FEATURES  # which somebody may have chosen
-    return bool(get_host_cpu_features().get("avx512f")) if told is None else "+avx512f" in told
+    if told is None:
+        return bool(get_host_cpu_features().get(feature))
+    return f"+{feature}" in told.split(",")
 
 
-_TILE = (8, 2) if _has_wide_registers() else (4, 1)
+HAS_BFLOAT16 = _has("avx512bf16")
+"""Whether the processor multiplies in bfloat16; else it is done in float32, which is slow."""
+
+_TILE = (8, 2) if _has("avx512f") else (4, 1)
 """Rows and vectors of results that registers hold, with what they are made of: of 32 registers of
 16 numbers, or 16 of 8, or 32 of 4."""
 
@@ -79,10 +87,55 @@ def _compiled(*signature: Any, math: Any = _ANY_ORDER) -> Callable[[Any], Any]:
     return compile_function
 
 
-def _tile_adder(high: int, wide: int) -> Any:
+class _BFloat16(ir.types._BaseFloatType):  # type: ignore[misc]
+    """The compiler's name for bfloat16, which llvmlite lacks."""
+
+    null = "0.0"
+    intrinsic_name = "bf16"
+
+    def __str__(self) -> str:
+        return "bfloat"
+
+
+_BFloat16._create_instance()
+
+
+def _add_products(builder: Any, total: Any, one: Any, other: Any) -> Any:
+    """Add the products of numbers to a vector."""
+    product = builder.fmul(one, other, flags=["contract"])
+    return builder.fadd(product, total, flags=["contract"])
+
+
+def _add_products_of_pairs(builder: Any, total: Any, one: Any, other: Any) -> Any:
+    """Add both products of pairs to a vector of numbers, as the processor does it."""
+    halves = ir.VectorType(_BFloat16(), 2 * _VECTOR)
+    dot = cgutils.get_or_insert_function(
+        builder.module,
+        ir.FunctionType(total.type, [total.type, halves, halves]),
+        "llvm.x86.avx512bf16.dpbf16ps.512",
+    )
+    return builder.call(dot, [total, *(builder.bitcast(x, halves) for x in (one, other))])
+
+
+def _add_products_of_widened_pairs(builder: Any, total: Any, one: Any, other: Any) -> Any:
+    """The same on any processor: bfloat16 is the upper half of a number."""
+    bits, mask = (ir.Constant(one.type, [number] * _VECTOR) for number in (16, 0xFFFF0000))
+    firsts = [builder.shl(pair, bits) for pair in (one, other)]
+    seconds = [builder.and_(pair, mask) for pair in (one, other)]
+    for both in (firsts, seconds):
+        total = _add_products(builder, total, *(builder.bitcast(x, total.type) for x in both))
+    return total
+
+
+def _tile_adder(high: int, wide: int, add: Any = _add_products) -> Any:
     """`_add_rows` for so many rows and vectors of a goal, which stay in registers meanwhile.
 
     The compiler does not find this from loops: it cannot know that goal and rows do not overlap.
+
+    Args:
+        high: rows of the goal.
+        wide: vectors of the goal in each.
+        add: what adds a share of a vector to another one: of numbers, or of pairs.
     """
 
     # the compiler looks at the names of these arguments, and gives their types
@@ -98,7 +151,8 @@ def _tile_adder(high: int, wide: int) -> Any:
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             number = ir.FloatType()
             vector, first = ir.VectorType(number, _VECTOR), ir.Constant(ir.IntType(32), 0)
-            nothing = ir.Constant(vector, ir.Undefined)
+            read = vector if add is _add_products else ir.VectorType(ir.IntType(32), _VECTOR)
+            nothing = ir.Constant(read, ir.Undefined)
             everywhere = ir.Constant(ir.VectorType(ir.IntType(32), _VECTOR), [0] * _VECTOR)
             goal, share, right, rows = (
                 context.make_array(signature.args[k])(context, builder, given[k])
@@ -109,12 +163,12 @@ def _tile_adder(high: int, wide: int) -> Any:
             def shifted(start: Any, step: Any, count: int) -> Any:
                 return builder.add(start, builder.mul(step, ir.Constant(step.type, count)))
 
-            def address(array: Any, start: Any, k: int) -> Any:
+            def address(array: Any, start: Any, k: int, kind: Any = vector) -> Any:
                 begin = builder.add(start, ir.Constant(start.type, k * _VECTOR))
-                return builder.bitcast(builder.gep(array.data, [begin]), vector.as_pointer())
+                return builder.bitcast(builder.gep(array.data, [begin]), kind.as_pointer())
 
-            def load(array: Any, start: Any, k: int) -> Any:
-                found = builder.load(address(array, start, k))
+            def load(array: Any, start: Any, k: int, kind: Any = vector) -> Any:
+                found = builder.load(address(array, start, k, kind))
                 found.align = 4
                 return found
 
@@ -125,16 +179,14 @@ def _tile_adder(high: int, wide: int) -> Any:
                     builder.store(load(goal, start, k), part)
             with cgutils.for_range(builder, rows.nitems) as loop:
                 begin = builder.add(builder.load(builder.gep(rows.data, [loop.index])), x)
-                seen = [load(right, begin, k) for k in range(wide)]
+                seen = [load(right, begin, k, read) for k in range(wide)]
                 column = builder.add(share_at, builder.mul(loop.index, by_row))
                 for i, parts in enumerate(sums):
                     one = builder.load(builder.gep(share.data, [shifted(column, by_goal, i)]))
                     same = builder.insert_element(nothing, one, first)
                     same = builder.shuffle_vector(same, nothing, everywhere)
                     for part, other in zip(parts, seen, strict=True):
-                        product = builder.fmul(same, other, flags=["contract"])
-                        total = builder.fadd(product, builder.load(part), flags=["contract"])
-                        builder.store(total, part)
+                        builder.store(add(builder, builder.load(part), same, other), part)
             for start, parts in zip(starts, sums, strict=True):
                 for k, part in enumerate(parts):
                     builder.store(builder.load(part), address(goal, start, k)).align = 4
@@ -146,6 +198,9 @@ def _tile_adder(high: int, wide: int) -> Any:
 
 
 _add_to_tile = _tile_adder(*_TILE)
+_add_pairs_to_tile = _tile_adder(
+    *_TILE, _add_products_of_pairs if HAS_BFLOAT16 else _add_products_of_widened_pairs
+)
 _add_to_row = _tile_adder(1, 2)
 _add_to_long_row = _tile_adder(1, 8)
 
@@ -190,6 +245,53 @@ def _add_rows(
                 goal, at + i * stride, stride, share, share_at + i * by_goal, by_goal, by_row,
                 right, rows, x,
             )  # fmt: skip
+
+
+@_compiled()
+def _add_rows_of_pairs(
+    goal: Vector, at: Place, stride: Place, m: Place,
+    share: Pairs, share_at: Place, by_goal: Place, by_row: Place,
+    right: Pairs, rows: Places, n: Place,
+) -> None:  # fmt: skip
+    """`_add_rows` of pairs: rows 2l and 2l + 1, in one row of pairs, and their shares likewise."""
+    for x in range(_0, n, U(_TILE[1] * _VECTOR)):
+        for i in range(_0, m, U(_TILE[0])):
+            _add_pairs_to_tile(
+                goal, at + i * stride, stride, share, share_at + i * by_goal, by_goal, by_row,
+                right, rows, x,
+            )  # fmt: skip
+
+
+@_compiled()
+def _rounded(bits: Any) -> Any:
+    """A number's bits, rounded to the nearest bfloat16, or of two to the even one.
+
+    What is not a number stays so, if arithmetic made it: its lower bits are zero.
+    """
+    return bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))
+
+
+@_compiled()
+def _pair_rows(goal: Pairs, source: Vector, at: Place, pairs: Place, n: Place) -> None:
+    """Put two rows after one another, from ``at`` on, into one row of pairs; so many times."""
+    bits = source.view(np.uint32)
+    for i in range(pairs):
+        for j in range(n):
+            low, high = bits[at + _2 * i * n + j], bits[at + (_2 * i + _1) * n + j]
+            upper = _rounded(high) & np.uint32(0xFFFF0000)
+            goal[i * n + j] = _rounded(low) >> np.uint32(16) | upper
+
+
+@_compiled()
+def _pair_records(goal: Pairs, source: Pairs, pairs: Place, n: Place) -> None:
+    """From n pairs of features a record, to a row of 2n features for each pair of records."""
+    low, high, bits = np.uint32(0xFFFF), np.uint32(0xFFFF0000), np.uint32(16)
+    for i in range(_0, pairs):
+        begin = _2 * i * n
+        for j in range(n):
+            one, other = source[begin + j], source[begin + n + j]
+            goal[begin + _2 * j] = one & low | other << bits
+            goal[begin + _2 * j + _1] = one >> bits | other & high
 
 
 @_compiled()
@@ -651,7 +753,7 @@ def _read_images(
 @_compiled()
 def _forward(
     rows: Any, begins: Any, columns: Any, entries: Any, dense: Table, w: Vector, outputs: Vector,
-    held: Places, scratch: Places, bits: Any, powers: Vector,
+    held: Places, scratch: Places, bits: Any, powers: Vector, features: Pairs, weights: Pairs,
 ) -> None:  # fmt: skip
     """All linear layers of a batch.
 
@@ -670,8 +772,10 @@ def _forward(
         scratch: for places.
         bits: scratch of `_exponentials`.
         powers: the same memory.
+        features: the inputs of the first layer in pairs, where that multiplies in bfloat16.
+        weights: scratch for its weights.
     """
-    count, sparse = U(len(rows)), len(begins) > 0
+    count, sparse, halved = U(len(rows)), len(begins) > 0, len(features) > 0
     full = _up(count, _8)
     for k in range(U(len(dense))):
         layer = dense[k]
@@ -684,6 +788,13 @@ def _forward(
         if not layer.by_input:
             places = _begins(scratch, layer.weight_at, width, n)
             _add_dots(outputs, at, n, full, outputs, held[k], width, w, places, width)
+        elif halved:
+            pairs = width >> _1
+            _pair_rows(weights, w, layer.weight_at, pairs, n)
+            places = _begins(scratch, _0, n, pairs)
+            _add_rows_of_pairs(
+                outputs, at, n, full, features, _0, pairs, _1, weights, places, n
+            )  # fmt: skip
         elif not sparse:
             places = _begins(scratch, layer.weight_at, n, layer.real_inputs)
             _add_rows(outputs, at, n, full, outputs, held[k], width, _1, w, places, n)
@@ -702,7 +813,7 @@ def _forward(
 def _backward(
     rows: Any, begins: Any, columns: Any, entries: Any, ends: Places, who: Places, how: Vector,
     dense: Table, w: Vector, v: Vector, outputs: Vector, held: Places, slopes: Vector,
-    other: Vector, scratch: Places, further: Place,
+    other: Vector, scratch: Places, further: Place, records: Pairs, paired_slopes: Pairs,
 ) -> Any:  # fmt: skip
     """The gradients of all linear layers; arguments beyond these as in `_forward`.
 
@@ -723,11 +834,13 @@ def _backward(
         other: scratch of the same size.
         scratch: see there.
         further: whether the gradient by the first layer's inputs is needed.
+        records: the inputs of the first layer, in pairs of records; see ``features`` there.
+        paired_slopes: scratch for its gradients.
 
     Returns:
         The last two; the first of them holds that gradient.
     """
-    count, sparse = U(len(rows)), len(begins) > 0
+    count, sparse, halved = U(len(rows)), len(begins) > 0, len(records) > 0
     full, layers = _up(count, _8), U(len(dense))
     for back in range(layers):
         k = layers - _1 - back
@@ -739,6 +852,13 @@ def _backward(
         if not layer.by_input:
             places = _begins(scratch, held[k], width, count)
             _add_rows(v, layer.weight_at, width, n, slopes, _0, _1, n, outputs, places, width)
+        elif halved:
+            pairs = _up(count, _2) >> _1  # the slopes of a record too many are zero
+            _pair_rows(paired_slopes, slopes, _0, pairs, n)
+            places = _begins(scratch, _0, n, pairs)
+            _add_rows_of_pairs(
+                v, layer.weight_at, n, width, records, _0, _1, width, paired_slopes, places, n
+            )  # fmt: skip
         elif not sparse:
             places = _begins(scratch, _0, n, count)
             _add_rows(v, layer.weight_at, n, width, outputs, _0, _1, width, slopes, places, n)
@@ -776,6 +896,7 @@ _GIVEN_INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
         _GIVEN_INTEGERS,
         types.Array(types.int32, 1, "C", readonly=True),
         _GIVEN,
+        types.Array(types.uint32, 2, "C", readonly=True),
         types.Array(numba.from_dtype(CONV_TABLE), 1, "C", readonly=True),
         types.Array(numba.from_dtype(DENSE_TABLE), 1, "C", readonly=True),
         _NUMBERS,
@@ -789,7 +910,7 @@ _GIVEN_INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 )
 def train_epochs(
     order: Any, edges: Any, rates: Any, x: Any, y: Any, begins: Any, columns: Any, entries: Any,
-    conv: Table, dense: Table, w: Vector, v: Vector, m: Vector, s: Vector,
+    halves: Pairs, conv: Table, dense: Table, w: Vector, v: Vector, m: Vector, s: Vector,
     kind: int, hyper: Vector, step: int,
 ) -> None:  # fmt: skip
     """Train for some epochs.
@@ -804,6 +925,8 @@ def train_epochs(
             end; empty where records have many entries, or are images.
         columns: the features that are not zero.
         entries: their values.
+        halves: features of the pool in pairs, where the first layer multiplies in bfloat16; as
+            many as its padded inputs. Else empty.
         conv: the convolutions.
         dense: the linear layers.
         w: all weights; changed.
@@ -851,6 +974,11 @@ def train_epochs(
     choices = np.zeros(records * choice_count, np.int32)
     scratch, bits = np.empty(longest, np.uint64), np.empty(longest, np.int32)
     powers = bits.view(np.float32)
+    halved, paired = len(halves) > 0, first_width >> _1
+    of_features = np.zeros(records * paired if halved else _0, np.uint32)
+    of_records = np.zeros(len(of_features), np.uint32)
+    of_slopes = np.empty((records >> _1) * dense[0].outputs if halved else _0, np.uint32)
+    of_weights = _aligned(paired * dense[0].outputs if halved else _0).view(np.uint32)
 
     for epoch in range(len(order)):
         for b in range(len(edges) - 1):
@@ -861,10 +989,17 @@ def train_epochs(
                     rows, x, conv, per_image, w, kept, choices, choice_count, spread, found,
                     outputs, first_width, scratch, bits, powers,
                 )  # fmt: skip
+            elif halved:
+                for i in range(count):
+                    _copy(of_features, i * paired, halves[rows[i]], _0, paired)
+                _pair_records(of_records, of_features, _up(count, _2) >> _1, paired)
             elif not sparse:
                 for i in range(count):
                     _copy(outputs, i * first_width, x[rows[i]], _0, features)
-            _forward(rows, begins, columns, entries, dense, w, outputs, held, scratch, bits, powers)
+            _forward(
+                rows, begins, columns, entries, dense, w, outputs, held, scratch, bits, powers,
+                of_features, of_weights,
+            )  # fmt: skip
             n, real = dense[layers - _1].outputs, dense[layers - _1].real_outputs
             _fill(slopes, _0, _up(count, _8) * n, _NOTHING)
             for i in range(count):
@@ -872,7 +1007,7 @@ def train_epochs(
                 _loss_gradient(slopes, i * n, real, U(y[rows[i]]), count, bits, powers)
             slopes, other = _backward(
                 rows, begins, columns, entries, ends, who, how, dense, w, v, outputs, held,
-                slopes, other, scratch, convolutions,
+                slopes, other, scratch, convolutions, of_records, of_slopes,
             )  # fmt: skip
             for i in range(count if convolutions else _0):
                 for back in range(convolutions):

@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int32, Int64
+from jaxtyping import Float32, Int32, Int64, UInt32
 from torch import nn
 
 from divulge._util.extras import import_optional
@@ -20,7 +20,7 @@ from divulge.training.engine.compiled.layout import NativeLayout, aligned_zeros,
 from divulge.training.engine.loop import Job, build_network, flush_subnormals
 from divulge.training.engine.tensors import PoolArrays
 from divulge.training.engine.weights import as_arrays, restore
-from divulge.training.recipe import RaggedRows, Recipe
+from divulge.training.recipe import Precision, RaggedRows, Recipe
 from divulge.training.selection import BestEpoch
 
 S = TypeVar("S")
@@ -56,6 +56,8 @@ class _NativePool(NamedTuple):
     """Where each record's entries begin in the next two; empty where there are many."""
     columns: Int32[np.ndarray, " entries"]
     entries: Float32[np.ndarray, " entries"]
+    halves: UInt32[np.ndarray, "_ pairs"]
+    """Pairs of features in bfloat16, padded; empty where the first layer multiplies in float32."""
 
 
 @cache
@@ -74,6 +76,19 @@ def is_native(recipe: Recipe, network: nn.Module, data: PoolArrays) -> bool:
     )
 
 
+def bfloat16_obstacle(recipe: Recipe, network: nn.Module, data: PoolArrays) -> str | None:
+    """Why native code, which is installed, should not train in bfloat16; None where it can."""
+    kernels, layout = load_kernels(), native_layout(network, _record_shape(data))
+    if not is_native(recipe, network, data) or layout is None or layout.conv.size:
+        return "it is not a dense network that native code can train"
+    assert kernels is not None
+    if not kernels.HAS_BFLOAT16:
+        return "this processor has no AVX512-BF16"
+    if _has_few_entries(data.x):
+        return "most entries of the records are zero, and skipping them is faster"
+    return None
+
+
 def is_large(network: nn.Module) -> bool:
     """Whether PyTorch's kernels may be faster than native code; then a trial decides."""
     channels = [layer.out_channels for layer in network.modules() if isinstance(layer, nn.Conv2d)]
@@ -82,7 +97,11 @@ def is_large(network: nn.Module) -> bool:
 
 
 def train_in_threads(
-    recipe: Recipe, data: PoolArrays, jobs: Sequence[Job], threads: int
+    recipe: Recipe,
+    data: PoolArrays,
+    jobs: Sequence[Job],
+    threads: int,
+    precision: Precision = "float32",
 ) -> Iterator[nn.Module]:
     """The models in order, as soon as they are there.
 
@@ -91,12 +110,13 @@ def train_in_threads(
         data: the pool.
         jobs: the models.
         threads: how many are trained at a time.
+        precision: with ``bfloat16`` there is no `bfloat16_obstacle`.
 
     Raises:
         IndexError: the pool has classes that the network has not.
     """
     network = build_network(recipe, jobs[0])
-    native = _Native.prepare(recipe, data, network)
+    native = _Native.prepare(recipe, data, network, precision)
 
     def train(task: tuple[Job, nn.Module]) -> nn.Module:
         job, module = task
@@ -198,7 +218,13 @@ class _Native(NamedTuple):
     """Set when nobody waits for models any more."""
 
     @classmethod
-    def prepare(cls, recipe: Recipe, data: PoolArrays, network: nn.Module) -> "_Native":
+    def prepare(
+        cls,
+        recipe: Recipe,
+        data: PoolArrays,
+        network: nn.Module,
+        precision: Precision = "float32",
+    ) -> "_Native":
         """Raise an IndexError where the pool has classes that the network has not."""
         kernels, layout = load_kernels(), native_layout(network, _record_shape(data))
         assert kernels is not None
@@ -208,7 +234,7 @@ class _Native(NamedTuple):
             raise IndexError(
                 f"classes from 0 to {classes - 1}, got {data.y.min()} to {data.y.max()}"
             )
-        return cls(kernels, recipe, _prepare(data, layout), layout, Event())
+        return cls(kernels, recipe, _prepare(data, layout, precision), layout, Event())
 
     def train(
         self, module: nn.Module, rows: RaggedRows, seed: int, best: BestEpoch | None = None
@@ -248,15 +274,35 @@ def _record_shape(data: PoolArrays) -> tuple[int, ...]:
     return (shape[-1], *shape[:-1]) if data.channels_last else shape
 
 
-def _prepare(data: PoolArrays, layout: NativeLayout) -> _NativePool:
+def _has_few_entries(x: Float32[np.ndarray, "records *shape"]) -> bool:
+    return bool(np.count_nonzero(x) <= _FEW * x.size)
+
+
+def _pair_features(
+    x: Float32[np.ndarray, "records features"], width: int
+) -> UInt32[np.ndarray, "records pairs"]:
+    """Features padded with zeros and rounded to bfloat16, two in each number."""
+    padded = np.zeros((len(x), width), np.float32)
+    padded[:, : x.shape[1]] = x
+    return torch.from_numpy(padded).bfloat16().view(torch.int32).numpy().view(np.uint32)
+
+
+def _prepare(data: PoolArrays, layout: NativeLayout, precision: Precision) -> _NativePool:
     """The pool, with the entries of its records listed where these are few."""
     x = np.moveaxis(data.x, -1, 1) if data.channels_last else data.x
     flat = np.ascontiguousarray(x).reshape(len(x), -1)
-    few = np.count_nonzero(flat) <= _FEW * flat.size
-    if not few or layout.conv.size:
+    halves = np.empty((0, 0), np.uint32)
+    if precision == "bfloat16" or layout.conv.size or not _has_few_entries(flat):
+        if precision == "bfloat16":
+            halves = _pair_features(flat, int(layout.dense[0]["inputs"]))
         none = np.empty(0)
         return _NativePool(
-            flat, data.y, none.astype(np.int64), none.astype(np.int32), none.astype(np.float32)
+            flat,
+            data.y,
+            none.astype(np.int64),
+            none.astype(np.int32),
+            none.astype(np.float32),
+            halves,
         )
     blocks = [flat[begun : begun + _BLOCK] for begun in range(0, len(flat), _BLOCK)]
     found = [np.nonzero(block) for block in blocks]
@@ -267,4 +313,5 @@ def _prepare(data: PoolArrays, layout: NativeLayout) -> _NativePool:
         np.concatenate([[0], np.cumsum(counts)]),
         np.concatenate([columns.astype(np.int32) for _, columns in found]),
         np.concatenate([block[place] for block, place in zip(blocks, found, strict=True)]),
+        halves,
     )
