@@ -107,7 +107,7 @@ def refuse_content(folder: Path) -> None:
     if folder.exists() and (not folder.is_dir() or has_content(folder)):
         raise StoreError(
             f"expected a new folder for the transcript, {folder} exists: "
-            "choose another one, or continue it with --resume"
+            "choose another one; a federation that divulge simulates is continued with --resume"
         )
 
 
