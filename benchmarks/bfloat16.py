@@ -73,10 +73,9 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
         ("AUC", f"TPR at {_FPR:.0%} FPR"), np.transpose(changes), strict=True
     ):
         low, high = student_mean(of_tasks.tolist())
-        print(
-            f"{name}: change by bfloat16, mean of {len(changes)} tasks, {np.mean(of_tasks):+.5f} "
-        )
-        print(f"  95 % interval [{low:+.5f}, {high:+.5f}]; largest {np.abs(of_tasks).max():.5f}")
+        mean, most = np.mean(of_tasks), np.abs(of_tasks).max()
+        print(f"{name}: change by bfloat16, mean of {len(changes)} tasks, {mean:+.5f}")
+        print(f"  95 % interval [{low:+.5f}, {high:+.5f}]; largest {most:.5f}")
     theirs, ours = np.sum(seconds, axis=0)
     print("ours: all tasks in bfloat16; theirs: in float32; CPU seconds of one thread")
     return Outcome(Timing("bfloat16", [float(ours)]), Timing("float32", [float(theirs)]))
