@@ -61,6 +61,7 @@ from benchmarks.shadow_quality import measure as shadow_quality
 from benchmarks.shadow_quality import temperature, thresholds
 from benchmarks.shadow_quality.tasks import TASKS
 from benchmarks.timing import MissingData, MissingPeer, Outcome, verdict
+from divulge.errors import DivulgeError
 
 
 class Benchmark(NamedTuple):
@@ -219,7 +220,7 @@ def main() -> int:
         return 0
     try:
         outcome = BENCHMARKS[asked.name].run(asked.quick)
-    except (MissingPeer, MissingData) as error:
+    except (MissingPeer, MissingData, DivulgeError) as error:
         print(error, file=sys.stderr)
         return MISSING
     if outcome is not None:
