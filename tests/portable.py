@@ -11,7 +11,7 @@ import sys
 TESTS = ("tests/training", "tests/defences", "tests/attacks", "tests/federation", "tests/targets",
          "tests/metrics", "tests/audits", "tests/reproduce", "tests/report", "docs")  # fmt: skip
 
-QUICK = ("tests/training/test_compiled.py", "tests/training/test_crew.py",
+QUICK = ("tests/training/test_compiled.py", "tests/training/test_client_workers.py",
          "tests/training/test_repeated.py",
          "tests/defences/test_per_record.py", "tests/attacks/test_raifle_linear.py")  # fmt: skip
 """What trains twice in different ways, and closed forms: the first to differ by kernels."""
