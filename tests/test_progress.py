@@ -5,6 +5,7 @@ import sys
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,8 @@ def test_the_time_left_is_that_of_what_was_done_in_this_run(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = iter([100.0, 160.0, 160.0])
-    monkeypatch.setattr(time, "monotonic", lambda: next(now))
+    # the clock of this module alone: threads that other tests have left look at the time too
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(now)))
     step = progress._Step("Training shadows", 9, before=50)
     step.done = 3
     assert step.line() == "Training shadows: 53 of 59, 60 s so far, about 2 min left"
