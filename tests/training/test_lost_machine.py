@@ -153,8 +153,8 @@ def decaf(log: Log, workers: str) -> Any:
 
 def reproduce(log: Log, workers: str) -> Any:
     cluster = cluster_by_name(workers)
-    client_workers = CellWorkers(1) if cluster is None else RemoteCellWorkers(cluster)
-    with client_workers as there:
+    cell_workers = CellWorkers(1) if cluster is None else RemoteCellWorkers(cluster)
+    with cell_workers as there:
         return sorted(there.each(partial(measure, log), range(6)))
 
 

@@ -127,7 +127,10 @@ def _add_products_of_widened_pairs(builder: Any, total: Any, one: Any, other: An
     return total
 
 
-def _tile_adder(high: int, wide: int, add: Any = _add_products) -> Any:
+_add_pairs: Any = _add_products_of_pairs if HAS_BFLOAT16 else _add_products_of_widened_pairs
+
+
+def _tile_adder(high: int, wide: int, add_pairs: Any = _add_pairs) -> Any:
     """`_add_rows` for so many rows and vectors of a goal, which stay in registers meanwhile.
 
     The compiler does not find this from loops: it cannot know that goal and rows do not overlap.
@@ -135,7 +138,7 @@ def _tile_adder(high: int, wide: int, add: Any = _add_products) -> Any:
     Args:
         high: rows of the goal.
         wide: vectors of the goal in each.
-        add: what adds a share of a vector to another one: of numbers, or of pairs.
+        add_pairs: what adds a share of a vector to another one where both are pairs.
     """
 
     # the compiler looks at the names of these arguments, and gives their types
@@ -151,7 +154,9 @@ def _tile_adder(high: int, wide: int, add: Any = _add_products) -> Any:
         def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
             number = ir.FloatType()
             vector, first = ir.VectorType(number, _VECTOR), ir.Constant(ir.IntType(32), 0)
-            read = vector if add is _add_products else ir.VectorType(ir.IntType(32), _VECTOR)
+            paired = signature.args[3].dtype == types.uint32
+            add = add_pairs if paired else _add_products
+            read = ir.VectorType(ir.IntType(32), _VECTOR) if paired else vector
             nothing = ir.Constant(read, ir.Undefined)
             everywhere = ir.Constant(ir.VectorType(ir.IntType(32), _VECTOR), [0] * _VECTOR)
             goal, share, right, rows = (
@@ -198,9 +203,6 @@ def _tile_adder(high: int, wide: int, add: Any = _add_products) -> Any:
 
 
 _add_to_tile = _tile_adder(*_TILE)
-_add_pairs_to_tile = _tile_adder(
-    *_TILE, _add_products_of_pairs if HAS_BFLOAT16 else _add_products_of_widened_pairs
-)
 _add_to_row = _tile_adder(1, 2)
 _add_to_long_row = _tile_adder(1, 8)
 
@@ -221,10 +223,13 @@ def _aligned(numbers: Place) -> Vector:
 @_compiled()
 def _add_rows(
     goal: Vector, at: Place, stride: Place, m: Place,
-    share: Vector, share_at: Place, by_goal: Place, by_row: Place,
-    right: Vector, rows: Places, n: Place,
+    share: Any, share_at: Place, by_goal: Place, by_row: Place,
+    right: Any, rows: Places, n: Place,
 ) -> None:  # fmt: skip
     """Add shares of rows: ``goal[i] += sum(share[i, l] * right[l])``.
+
+    Shares and rows may both be pairs: rows 2l and 2l + 1 are then in one row, and their shares
+    likewise.
 
     Args:
         goal: where row i begins at ``at + i * stride``.
@@ -242,21 +247,6 @@ def _add_rows(
     for x in range(_0, n, U(_TILE[1] * _VECTOR)):
         for i in range(_0, m, U(_TILE[0])):
             _add_to_tile(
-                goal, at + i * stride, stride, share, share_at + i * by_goal, by_goal, by_row,
-                right, rows, x,
-            )  # fmt: skip
-
-
-@_compiled()
-def _add_rows_of_pairs(
-    goal: Vector, at: Place, stride: Place, m: Place,
-    share: Pairs, share_at: Place, by_goal: Place, by_row: Place,
-    right: Pairs, rows: Places, n: Place,
-) -> None:  # fmt: skip
-    """`_add_rows` of pairs: rows 2l and 2l + 1, in one row of pairs, and their shares likewise."""
-    for x in range(_0, n, U(_TILE[1] * _VECTOR)):
-        for i in range(_0, m, U(_TILE[0])):
-            _add_pairs_to_tile(
                 goal, at + i * stride, stride, share, share_at + i * by_goal, by_goal, by_row,
                 right, rows, x,
             )  # fmt: skip
@@ -792,7 +782,7 @@ def _forward(
             pairs = width >> _1
             _pair_rows(weights, w, layer.weight_at, pairs, n)
             places = _begins(scratch, _0, n, pairs)
-            _add_rows_of_pairs(
+            _add_rows(
                 outputs, at, n, full, features, _0, pairs, _1, weights, places, n
             )  # fmt: skip
         elif not sparse:
@@ -856,7 +846,7 @@ def _backward(
             pairs = _up(count, _2) >> _1  # the slopes of a record too many are zero
             _pair_rows(paired_slopes, slopes, _0, pairs, n)
             places = _begins(scratch, _0, n, pairs)
-            _add_rows_of_pairs(
+            _add_rows(
                 v, layer.weight_at, n, width, records, _0, _1, width, paired_slopes, places, n
             )  # fmt: skip
         elif not sparse:

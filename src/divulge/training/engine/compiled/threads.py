@@ -225,7 +225,11 @@ class _Native(NamedTuple):
         network: nn.Module,
         precision: Precision = "float32",
     ) -> "_Native":
-        """Raise an IndexError where the pool has classes that the network has not."""
+        """Lay out the network and the pool.
+
+        Raises:
+            IndexError: the pool has classes that the network has not.
+        """
         kernels, layout = load_kernels(), native_layout(network, _record_shape(data))
         assert kernels is not None
         assert layout is not None
