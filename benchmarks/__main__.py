@@ -60,8 +60,7 @@ from benchmarks.peers import tables as peers
 from benchmarks.shadow_quality import measure as shadow_quality
 from benchmarks.shadow_quality import temperature, thresholds
 from benchmarks.shadow_quality.tasks import TASKS
-from benchmarks.timing import MissingData, MissingPeer, Outcome, verdict
-from divulge.errors import DivulgeError
+from benchmarks.timing import MissingData, MissingPeer, MissingProcessor, Outcome, verdict
 
 
 class Benchmark(NamedTuple):
@@ -220,7 +219,7 @@ def main() -> int:
         return 0
     try:
         outcome = BENCHMARKS[asked.name].run(asked.quick)
-    except (MissingPeer, MissingData, DivulgeError) as error:
+    except (MissingPeer, MissingData, MissingProcessor) as error:
         print(error, file=sys.stderr)
         return MISSING
     if outcome is not None:

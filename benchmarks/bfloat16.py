@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
 from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.networks import dense
-from benchmarks.timing import Outcome, Timing, environment
+from benchmarks.timing import MissingPeer, MissingProcessor, Outcome, Timing, environment
 from divulge.attacks.membership.lira import LiRA
 from divulge.core import ModelView, Records, Shadows, Target
 from divulge.metrics import signals
@@ -53,9 +54,17 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     seconds are of one thread, and the precisions take turns, a model each.
 
     Raises:
+        MissingPeer: PyTorch or Numba is not installed.
+        MissingProcessor: the processor does not multiply in bfloat16.
         MissingData: a data set is not there.
-        SpecError: the processor does not multiply in bfloat16.
     """
+    for package in ("torch", "numba"):
+        if find_spec(package) is None:
+            raise MissingPeer(package, "fast")
+    from divulge.training.engine.compiled import kernels
+
+    if not kernels.HAS_BFLOAT16:
+        raise MissingProcessor("AVX512-BF16")
     models, size = (5, 1_000) if quick else (17, 5_000)
     print(f"{environment(('divulge', 'torch', 'numba'))}; {models - 1} shadow models a target")
     print(f"{'':32}{'records':>8}{'float32':>9}{'bfloat16':>9}{'gain':>6}", end="")

@@ -58,6 +58,15 @@ class MissingData(Exception):
         )
 
 
+class MissingProcessor(Exception):
+    """The processor cannot do what is measured."""
+
+    def __init__(self, ability: str) -> None:
+        super().__init__(
+            f"expected a processor with {ability}, got another one: measure on one that has it"
+        )
+
+
 def interleaved(contenders: Sequence[Contender], repeats: int) -> list[Timing]:
     """Times all contenders in turn, A B C A B C, so that a busy minute slows all of them.
 
