@@ -288,8 +288,11 @@ def summarise_singles(
         less = (
             ("", "") if what == "all" else (_mean(mine["all"] - mine[what]), _mean(whole - values))
         )
+        low, high = intervals.wilson(under, len(those))
+        lowest, highest = np.clip(intervals.student_mean(mine[what].tolist()), 0, 1)
         print(
-            f"| {what} | {under} of {len(those)} | {mine[what].mean():.3f} | {' | '.join(less)} |"
+            f"| {what} | {under} of {len(those)} ({low:.2f} to {high:.2f}) | "
+            f"{mine[what].mean():.3f} ({lowest:.3f} to {highest:.3f}) | {' | '.join(less)} |"
         )
 
 
