@@ -33,7 +33,13 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Look for garbage again, in what comes from now on."""
+    """Look for garbage again, in what comes from now on; warn of a thing each time it is there.
+
+    PyTorch warns once a process: which test fails would depend on those that ran before it.
+    """
+    import torch
+
+    torch.set_warn_always(True)
     gc.freeze()
     gc.enable()
 

@@ -86,6 +86,7 @@ def _entering(
     last = module.get_submodule(layer.weight.removesuffix("weight").removesuffix("."))
     like = next(module.parameters()).dtype
     with last.register_forward_pre_hook(keep), torch.no_grad():
-        for part in torch.split(torch.from_numpy(np.ascontiguousarray(reference.x)), 1024):
+        for start in range(0, len(reference), 1024):
+            part = torch.tensor(reference.x[start : start + 1024])  # records are read-only: a copy
             module(part.to(like) if part.is_floating_point() else part)
     return torch.cat(seen).double().numpy()
