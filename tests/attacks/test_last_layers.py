@@ -103,6 +103,15 @@ def test_the_last_layers_see_what_the_layers_before_give_in_training() -> None:
     np.testing.assert_array_equal(cut.reference.y, pool.y[:15])
 
 
+def test_networks_are_queried_about_a_few_records_of_each_class() -> None:
+    """The first ones, in their order; virtual clients are made of all."""
+    whole = replace(stage(chain), reference=records(75))
+    cut, seen = keep_last_layers(whole, records(90), 4)
+    np.testing.assert_array_equal(cut.reference.x, seen.x[:60])
+    np.testing.assert_array_equal(np.bincount(cut.reference.y), [20, 20, 20])
+    assert len(seen) == 90
+
+
 def test_clients_are_attacked_by_their_last_layers() -> None:
     views = federations.views(federations.played())
     truth = COUNTS / COUNTS.sum(axis=1, keepdims=True)

@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Int64
 
 from divulge._util.random import stream
 from divulge.attacks.shared.observed_round import ObservedRound
@@ -22,6 +23,13 @@ if TYPE_CHECKING:
 
 SHARE = 0.25
 """Share of a network's operations that its last layers have at most."""
+
+
+_QUERIED = 20
+"""Records of each class that a trained network is queried on, at most.
+
+Large networks take longer to query about a thousand records than to train on a client's.
+"""
 
 
 class LastLayers(NamedTuple):
@@ -91,8 +99,14 @@ def keep_last_layers(
         aggregated=None,
     )
     seen = Records(_given_before(stage, pool, before), pool.y)
-    own = seen.take(np.arange(len(stage.reference)))
+    own = seen.take(_first_of_each_class(stage.reference.y, _QUERIED))
     return ObservedRound(less, replace(stage.recipe, network=network), own), seen
+
+
+def _first_of_each_class(y: Int64[np.ndarray, " records"], most: int) -> Int64[np.ndarray, " _"]:
+    """Positions of the first records of each class, in order, at most so many of each."""
+    each = [np.flatnonzero(y == k)[:most] for k in np.unique(y)]
+    return np.sort(np.concatenate(each))
 
 
 def _given_before(stage: ObservedRound, pool: Records, before: int) -> np.ndarray:
