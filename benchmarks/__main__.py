@@ -50,6 +50,7 @@ from benchmarks import (
     recorded_rounds,
     regression,
     secure_noise,
+    stacking_folds,
     start,
     table_intervals,
     threshold_signals,
@@ -189,6 +190,9 @@ BENCHMARKS = {
     **{
         name: Benchmark(decaf_full_width.SUMMARY, call)
         for name, call in decaf_full_width.PARTS.items()
+    },
+    **{
+        name: Benchmark(stacking_folds.SUMMARY, call) for name, call in stacking_folds.PARTS.items()
     },
     "labels-only": Benchmark(labels_only.SUMMARY, labels_only.run),
     "peers": Benchmark(peers.SUMMARY, peers.run),

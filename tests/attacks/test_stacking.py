@@ -123,17 +123,19 @@ def taught(monkeypatch: pytest.MonkeyPatch) -> list[set[bytes]]:
     return fits
 
 
+@pytest.mark.parametrize(("many", "folds"), [(1000, 5), (10, 3)])
 def test_crossfitting_scores_every_record_by_classifiers_fitted_without_it(
-    taught: list[set[bytes]],
+    taught: list[set[bytes]], monkeypatch: pytest.MonkeyPatch, many: int, folds: int
 ) -> None:
-    """One of five scores a known record; all score a candidate, on average."""
+    """One of them scores a known record; all score a candidate, on average."""
+    monkeypatch.setattr(attack, "_MANY", many)
     asked = attack._query_client(clients.draw_game(1).challenge.view, 0, centred=False)
     features = attack._cross_fit_features(asked, rng())
     np.testing.assert_array_equal(features[:, 0], asked.loss)
     known = asked.suspect | asked.external
     for logits, scores, is_known in zip(asked.said.logits, features[:, 1:], known, strict=True):
         without = [n for n, records in enumerate(taught) if logits.tobytes() not in records]
-        assert len(without) == (1 if is_known else 5)
+        assert len(without) == (1 if is_known else folds)
         np.testing.assert_allclose(scores, np.mean(without))
 
 
@@ -143,7 +145,7 @@ def test_crossfitting_at_every_depth_shows_a_fold_as_candidates_are_shown(
     """A meta-classifier's lessons come from fits without its fold and without the lesson's own."""
     asked = attack._query_client(clients.draw_game(1).challenge.view, 0, centred=False)
     known = asked.suspect | asked.external
-    fold = attack._stratified_folds(known.astype(int), rng())
+    fold = attack._stratified_folds(known.astype(int), rng(), attack.FOLDS)
     tables = attack._cross_fit_features_twice(asked, fold, rng())
     keys = [logits.tobytes() for logits in asked.said.logits]
     inside = [

@@ -21,6 +21,13 @@ from divulge.metrics import signals
 from divulge.targets.logits import read_logits
 
 FOLDS = 5
+"""Parts of the known records, each scored by classifiers that were fitted to the others."""
+
+_FOLDS_OF_MANY = 3
+"""Parts of many records: half the time, and no loss was seen. Of 42 records they found less."""
+
+_MANY = 150
+"""Relevant and external records of a client together that are many."""
 
 ROUNDS = 100
 """Number of trees of the meta-classifier, and of those added for each other client."""
@@ -190,14 +197,20 @@ def _colluder_membership(view: FederationView) -> Bool[np.ndarray, " records"]:
 def _cross_fit_features(asked: _ClientPredictions, rng: np.random.Generator) -> Features:
     """Each relevant and external record scored by the fold that left it out; candidates by all."""
     known = asked.suspect | asked.external
-    fold = np.where(known, _stratified_folds(asked.suspect + 2 * asked.external, rng), -1)
+    folds = _choose_folds(int(known.sum()))
+    fold = np.where(known, _stratified_folds(asked.suspect + 2 * asked.external, rng, folds), -1)
     total = np.zeros((len(known), len(NAMES)))
-    for k in range(FOLDS):
+    for k in range(folds):
         unseen = (fold == k) | ~known
         score = fit_base_classifiers(asked.said.take(~unseen), asked.suspect[~unseen], rng)
-        share = np.where(known[unseen], 1.0, 1 / FOLDS)
+        share = np.where(known[unseen], 1.0, 1 / folds)
         total[unseen] += share[:, None] * score(asked.said.take(unseen))
     return np.column_stack([asked.loss, total])
+
+
+def _choose_folds(known: int) -> int:
+    """The number of folds for so many relevant and external records."""
+    return FOLDS if known < _MANY else _FOLDS_OF_MANY
 
 
 def _cross_fit_features_twice(
@@ -224,7 +237,7 @@ def _cross_fit_features_twice(
 
 
 def _stratified_folds(
-    group: np.ndarray, rng: np.random.Generator, folds: int = FOLDS
+    group: np.ndarray, rng: np.random.Generator, folds: int
 ) -> Int[np.ndarray, " records"]:
     """A fold for each record, with an even share of each group in each fold."""
     fold = np.empty(len(group), np.int64)
