@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
@@ -13,6 +14,7 @@ from torch import nn
 
 import divulge
 from benchmarks import data
+from benchmarks.shadow_quality.tasks import pretrained_features
 from divulge.audits.compare.config import default_attacks
 from divulge.audits.harden import final
 from divulge.core import MembershipAttack, Records
@@ -61,6 +63,12 @@ def _retail_100() -> Records:
     return found.take(np.random.default_rng(0).permutation(len(found))[:6000])
 
 
+@cache
+def _cifar_10_features() -> Records:
+    found = pretrained_features()
+    return found.take(np.random.default_rng(0).permutation(len(found))[:5000])
+
+
 def _network_of_digits() -> nn.Module:
     return nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10))
 
@@ -75,6 +83,10 @@ def _network_of_retail_100() -> nn.Module:
 
 def _network_of_fashion_mnist() -> nn.Module:
     return nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def _network_of_cifar_10_features() -> nn.Module:
+    return nn.Sequential(nn.Linear(1280, 128), nn.ReLU(), nn.Linear(128, 10))
 
 
 TASKS = {
@@ -96,6 +108,12 @@ TASKS = {
     "fashion-mnist": Task(
         _fashion_mnist,
         Recipe(_network_of_fashion_mnist, lr=0.05, momentum=0.9, epochs=40, batch_size=64),
+        "auc",
+        (0.62, 0.58),
+    ),
+    "cifar-10-features": Task(
+        _cifar_10_features,
+        Recipe(_network_of_cifar_10_features, lr=0.01, momentum=0.9, epochs=40, batch_size=64),
         "auc",
         (0.62, 0.58),
     ),

@@ -145,7 +145,7 @@ def _colour_images(classes: int) -> "nn.Module":
     return nn.Sequential(*first, *second, *third, *head)
 
 
-def _pretrained_features() -> Records:
+def pretrained_features() -> Records:
     """What a network pretrained on ImageNet makes of 7,500 images of CIFAR-10."""
     from divulge.reproduce.data import load_images
     from divulge.reproduce.vision import load_efficientnet_lite
@@ -179,7 +179,7 @@ TASKS = {
             "Location-30; a random forest of 100 trees with leaves of 5 records by scikit-learn",
         ),
         Task(
-            "transfer", _pretrained_features, _transfer, 3_000, 1_500,
+            "transfer", pretrained_features, _transfer, 3_000, 1_500,
             "CIFAR-10; one linear layer on 1,280 features of EfficientNet-Lite0, pretrained on "
             "ImageNet and frozen, on images of 64 x 64; trained as Location-30's, from 0.01",
         ),
