@@ -10,6 +10,7 @@ from benchmarks.timing import environment
 from divulge._util.random import stream
 from divulge.attacks import Decaf
 from divulge.core import UpdateView
+from divulge.metrics import intervals
 
 SUMMARY = "Decaf's refined level on ResNet18 and VGG16 of full width on CIFAR-10: time and distance"
 
@@ -55,7 +56,9 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
         guesses = attack.many(views, stream(0, "attack"))
         seconds, cpu = time.perf_counter() - begun, _cpu_seconds() - cpu
         off = [float(np.abs(g.share - t).sum()) for g, t in zip(guesses, truth, strict=True)]
-        print(f"{label:26}{seconds:>10.0f}{cpu:>10.0f}{np.mean(off):>10.3f}", flush=True)
+        low, high = intervals.student_mean(off)
+        shown = f"{np.mean(off):>10.3f} ({low:.3f} to {high:.3f})"
+        print(f"{label:26}{seconds:>10.0f}{cpu:>10.0f}{shown}", flush=True)
 
 
 def _cpu_seconds() -> float:

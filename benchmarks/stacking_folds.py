@@ -1,19 +1,18 @@
 """Quality and cost: stacking's `crossfit` with two folds, three and five."""
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import partial
 from unittest.mock import Mock, patch
 
 import numpy as np
 
 from benchmarks.timing import environment
-from benchmarks.which_client import TASKS, Task
+from benchmarks.which_client import TASKS, Task, aucs
 from divulge._util.random import stream
 from divulge.attacks.assignment.stacking import attack
-from divulge.core import Assignment, FederationView
 from divulge.federation import local_models
-from divulge.metrics import intervals, membership
+from divulge.metrics import intervals
 
 SUMMARY = "AUC and CPU seconds of stacking with two, three and five folds"
 
@@ -35,7 +34,9 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
             with patch.object(attack, "_choose_folds", Mock(return_value=folds)):
                 guess = attack.Stacking()(game.view, stream(seed, "stacking"))
             took[folds] += time.process_time() - begun
-            found[folds].append(float(np.mean([*_aucs(game.view, game.truth, guess)])))
+            assert guess.score is not None
+            each = aucs(game.view, game.truth, guess.score)
+            found[folds].append(float(np.mean([*each])))
     print(f"{name}: {seed + 1} federations; {environment(('divulge', 'scikit-learn', 'torch'))}")
     print("| folds | CPU s each | AUC, mean over clients | less that of five folds |")
     print("|---:|---:|---|---|")
@@ -55,16 +56,6 @@ def _draw_federation(task: Task, rng: np.random.Generator) -> local_models.Assig
     pool = task.pool(rng)
     trainer = task.trainer(int(np.prod(pool.x.shape[1:])))
     return local_models.simulate_local_models(pool, trainer, task.sizes, rng)
-
-
-def _aucs(view: FederationView, truth: Assignment, guess: Assignment) -> Iterator[float]:
-    """For each client under attack: its candidates against those of others and of nobody."""
-    known = view.collusion
-    assert guess.score is not None
-    for k in range(len(view.targets)):
-        if k != known.client:
-            mine = truth.client[~known.records] == k
-            yield membership.auc(guess.score[~known.records, k], mine).value
 
 
 PARTS = {f"stacking-folds-{name}": partial(run, name=name) for name in TASKS}

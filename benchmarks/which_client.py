@@ -1,6 +1,6 @@
 """Quality: which client of a federation trained on a record, on several data sets."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -10,9 +10,9 @@ from benchmarks import data
 from benchmarks.networks import dense
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.core import Estimate, Records, Trainer
+from divulge.core import Assignment, Estimate, FederationView, Records, Trainer
 from divulge.federation import local_models
-from divulge.metrics import assignment, intervals
+from divulge.metrics import assignment, intervals, membership
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 
@@ -89,6 +89,14 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
         low, high = intervals.student_mean([row[0] for row in rows])
         shown = f"{accuracy:.3f} ({low:.3f} to {high:.3f})"
         print(f"{label:24}{shown:34}{recall:8.3f}{specificity:13.3f}")
+
+
+def aucs(view: FederationView, truth: Assignment, score: np.ndarray) -> Iterator[float]:
+    """For each client under attack, its candidates against those of nobody and of others."""
+    unknown = ~view.collusion.records
+    for k in range(score.shape[1]):
+        if k != view.collusion.client:
+            yield membership.auc(score[unknown, k], truth.client[unknown] == k).value
 
 
 def labelled(name: str, settings: dict[str, str]) -> str:

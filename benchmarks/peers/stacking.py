@@ -18,7 +18,7 @@ from benchmarks.timing import environment
 from divulge._util.random import stream
 from divulge.core import Assignment, FederationView, Records, Target, Trainer
 from divulge.federation import local_models
-from divulge.metrics import intervals, membership
+from divulge.metrics import intervals
 from divulge.reproduce.papers.nist import genomics
 from divulge.targets.torch import TorchTarget
 
@@ -126,7 +126,11 @@ def _line(result: Result | Missing, games: Mapping[str, Game]) -> str:
     if isinstance(result, Missing):
         return f"{result.reason} | | | | | "
     asking, attack = (result.seconds.get(what) for what in ("asking", "attack"))
-    aucs = [auc for name, game in games.items() for auc in _aucs(game, result.scores[name])]
+    aucs = [
+        auc
+        for name, game in games.items()
+        for auc in which_client.aucs(game.view, game.truth, result.scores[name])
+    ]
     shown = "inside" if asking is None else f"{asking:.2f}"
     return f"{report.took(result.spent)} | {shown} | {attack:.2f} | {_mean(aucs)}"
 
@@ -137,14 +141,6 @@ def _mean(aucs: Sequence[float]) -> str:
         return "one client is too few"
     low, high = intervals.student_mean(aucs)
     return f"{np.mean(aucs):.3f} [{max(0.0, low):.3f}, {min(1.0, high):.3f}]"
-
-
-def _aucs(game: Game, score: np.ndarray) -> Iterator[float]:
-    """For each client under attack, its candidates against those of nobody and of others."""
-    unknown = ~game.view.collusion.records
-    for k in range(score.shape[1]):
-        if k != game.view.collusion.client:
-            yield membership.auc(score[unknown, k], game.truth.client[unknown] == k).value
 
 
 def _write(name: str, wanted: Federation, folder: Path, *, quick: bool) -> dict[str, Game]:
