@@ -1,12 +1,15 @@
 """Decaf on small federations: what it finds, what it promises, and that it touches nothing."""
 
 import dataclasses
+import functools
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from divulge.attacks import catalog
 from divulge.attacks.composition import label_counts
@@ -21,7 +24,15 @@ from divulge.attacks.shared.observed_round import (
     first_rounds,
 )
 from divulge.audits.attack_check.updates import FEATURES
-from divulge.core import LocalTraining, Proportions, ReceivedUpdate, Round, UpdateView
+from divulge.core import (
+    LocalTraining,
+    Proportions,
+    ReceivedUpdate,
+    Records,
+    Round,
+    Tensors,
+    UpdateView,
+)
 from divulge.errors import NotApplicable, SpecError
 from divulge.federation import Federation, exact, simulate
 from divulge.metrics import composition
@@ -54,9 +65,10 @@ def test_each_level_beats_what_knows_only_the_null_classes() -> None:
 
 def test_a_round_counts_by_what_the_balance_of_its_biases_leaves_unexplained() -> None:
     stage = Mock(spec=ObservedRound, before=np.zeros((3, 3)), recipe=Mock(momentum=0.0))
+    stage.after.return_value = np.zeros((3, 3))
     stage.class_means.return_value = np.zeros((3, 3))
     bias = np.array([3.0, 4.0, 8.0])  # of ten steps: shares that sum to 1.5
-    sight = ClientChange(-np.ones((3, 4)), bias, np.zeros((3, 3)), 10, {})
+    sight = ClientChange(-np.ones((3, 4)), bias, 10, {})
     found = published._infer_from_biases(stage, sight)
     rest = found.share - bias / 10
     assert found.weight == pytest.approx(1 / (rest @ rest))
@@ -278,7 +290,7 @@ def test_the_balance_of_biases_knows_how_far_momentum_carries_a_step() -> None:
     share, steps = np.array([0.4, 0.3, 0.2, 0.1]), 5
     answers = stage.class_means(stage.before)
     change = 4 * steps * (share - answers.T @ share)  # 1 + 0.75 + 0.75² and so on is 4
-    seen = ClientChange(np.ones((4, 2)), change, stage.before, steps, {})
+    seen = ClientChange(np.ones((4, 2)), change, steps, {})
     np.testing.assert_allclose(published._infer_from_biases(stage, seen).share, share, atol=1e-9)
 
 
@@ -288,9 +300,62 @@ def test_llg_gives_a_class_that_shows_nothing_no_record_beforehand() -> None:
     (stage, _), *_ = first_rounds((view,), 1).values()
     stage = dataclasses.replace(stage, recipe=dataclasses.replace(stage.recipe, batch_size=4))
     weight = np.array([[1.0, 3.0], [0.0, 0.0], [-2.0, 0.0]])
-    change = ClientChange(weight, None, np.full((2, 3), 1 / 3), 1, {})
+    change = ClientChange(weight, None, 1, {})
     counts = label_counts.llg(stage, change, np.random.default_rng(0))
     np.testing.assert_array_equal(counts, [4, 0, 0])
+
+
+@pytest.mark.parametrize(
+    ("method", "once", "for_each"),
+    [("ilrg", 1, 0), ("rlu", 1, 1), ("llg", 0, 0), ("ranking", 0, 0), ("uniform", 0, 0)],
+)
+def test_baselines_query_the_model_sent_out_once_for_all_clients_and_only_if_they_read_answers(
+    method: label_counts.Method, once: int, for_each: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+    predict = ObservedRound._predict
+
+    def count(stage: ObservedRound, state: Tensors) -> np.ndarray:
+        asked.append(state)
+        return predict(stage, state)
+
+    monkeypatch.setattr(ObservedRound, "_predict", count)
+    views, rng = federations.views(federations.played()), np.random.default_rng(0)
+    attack = LabelCounts(method, rounds=1)
+    found = attack.many(views, rng)
+    assert len(asked) == once + for_each * len(views)
+    for view, guess in zip(views, found, strict=True):
+        np.testing.assert_array_equal(attack(view, rng).share, guess.share)
+
+
+class Convolution(nn.Module):
+    """A network whose forward pass may refuse images with their channels last."""
+
+    def __init__(self, *, strict: bool) -> None:
+        super().__init__()
+        self.conv, self.last, self.strict = nn.Conv2d(2, 3, 3), nn.Linear(12, 4), strict
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        seen = self.conv(x)
+        flat = seen.view(len(x), 12) if self.strict else seen.flatten(1)
+        logits: torch.Tensor = self.last(flat)
+        return logits
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_a_convolution_is_queried_with_its_channels_last_where_it_takes_them(strict: bool) -> None:
+    network = functools.partial(Convolution, strict=strict)
+    module = network()
+    x = np.random.default_rng(0).random((8, 2, 4, 4))
+    sent = {name: tensor.numpy() for name, tensor in module.state_dict().items()}
+    recipe = Recipe(network, lr=0.1, epochs=1, batch_size=4)
+    stage = ObservedRound(Round(0, "weights", sent, {}), recipe, Records(x, np.arange(8) % 4))
+    answers = module(torch.from_numpy(x).float()).softmax(1).detach().numpy()
+    np.testing.assert_allclose(stage.before, answers, atol=1e-6)
+    asked = stage._reloaded_target.module
+    assert isinstance(asked, Convolution)
+    last = asked.conv.weight.is_contiguous(memory_format=torch.channels_last)
+    assert last != strict
 
 
 @pytest.mark.parametrize("method", ["llg", "ilrg", "rlu", "ranking", "uniform"])

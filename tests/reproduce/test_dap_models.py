@@ -13,7 +13,7 @@ from divulge.audits.challenges.model import MembershipChallenge, pose_view
 from divulge.core import Membership, ModelView, Records, Shadows
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
 from divulge.errors import StoreError
-from divulge.reproduce.papers.dap import data, study, training
+from divulge.reproduce.papers.dap import data, networks, study, training
 from divulge.reproduce.papers.dap.data import DataSizes
 from divulge.reproduce.papers.dap.networks import (
     ClassifierNetwork,
@@ -183,7 +183,11 @@ def test_each_r_is_measured_on_the_first_model() -> None:
     assert found[0.0] != found[1.0]
 
 
-def test_the_papers_network_rounds_in_its_convolutions_alone() -> None:
+@pytest.mark.parametrize("can", [False, True])
+def test_the_papers_network_rounds_in_its_convolutions_alone_and_where_processors_can(
+    can: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(networks, "multiplies_bfloat16", lambda: can)
     with torch.random.fork_rng([]):
         torch.manual_seed(0)
         network = ClassifierNetwork(3, 3 * 8 * 8, 4, 5, linear=False)()
@@ -194,7 +198,7 @@ def test_the_papers_network_rounds_in_its_convolutions_alone() -> None:
     exact = network.last(network.features(x)).detach()
     # bfloat16 has 8 bits, and three convolutions round
     torch.testing.assert_close(logits.detach(), exact, rtol=0, atol=0.05 * exact.abs().max().item())
-    assert not torch.equal(logits, exact)
+    assert torch.equal(logits, exact) != can
     logits.sum().backward()
     assert all(p.grad is not None and p.grad.dtype == torch.float32 for p in network.parameters())
 

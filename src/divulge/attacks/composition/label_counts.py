@@ -1,6 +1,6 @@
 """Baselines that Decaf is compared with infer class shares from an update, too."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -58,19 +58,26 @@ class LabelCounts:
             raise SpecError(f"expected rounds from 1, got {self.rounds}: look at one or more")
 
     def __call__(self, view: UpdateView, rng: np.random.Generator) -> Proportions:
-        """The shares of one client.
+        """The shares of one client."""
+        return self.many((view,), rng)[0]
+
+    def many(
+        self, views: Sequence[UpdateView], rng: np.random.Generator
+    ) -> tuple[Proportions, ...]:
+        """The shares of several clients of one federation; the model sent out is queried once.
 
         Raises:
             NotApplicable: network, records or local training are not known, or the last layer has
                 no biases where the method reads those.
         """
-        guesses = []
-        for stage, _ in first_rounds((view,), self.rounds).values():
-            counts = _METHODS[self.method](stage, stage.observe_client(view.victim), rng)
-            kept = np.maximum(counts, 0.0)
-            share = kept / kept.sum() if kept.sum() else np.full(len(kept), 1 / len(kept))
-            guesses.append(RoundGuess(share, share == 0))
-        return combine_rounds(guesses, self.method)
+        guesses: list[list[RoundGuess]] = [[] for _ in views]
+        for stage, victims in first_rounds(views, self.rounds).values():
+            for victim in victims:
+                sight = stage.observe_client(views[victim].victim)
+                kept = np.maximum(_METHODS[self.method](stage, sight, rng), 0.0)
+                share = kept / kept.sum() if kept.sum() else np.full(len(kept), 1 / len(kept))
+                guesses[victim].append(RoundGuess(share, share == 0))
+        return tuple(combine_rounds(each, self.method) for each in guesses)
 
 
 def llg(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) -> Counts:
@@ -105,7 +112,7 @@ def ilrg(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) ->
 def rlu(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) -> Counts:
     """Solve the balance of the biases at the mean of both models, by non-negative least squares."""
     del rng
-    bias, balance = _bias_balance(stage, sight, (stage.before + sight.answers) / 2)
+    bias, balance = _bias_balance(stage, sight, (stage.before + stage.after(sight.change)) / 2)
     counts: Counts = nnls(balance, np.append(bias, 1.0))[0]
     return counts
 

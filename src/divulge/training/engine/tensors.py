@@ -40,7 +40,7 @@ class PoolArrays(NamedTuple):
     def prepare(cls, pool: Records, network: nn.Module) -> "PoolArrays":
         """The pool in the network's precision, images channels last where it takes them."""
         x, y = cast_to_precision(pool, network)
-        channels_last = _takes_channels_last(network, x)
+        channels_last = takes_channels_last(network, x)
         x = np.ascontiguousarray(np.moveaxis(x, 1, -1) if channels_last else x)
         return cls(x, y, channels_last)
 
@@ -73,11 +73,12 @@ def cast_to_precision(
     return x, pool.y.astype(np.int64, copy=False)
 
 
-def _takes_channels_last(network: nn.Module, x: Shaped[np.ndarray, "..."]) -> bool:
+def takes_channels_last(network: nn.Module, x: Shaped[np.ndarray, "..."]) -> bool:
     """Whether images in that memory format pass; ``view`` in a forward pass may refuse them."""
     if x.ndim != 4 or not any(isinstance(layer, _ConvNd) for layer in network.modules()):
         return False
-    images = torch.tensor(x[:2]).to(memory_format=torch.channels_last)
+    like = next(network.parameters()).dtype
+    images = torch.tensor(x[:2]).to(like, memory_format=torch.channels_last)
     try:
         with torch.no_grad():
             to_channels_last(network.eval())(images)

@@ -195,7 +195,7 @@ def infer_by_biases(rounds: AttackedRounds, views: Sequence[UpdateView]) -> tupl
 
 def _infer_from_biases(stage: ObservedRound, sight: ClientChange) -> RoundGuess:
     assert sight.bias is not None
-    answers = stage.class_means((stage.before + sight.answers) / 2)
+    answers = stage.class_means((stage.before + stage.after(sight.change)) / 2)
     null = null_classes(sight.weight)
     if null.all():  # nothing is known to be there, so nothing is taken for absent
         null = np.zeros_like(null)

@@ -225,17 +225,17 @@ def update_features(stage: ObservedRound, sight: ClientChange) -> UpdateFeatures
     """Features of one update, as one row, in numbers that do not grow with the steps."""
     changes = (a for a in sight.change.values() if a.dtype.kind == "f")
     moved = [_sketch(a.ravel().astype(np.float64) / sight.steps) for a in changes]
-    log = np.log(np.maximum(sight.answers, 1e-12))
-    log -= np.log(np.maximum(stage.before, 1e-12))
-    mean = np.log(np.maximum(sight.answers.mean(axis=0), 1e-12))
-    own, risen = np.diagonal(stage.class_means(sight.answers)), np.diagonal(stage.class_means(log))
+    before, after = stage.before, stage.after(sight.change)
+    log = np.log(np.maximum(after, 1e-12)) - np.log(np.maximum(before, 1e-12))
+    mean = np.log(np.maximum(after.mean(axis=0), 1e-12))
+    own, risen = np.diagonal(stage.class_means(after)), np.diagonal(stage.class_means(log))
     grew = sight.weight > 0
     signs = np.concatenate([grew.mean(axis=1), grew.any(axis=1)])
     classes = [sight.weight.sum(axis=1) / sight.steps, signs, log.mean(axis=0), risen, mean, own]
     first = np.full(stage.classes, 1 / stage.classes)
     if sight.bias is not None:
         classes.append(sight.bias / sight.steps)
-        between = stage.class_means((stage.before + sight.answers) / 2)
+        between = stage.class_means((before + after) / 2)
         first = shares_of_biases(sight.bias, float(sight.steps), between)
     classes.append(np.log([float(sight.steps)]))
     return UpdateFeatures(

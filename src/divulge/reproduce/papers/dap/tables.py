@@ -143,7 +143,8 @@ DIFFERS: Mapping[Size, str] = {
     "0.025, 0.05, 0.1, 0.2 and 0.5): all 41 would take 17 x 35 models more. For DP a linear model "
     "of the pixels. 1,000 records a model, where the paper has whole data sets; 18 models of a "
     "pool, so that each is attacked with 16 shadows. Convolutions multiply in bfloat16 and add in "
-    "float32. SELENA of 10 models (its paper: 25). 3 seeds.",
+    "float32 where the processor can, and multiply in float32 elsewhere. SELENA of 10 models (its "
+    "paper: 25). 3 seeds.",
 }
 
 
