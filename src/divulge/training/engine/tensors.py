@@ -77,8 +77,9 @@ def takes_channels_last(network: nn.Module, x: Shaped[np.ndarray, "..."]) -> boo
     """Whether images in that memory format pass; ``view`` in a forward pass may refuse them."""
     if x.ndim != 4 or not any(isinstance(layer, _ConvNd) for layer in network.modules()):
         return False
-    like = next(network.parameters()).dtype
-    images = torch.tensor(x[:2]).to(like, memory_format=torch.channels_last)
+    images = torch.tensor(x[:2]).to(memory_format=torch.channels_last)
+    if images.is_floating_point():  # whole numbers may be meant for an embedding
+        images = images.to(next(network.parameters()).dtype)
     try:
         with torch.no_grad():
             to_channels_last(network.eval())(images)
