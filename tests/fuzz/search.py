@@ -36,10 +36,13 @@ class Reader(AbstractContextManager["Reader"]):
     Args:
         specimens: a folder with an undamaged specimen of each kind, by name.
         catalogue: the module whose ``FORMATS`` has the kinds.
+        patience: seconds for a damaged file, as in ``PATIENCE``, which an undamaged one has.
     """
 
-    def __init__(self, specimens: Path, catalogue: str = formats.__name__) -> None:
-        self._specimens, self._catalogue = specimens, catalogue
+    def __init__(
+        self, specimens: Path, catalogue: str = formats.__name__, patience: int = PATIENCE
+    ) -> None:
+        self._specimens, self._catalogue, self._patience = specimens, catalogue, patience
         self.formats: Mapping[str, Format] = importlib.import_module(catalogue).FORMATS
         self._context = multiprocessing.get_context("spawn")
         self._process: multiprocessing.process.BaseProcess | None = None
@@ -48,8 +51,8 @@ class Reader(AbstractContextManager["Reader"]):
     def read(self, name: str, folder: Path) -> Outcome:
         """What comes of reading a folder of this kind.
 
-        The process reads an undamaged one first, without limits: what libraries take when they
-        are first used is not what a damaged file takes.
+        The process reads an undamaged one first, without limits: what libraries take
+        when they are loaded and first used is not what a damaged file takes.
         """
         if self._process is None:
             self._start()
@@ -65,9 +68,10 @@ class Reader(AbstractContextManager["Reader"]):
     def _ask(self, name: str, folder: Path, *, limited: bool) -> Outcome:
         assert self._process is not None
         self._own.send((name, str(folder), limited))
-        if self._hangs():
+        patience = self._patience if limited else PATIENCE
+        if self._hangs(patience):
             self._stop()
-            return Outcome("hang", f"no answer in {PATIENCE} s")
+            return Outcome("hang", f"no answer in {patience} s")
         try:
             found: Outcome = self._own.recv()
         except (EOFError, ConnectionError):
@@ -77,7 +81,7 @@ class Reader(AbstractContextManager["Reader"]):
             return Outcome("crash", f"exit code {code}")
         return found
 
-    def _hangs(self) -> bool:
+    def _hangs(self, patience: int) -> bool:
         assert self._process is not None
         process = psutil.Process(self._process.pid)
         begun = before = _worked(process)
@@ -86,7 +90,7 @@ class Reader(AbstractContextManager["Reader"]):
             now = _worked(process)
             idle = idle + 1 if now == before else 0
             before = now
-            if idle > PATIENCE or now - begun > PATIENCE:
+            if idle > patience or now - begun > patience:
                 return True
         return False
 

@@ -86,20 +86,14 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Reader, P
     for name in planted.VERDICTS:
         (whole / name).mkdir()
         (whole / name / "number.txt").write_text("1")
-    with Reader(whole, planted.__name__) as one:
+    with Reader(whole, planted.__name__, patience=2) as one:
         yield one, whole
 
 
 @needs_limits
 @pytest.mark.parametrize("name", planted.VERDICTS)
-def test_every_fault_is_found(
-    name: str,
-    faulty: tuple[Reader, Path],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_every_fault_is_found(name: str, faulty: tuple[Reader, Path], tmp_path: Path) -> None:
     """Tests of the search: a reader with a known fault, which an undamaged file does not show."""
-    monkeypatch.setattr(search, "PATIENCE", 2)
     (tmp_path / "number.txt").write_text("2")
     assert faulty[0].read(name, tmp_path).verdict == planted.VERDICTS[name][0]
 
