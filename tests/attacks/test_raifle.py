@@ -1,6 +1,8 @@
 """RAIFLE finds interactions where they are determined, and says so where they are not."""
 
 import dataclasses
+import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,7 @@ from scipy import stats
 from divulge.attacks.interactions.raifle import attack as decisions
 from divulge.attacks.interactions.raifle import embedding, linear, matching
 from divulge.attacks.interactions.raifle.attack import RAIFLE
-from divulge.attacks.interactions.raifle.matching import match_gradients
+from divulge.attacks.interactions.raifle.matching import Matching, Victim
 from divulge.attacks.shared.simulated_user import SimulatedUser
 from divulge.audits.attack_check.items import NONE, UserGame, pointwise, recommended, searched
 from divulge.core import LocalTraining, Need, Round, UpdateView
@@ -26,6 +28,10 @@ from divulge.federation.recommender.model import NeuralCF
 from divulge.federation.recommender.users import Recommending
 from divulge.federation.search.learners import Pairwise, Pointwise
 from divulge.metrics import interactions as metrics
+
+from ..patience import PATIENCE
+
+TINY = NeuralCF(width=3, hidden=(4,), epochs=3)
 
 
 def attacked(game: UserGame, attack: RAIFLE | None = None, seed: int = 0) -> metrics.UserMetrics:
@@ -173,22 +179,58 @@ def test_matching_a_recommender_comes_closer_with_each_step(joint: bool) -> None
     view = game.view
     sent = {n: torch.from_numpy(np.array(w)) for n, w in view.rounds[0].sent.items()}
     update = {n: torch.from_numpy(w) for n, w in view.rounds[0].change("0").items()}
+    victim = Victim(learner, sent, sent["items"], update)
     losses = [
-        match_gradients(
-            learner,
-            sent,
-            sent["items"],
-            update,
-            optimiser="lbfgs",
-            steps=steps,
-            joint=joint,
-            rng=np.random.default_rng(0),
-        ).loss
+        next(Matching("lbfgs", steps, joint).match([victim], np.random.default_rng(0))).loss
         for steps in (1, 4, 16)
     ]
     assert losses[0] > losses[1] > losses[2]
     guess = RAIFLE("match", steps=2, joint=joint)(view, np.random.default_rng(0))
     assert "lbfgs from a random start" in guess.how
+
+
+def test_clients_matched_together_are_those_matched_alone() -> None:
+    """Of three rankers, with more and fewer items; one of them cannot be joined with others."""
+    games = [searched(1, 0, 0), searched(3, 4, 1), searched(2, 0, 2), pointwise(5, 3, 0, 3)]
+    games += [pointwise(4, 3, 0, 4), searched(2, 0, 5), *recommended(users=2, learner=TINY)]
+    views = [game.view for game in games]
+    learner = views[2].learner
+    assert isinstance(learner, Pairwise)
+    views[2] = dataclasses.replace(views[2], learner=dataclasses.replace(learner, lr=0.3))
+    attack, rng = RAIFLE("match", steps=12, rounding="half"), np.random.default_rng(0)
+    together, rng = list(attack.many(views, rng)), np.random.default_rng(0)
+    for view, guess in zip(views, together, strict=True):
+        alone = attack(view, rng)
+        np.testing.assert_allclose(guess.score, alone.score, atol=1e-3)
+        assert guess.how.partition(", loss")[0] == alone.how.partition(", loss")[0]
+
+
+def test_methods_may_differ_between_clients() -> None:
+    """Users of search engines and of a recommender in one call, which gives guesses in order."""
+    games = [searched(1, 4, 0), *recommended(users=2)]
+    games.insert(1, searched(2, 0, 1))
+    found = list(RAIFLE().many([game.view for game in games], np.random.default_rng(0)))
+    assert [len(guess.score) for guess in found] == [len(game.truth.acted) for game in games]
+    assert all(
+        metrics.measure_user(g, game.truth).auc > 0.9 for g, game in zip(found, games, strict=True)
+    )
+
+
+def test_an_error_in_one_descent_ends_all_others() -> None:
+    before = threading.active_count()
+    views = [searched(1, 0, seed).view for seed in range(3)]
+    (seen,) = views[1].rounds
+    got = seen.received["0"]
+    broken = dataclasses.replace(got, tensors={n: w * np.nan for n, w in got.tensors.items()})
+    views[1] = dataclasses.replace(
+        views[1], rounds=(dataclasses.replace(seen, received={"0": broken}),)
+    )
+    with pytest.raises(DataError, match="a finite distance"):
+        list(RAIFLE("match", steps=50).many(views, np.random.default_rng(0)))
+    deadline = time.monotonic() + PATIENCE
+    while threading.active_count() > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert threading.active_count() == before
 
 
 def test_queries_in_an_unknown_order_are_allowed_for() -> None:
@@ -197,7 +239,7 @@ def test_queries_in_an_unknown_order_are_allowed_for() -> None:
     for game in games:
         learner = game.view.learner
         assert isinstance(learner, Pairwise)
-        other = learner.reorder(np.random.default_rng(1)).query
+        (other,) = learner.reorder(np.random.default_rng(1), 1).query
         assert len(set(zip(learner.query, other, strict=True))) == len(set(other)) == 4
     assert np.mean([attacked(game).auc for game in games]) > 0.95
 
@@ -323,7 +365,15 @@ def test_a_pairwise_update_of_one_query_leaves_a_constant_open() -> None:
 
 @pytest.mark.parametrize("size", [1.0, 1000.0])
 def test_updates_of_items_are_compared_at_a_length_of_100_at_least(size: float) -> None:
+    items = torch.zeros(3, 4)
     update = {"items": torch.full((3, 4), size / 2)}  # rows of length ``size``
-    simulated = {"items": update["items"] + torch.tensor([[2.0, 0, 0, 0]] * 3)}
-    found = matching._distance(simulated, update, torch.Size((3, 4)), 0.1)
+
+    class Fixed(_Known):
+        private = 0
+
+        def update(self, *_: Any) -> dict[str, Any]:
+            return {"items": update["items"] + torch.tensor([[2.0, 0, 0, 0]] * 3)}
+
+    batch = matching._Batch([Victim(Fixed(np.zeros(0)), {}, items, update)])
+    (found,) = batch.distances(torch.zeros(1, 3), None)
     assert float(found) == pytest.approx(2 * max(100 / size, 1))

@@ -1,5 +1,6 @@
 """Rankers and recommenders against loops that follow the papers word by word."""
 
+import dataclasses
 import itertools
 from typing import Any
 
@@ -9,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from divulge.core import Learner, LinearisedLearner, UpdateDefence
+from divulge.core import JointLearner, Learner, LinearisedLearner, UpdateDefence
 from divulge.data import interactions, ranking
 from divulge.errors import SpecError
 from divulge.federation.recommender.model import ITEMS, NeuralCF
@@ -25,6 +26,10 @@ def ranker(hidden: int, features: int = 3, seed: int = 0) -> dict[str, torch.Ten
 
 def flat(tensors: dict[str, torch.Tensor]) -> np.ndarray:
     return np.concatenate([tensors[name].detach().numpy().ravel() for name in sorted(tensors)])
+
+
+def total_square(tensors: dict[str, torch.Tensor]) -> torch.Tensor:
+    return torch.cat([value.flatten() for value in tensors.values()]).square().sum()
 
 
 def log_probability(score: list[float]) -> float:
@@ -148,6 +153,75 @@ def test_users_trained_together_are_those_trained_alone(l1: float) -> None:
             torch.testing.assert_close(mine, value, atol=1e-9, rtol=1e-6)
     alone = learner.update(sent, items[0], acted[0], own[0])
     torch.testing.assert_close(alone[ITEMS], found[ITEMS][0])
+    networks = {name: torch.stack([w, 2 * w]) for name, w in sent.items()}
+    own_networks = learner.update(networks, items, acted, own, real)
+    doubled = {name: 2 * w for name, w in sent.items()}
+    for user, network in enumerate((sent, doubled)):
+        one = learner.update(network, items[[user]], acted[[user]], own[[user]], real[[user]])
+        for name, value in one.items():
+            torch.testing.assert_close(own_networks[name][user], value[0])
+
+
+@pytest.mark.parametrize("hidden", [0, 4])
+@pytest.mark.parametrize(
+    "learners",
+    [
+        [Pairwise(np.array(query), 0.5) for query in ([1, 1, 0, 0, 0, 2, 2], [3, 3, 3], [0, 0, 1])],
+        [Pointwise(3, 0.05)] * 3,
+        [Pointwise(2, 0.05, "cross-entropy")] * 3,
+    ],
+    ids=["pairwise", "squared", "cross-entropy"],
+)
+def test_clients_of_a_ranker_trained_together_are_those_trained_alone(
+    learners: list[Pairwise | Pointwise], hidden: int
+) -> None:
+    """Updates, and their derivatives in the interactions; what fillers hold does not matter."""
+    rng = np.random.default_rng(0)
+    counts = (7, 3, 3)
+    each = [ranker(hidden, seed=seed) for seed in range(3)]
+    x, acted = (torch.from_numpy(rng.random(size)) for size in ((3, 7, 3), (3, 7)))
+    acted.requires_grad_()
+    real = torch.arange(7) < torch.tensor(counts)[:, None]
+    together = learners[0].join(learners)
+    assert together is not None
+    sent = {name: torch.stack([weights[name] for weights in each]) for name in each[0]}
+    found = together.update(sent, x, acted, None, real)
+    (slopes,) = torch.autograd.grad(total_square(found), acted)
+    for client, many in enumerate(counts):
+        own = acted[client, :many].detach().clone().requires_grad_()
+        alone = learners[client].update(each[client], x[client, :many], own)
+        for name, value in alone.items():
+            torch.testing.assert_close(found[name][client], value)
+        (slope,) = torch.autograd.grad(total_square(alone), own)
+        torch.testing.assert_close(slopes[client, :many], slope)
+        assert slopes[client, many:].abs().sum() == 0
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [Pairwise(np.zeros(2, int)), Pointwise(), NeuralCF()],
+    ids=lambda one: type(one).__name__,
+)
+def test_only_learners_that_train_alike_are_joined(learner: JointLearner) -> None:
+    assert learner.join([learner, dataclasses.replace(learner, lr=0.5)]) is None  # type: ignore[type-var]
+    assert learner.join([learner, Pointwise(7)]) is None
+
+
+def test_each_order_of_queries_is_linearised_as_one_client() -> None:
+    rng = np.random.default_rng(0)
+    learner = Pairwise(np.array([1, 1, 0, 0, 0, 2, 2]), 0.5)
+    weights, x, acted = (
+        ranker(4),
+        torch.from_numpy(rng.random((7, 3))),
+        torch.from_numpy(rng.random(7)),
+    )
+    orders = learner.reorder(rng, 5)
+    found, change = orders.linearise(weights, x, acted), orders.update(weights, x, acted)
+    for row, query in enumerate(orders.query):
+        alone = dataclasses.replace(learner, query=query)
+        np.testing.assert_allclose(found.matrix[row], alone.linearise(weights, x, acted).matrix)
+        for name, value in alone.update(weights, x, acted).items():
+            torch.testing.assert_close(change[name][row], value)
 
 
 @pytest.mark.parametrize(

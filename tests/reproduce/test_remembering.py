@@ -13,8 +13,8 @@ def test_it_trains_as_fncf_and_once() -> None:
     plain, learner = NeuralCF(3, (4,), 2), CachingNeuralCF(3, (4,), 2)
     sent = plain.network(generator)
     other = plain.network(generator)
-    items, own = torch.randn(5, 3, generator=generator), torch.randn(3, generator=generator)
-    label = torch.tensor([1.0, 0.0, 0.0, 1.0, 0.0])
+    items = torch.randn(5, 3, generator=generator).expand(2, -1, -1)
+    own, label = torch.randn(2, 3, generator=generator), torch.eye(5)[:2]
     _train_items.cache_clear()
     for given in ((sent, items, label, own), (other, items, label, own), (sent, items, label, -own),
                   (sent, items, 1 - label, own), (sent, 2 * items, label, own)):  # fmt: skip
@@ -25,22 +25,17 @@ def test_it_trains_as_fncf_and_once() -> None:
     assert _train_items.cache_info()[:2] == (5, 5)
 
 
-def test_several_users_get_all_that_training_changes() -> None:
+def test_users_who_train_themselves_get_all_that_it_changes() -> None:
     generator = torch.Generator().manual_seed(0)
     learner = CachingNeuralCF(3, (4,), 2)
     sent = learner.network(generator)
-    users = torch.randn(2, 5, 3, generator=generator), torch.ones(2, 5), torch.ones(2, 3)
-    assert set(learner.update(sent, *users)) == {ITEMS, *sent}
-
-
-def test_a_training_that_is_differentiated_is_not_remembered() -> None:
-    generator = torch.Generator().manual_seed(0)
-    learner = CachingNeuralCF(3, (4,), 2)
-    sent = learner.network(generator)
-    items, own = torch.randn(5, 3, generator=generator), torch.randn(3, generator=generator)
-    label = torch.full((5,), 0.5, requires_grad=True)
+    items = torch.randn(2, 5, 3, generator=generator)
+    real = torch.ones(2, 5, dtype=torch.bool)
+    label = torch.full((2, 5), 0.5, requires_grad=True)
     _train_items.cache_clear()
-    moved = learner.update(sent, items, label, own)[ITEMS].square().sum()
-    (slope,) = torch.autograd.grad(moved, label)
+    change = learner.update(sent, items, label, torch.ones(2, 3), real)
+    assert set(change) == {ITEMS, *sent}
+    (slope,) = torch.autograd.grad(change[ITEMS].square().sum(), label)
     assert slope.abs().sum() > 0
+    assert set(learner.update(sent, items[0], label[0], torch.ones(3))) == {ITEMS, *sent}
     assert _train_items.cache_info().currsize == 0

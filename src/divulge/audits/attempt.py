@@ -2,7 +2,7 @@
 
 import dataclasses
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -242,11 +242,17 @@ def _guesses(
             raise NotApplicable(
                 f"needs {missing.words()}, which client {view.victim!r} does not show"
             )
+    guesses = _guess_in_order(attack, views, rng)
+    return [next(guesses) for _ in track(views, attack_label(attack))]
+
+
+def _guess_in_order(
+    attack: Attack[UpdateView, G], views: Sequence[UpdateView], rng: np.random.Generator
+) -> Iterator[G]:
     if isinstance(attack, JointAttack):
-        together: Sequence[Sequence[G]]
-        together = [attack.many(views, rng) for _ in track([attack], attack_label(attack))]
-        return together[0]
-    return [attack(view, rng) for view in track(views, attack_label(attack))]
+        yield from attack.many(views, rng)
+    else:
+        yield from (attack(view, rng) for view in views)
 
 
 _WAYS = 3

@@ -55,6 +55,7 @@ from divulge.core.findings import (
 from divulge.core.records import Encoding, Records
 from divulge.core.rounds import (
     Affine,
+    JointLearner,
     Learner,
     LinearisedLearner,
     LocalTraining,
@@ -134,6 +135,7 @@ __all__ = [
     "InteractionFacts",
     "Interactions",
     "JointAttack",
+    "JointLearner",
     "LastLayer",
     "Learner",
     "LinearisedLearner",

@@ -1,6 +1,6 @@
 """These classes are the security game: an attack turns a view into a guess; a truth judges it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -162,8 +162,8 @@ InteractionAttack = Attack[UpdateView, Reconstruction]
 class JointAttack(Protocol[V_contra, G_co]):
     """An attack that costs less for several victims of one federation than for each alone."""
 
-    def many(self, views: Sequence[V_contra], rng: np.random.Generator) -> Sequence[G_co]:
-        """Give one guess for each view, in order.
+    def many(self, views: Sequence[V_contra], rng: np.random.Generator) -> Iterable[G_co]:
+        """Give one guess for each view, in order; one after another where the work is in parts.
 
         For a single view the guess equals what calling the attack gives.
         """

@@ -3,7 +3,7 @@
 A `Learner` is how a client trains on its interactions, as far as the server knows it.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -71,6 +71,37 @@ class Learner(Protocol):
         ...
 
 
+@runtime_checkable
+class JointLearner(Learner, Protocol):
+    """A learner that trains several clients in one call, which costs less than one after another.
+
+    Tensors then have an axis of clients in front, and fillers where clients have fewer items.
+    """
+
+    def update(
+        self,
+        sent: Mapping[str, Any],
+        items: Any,
+        interactions: Any,
+        private: Any = None,
+        real: Any = None,
+    ) -> dict[str, Any]:
+        """The update of each client: what training adds to each of the tensors that were sent.
+
+        Args:
+            sent: the global weights of each client.
+            items: features of the items handed out, clients x items x features.
+            interactions: of each item, from 0 (left alone) to 1 (acted on).
+            private: the clients' private numbers, where they have any.
+            real: mask of the items that are no fillers; all unless given.
+        """
+        ...
+
+    def join(self, learners: Sequence[Learner]) -> "JointLearner | None":
+        """The learner that trains the clients of these learners in one call; None if it cannot."""
+        ...
+
+
 class Affine(NamedTuple):
     """An update as constant + matrix @ interactions; tensors in the order of their names."""
 
@@ -94,8 +125,16 @@ class LinearisedLearner(Learner, Protocol):
         """
         ...
 
-    def reorder(self, rng: np.random.Generator) -> "LinearisedLearner":
-        """This learner with its steps in an order drawn at random; itself if the order is known."""
+    def reorder(self, rng: np.random.Generator, orders: int) -> "LinearisedLearner | None":
+        """The learner of several clients, each of which trains in an order drawn at random.
+
+        What it returns has an axis of clients in front, who share weights, items and interactions.
+        None if the order is known.
+
+        Args:
+            rng: draws the orders.
+            orders: number of orders, and of clients.
+        """
         ...
 
 

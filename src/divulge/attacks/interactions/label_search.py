@@ -79,9 +79,8 @@ class InteractionSearch:
         user = SimulatedUser(learner, view, rows[0])
 
         def distance(label: Label) -> Float[np.ndarray, " items"]:
-            apart: np.ndarray = np.linalg.norm(
-                user.simulate_movement(label, rng) - change[rows[0]], axis=1
-            )
+            (movement,) = user.simulate_movements(label[None], user.draw_private(rng)[None])
+            apart: np.ndarray = np.linalg.norm(movement - change[rows[0]], axis=1)
             return apart.astype(np.float64)
 
         label = self._search(len(view.inputs), distance, rng)

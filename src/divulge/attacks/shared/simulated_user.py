@@ -3,7 +3,7 @@
 import numpy as np
 from jaxtyping import Bool, Float
 
-from divulge.core import Learner, UpdateView
+from divulge.core import JointLearner, Learner, UpdateView
 
 POSITIVE_SHARE = 0.2
 """Share of the items shown that users acted on: the protocol adds four negatives to each."""
@@ -26,12 +26,33 @@ class SimulatedUser:
         self._sent = {name: torch.from_numpy(w.copy()) for name, w in view.rounds[0].sent.items()}
         self._items = torch.from_numpy(view.inputs.copy())
 
-    def simulate_movement(
-        self, label: Bool[np.ndarray, " items"], rng: np.random.Generator
-    ) -> Float[np.ndarray, "items width"]:
-        """How training moves each item's row; the private embedding is standard normal."""
-        items, own = self._items, self._learner.private
-        private = items.new_tensor(rng.normal(size=own)) if own else None
-        change = self._learner.update(self._sent, items, items.new_tensor(label), private)
-        rows: Float[np.ndarray, "items width"] = change[self._rows].numpy()
+    def draw_private(self, rng: np.random.Generator) -> Float[np.ndarray, " private"]:
+        """Draw a private embedding, which is standard normal."""
+        return rng.normal(size=self._learner.private)
+
+    def simulate_movements(
+        self,
+        labels: Bool[np.ndarray, "trainings items"],
+        privates: Float[np.ndarray, "trainings private"],
+    ) -> Float[np.ndarray, "trainings items width"]:
+        """How each training moves each item's row; all trainings in one call, where it can be."""
+        import torch
+
+        items = self._items
+        interactions, own = items.new_tensor(labels), items.new_tensor(privates)
+        learner = self._learner
+        together = (
+            learner.join([learner] * len(labels)) if isinstance(learner, JointLearner) else None
+        )
+        if together is not None:
+            shared = items.expand(len(labels), -1, -1)
+            private = own if learner.private else None
+            moved = together.update(self._sent, shared, interactions, private)[self._rows]
+        else:
+            each = [
+                learner.update(self._sent, items, one, private if learner.private else None)
+                for one, private in zip(interactions, own, strict=True)
+            ]
+            moved = torch.stack([change[self._rows] for change in each])
+        rows: Float[np.ndarray, "trainings items width"] = moved.numpy()
         return rows

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from divulge._util.arguments import check_arguments
+from divulge.core import Learner
 from divulge.errors import SpecError
 
 ITEMS = "items"
@@ -83,7 +84,7 @@ class NeuralCF:
         """Train, and return the change of the item embeddings as `ITEMS`, and of the network.
 
         Args:
-            sent: weights of the network; item embeddings in it are ignored.
+            sent: weights of the network, or of each user's; item embeddings in it are ignored.
             items: embeddings of the items shown, of one user or of several.
             interactions: 1 where the user interacted with an item, else 0.
             private: embedding of the user, or of each user.
@@ -101,7 +102,7 @@ class NeuralCF:
         start = [
             private,
             items,
-            *(w.expand(len(items), *w.shape).contiguous() for w in network.values()),
+            *(_expand(name, w, len(items)) for name, w in network.items()),
         ]
         changed = self._train(start, interactions, share)
         names = [ITEMS, *network]
@@ -109,6 +110,10 @@ class NeuralCF:
             name: (after - before) if many else (after - before)[0]
             for name, after, before in zip(names, changed[1:], start[1:], strict=True)
         }
+
+    def join(self, learners: Sequence[Learner]) -> "NeuralCF | None":
+        """This learner, which trains several users in one call; None if one is another."""
+        return self if all(one == self for one in learners) else None
 
     def _train(
         self,
@@ -212,6 +217,12 @@ class _TrainingBatch(NamedTuple):
     """Weight of each item in its user's loss; fillers have 0."""
     before: Float[Tensor, "users items width"]
     """Item embeddings as the server sent them."""
+
+
+def _expand(name: str, weight: Tensor, users: int) -> Tensor:
+    """A copy of a weight for each user, who may have their own already."""
+    own = weight.shape[-2 if name.endswith("weight") else -1 :]
+    return weight.expand(users, *own).contiguous()
 
 
 def _split_vector(vector: Float[Tensor, " numbers"], shapes: Sequence[torch.Size]) -> list[Tensor]:

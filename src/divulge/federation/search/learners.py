@@ -1,17 +1,18 @@
 """Train rankers on clicks, on pairs of items or item by item (federated learning to rank)."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from itertools import zip_longest
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from divulge._util.arguments import check_arguments
-from divulge.core import Affine
+from divulge.core import Affine, Learner
 from divulge.errors import SpecError
 from divulge.federation.search import models
 
@@ -29,7 +30,8 @@ class Pairwise:
 
     Args:
         query: number of each item's query, items in the order shown; training steps through
-            queries in the order of their numbers.
+            queries in the order of their numbers. With an axis of clients in front it trains
+            several in one call; fillers at the end of a client's items then have number -1.
         lr: learning rate of one step.
 
     Raises:
@@ -41,7 +43,7 @@ class Pairwise:
         Pham, Kulkarni and Houmansadr (2024), RAIFLE, section V-B.
     """
 
-    query: Int[np.ndarray, " items"]
+    query: Int[np.ndarray, "*clients items"]
     lr: float = 0.1
 
     private = 0
@@ -53,52 +55,150 @@ class Pairwise:
     @property
     def exact(self) -> bool:
         """Whether the update is exactly linear in the clicks: with one query there is one step."""
-        return len(np.unique(self.query)) == 1
+        return len(self._steps) == 1
 
     def update(
         self,
         sent: Mapping[str, Tensor],
-        items: Float[Tensor, "items features"],
-        interactions: Float[Tensor, " items"],
+        items: Float[Tensor, "*clients items features"],
+        interactions: Float[Tensor, "*clients items"],
         private: None = None,
+        real: Bool[Tensor, "clients items"] | None = None,
     ) -> dict[str, Tensor]:
-        """Train, and return the change of the weights over all steps."""
-        del private
-        weights = dict(sent)
-        for chosen in self._queries():
-            x, clicks = items[chosen], interactions[chosen]
-            pull = laplacian(models.score(weights, x)) @ clicks
-            step = models.vector_jacobian_product(weights, x, pull)
-            weights = {name: w + self.lr * step[name] for name, w in weights.items()}
-        return {name: weights[name] - w for name, w in sent.items()}
+        """Train, and return the change of the weights over all steps.
+
+        Several clients may share weights, items and interactions, or have their own. The mask of
+        items that are no fillers is not read: the numbers of their queries tell them apart.
+        """
+        del private, real
+        weights, of = self._start(sent, items, interactions)
+        for step in self._steps:
+            x, laplace = step.rank(weights, of)
+            pull = (laplace @ step.choose(of.interactions)[..., None])[..., 0]
+            change = models.vector_jacobian_product(weights, x, pull)
+            weights = {name: w + self.lr * change[name] for name, w in weights.items()}
+        moved = {name: weights[name] - w for name, w in sent.items()}
+        return moved if self._many else {name: w[0] for name, w in moved.items()}
 
     def linearise(
         self,
         sent: Mapping[str, Tensor],
-        items: Float[Tensor, "items features"],
-        interactions: Float[Tensor, " items"],
+        items: Float[Tensor, "*clients items features"],
+        interactions: Float[Tensor, "*clients items"],
     ) -> Affine:
-        """Linearise the update: the step lr Jᵀ (D - W) of each query along these clicks."""
-        weights = dict(sent)
+        """Linearise the update: the step lr Jᵀ (D - W) of each query along these clicks.
+
+        Several clients share the weights that were sent.
+        """
+        weights, of = self._start(sent, items, interactions)
+        clients, many = of.interactions.shape
         numbers = sum(w.numel() for w in sent.values())
-        rows = torch.zeros(len(items), numbers, dtype=items.dtype)  # of the transposed matrix
-        for chosen in self._queries():
-            x = items[chosen]
-            each = models.score_gradients(weights, x).mT
-            rows[chosen] = part = self.lr * laplacian(models.score(weights, x)) @ each
-            step = _split_vector(interactions[chosen] @ part, weights)
-            weights = {name: w + step[name] for name, w in weights.items()}
-        return Affine(np.zeros(numbers), rows.mT.numpy())
+        rows = of.items.new_zeros(clients, many + 1, numbers)  # transposed; fillers' are the last
+        for step in self._steps:
+            x, laplace = step.rank(weights, of)
+            rows[step.client, step.row] = part = (
+                self.lr * laplace @ models.score_gradients(weights, x).mT
+            )
+            change = (step.choose(of.interactions)[:, None] @ part)[:, 0]
+            parts = _split_vector(change, sent)
+            weights = {name: w + parts[name] for name, w in weights.items()}
+        constant, matrix = np.zeros((clients, numbers)), rows[:, :many].mT.numpy()
+        return Affine(constant, matrix) if self._many else Affine(constant[0], matrix[0])
 
-    def reorder(self, rng: np.random.Generator) -> "Pairwise":
-        """This training with its queries in an order drawn at random: a client keeps its own."""
+    def join(self, learners: Sequence[Learner]) -> "Pairwise | None":
+        """The learner that trains the clients of these learners in one call; None if they differ.
+
+        They may differ in the numbers of queries.
+        """
+        alike = [one for one in learners if isinstance(one, Pairwise) and one.lr == self.lr]
+        if len(alike) < len(learners):
+            return None
+        query = np.full((len(alike), max(len(one.query) for one in alike)), _FILLER)
+        for row, one in zip(query, alike, strict=True):
+            row[: len(one.query)] = one.query
+        return replace(self, query=query)
+
+    def reorder(self, rng: np.random.Generator, orders: int) -> "Pairwise":
+        """Clients that train on this one's items with the queries in an order drawn at random."""
         queries, place = np.unique(self.query, return_inverse=True)
-        return replace(self, query=rng.permutation(len(queries))[place])
+        drawn = [rng.permutation(len(queries))[place] for _ in range(orders)]
+        return replace(self, query=np.stack(drawn))
 
-    def _queries(self) -> list[Tensor]:
-        return [
-            torch.from_numpy(np.flatnonzero(self.query == query)) for query in np.unique(self.query)
+    @property
+    def _many(self) -> bool:
+        return self.query.ndim == 2
+
+    def _start(
+        self, sent: Mapping[str, Tensor], items: Tensor, interactions: Tensor
+    ) -> tuple[dict[str, Tensor], "_Shown"]:
+        """Weights and data of one or several clients, with an axis of clients in front."""
+        clients = len(self.query) if self._many else 1
+        shown = _Shown(
+            items if items.ndim == 3 else items.expand(clients, -1, -1),
+            interactions if interactions.ndim == 2 else interactions.expand(clients, -1),
+        )
+        return {name: w if w.ndim == 3 else w[None] for name, w in sent.items()}, shown
+
+    @functools.cached_property
+    def _steps(self) -> "list[_Step]":
+        """The items of each step of all clients; one with fewer queries stands still at the end."""
+        each = [
+            [np.flatnonzero(query == number) for number in np.unique(query[query != _FILLER])]
+            for query in np.atleast_2d(self.query)
         ]
+        return [_Step.of(chosen, self.query.shape[-1]) for chosen in zip_longest(*each)]
+
+
+_FILLER = -1
+"""Number of the query of what only fills up a client's items."""
+
+
+class _Shown(NamedTuple):
+    """Items shown to clients, and what they did with them."""
+
+    items: Float[Tensor, "clients items features"]
+    interactions: Float[Tensor, "clients items"]
+
+
+class _Step(NamedTuple):
+    """Which items each client trains on in a step."""
+
+    client: Int[Tensor, "clients 1"]
+    place: Int[Tensor, "clients shown"]
+    """Number of each item; fillers have that of the first."""
+    row: Int[Tensor, "clients shown"]
+    """Number of each item; fillers have the one after the last."""
+    filler: Bool[Tensor, "clients shown"] | None
+    """Which are fillers; None where there are none."""
+
+    @classmethod
+    def of(cls, chosen: Sequence[Int[np.ndarray, "_"] | None], many: int) -> "_Step":
+        """The step on these items of each client, None where a client has none left."""
+        longest = max(len(one) for one in chosen if one is not None)
+        row = np.full((len(chosen), longest), many)
+        for places, one in zip(row, chosen, strict=True):
+            if one is not None:
+                places[: len(one)] = one
+        filler = row == many
+        place = torch.from_numpy(np.where(filler, 0, row))
+        mask = torch.from_numpy(filler) if filler.any() else None
+        return cls(torch.arange(len(row))[:, None], place, torch.from_numpy(row), mask)
+
+    def choose(
+        self, interactions: Float[Tensor, "clients items"]
+    ) -> Float[Tensor, "clients shown"]:
+        """What each client did with the items of the step."""
+        return interactions.gather(1, self.place)
+
+    def rank(
+        self, weights: Mapping[str, Tensor], shown: _Shown
+    ) -> tuple[Float[Tensor, "clients shown features"], Float[Tensor, "clients shown shown"]]:
+        """The items of the step, and the matrix D - W of their scores, 0 for fillers."""
+        x = shown.items[self.client, self.place]
+        score = models.score(weights, x)
+        return x, laplacian(
+            score if self.filler is None else score.masked_fill(self.filler, -torch.inf)
+        )
 
 
 Loss = Literal["squared", "cross-entropy"]
@@ -144,17 +244,31 @@ class Pointwise:
     def update(
         self,
         sent: Mapping[str, Tensor],
-        items: Float[Tensor, "items features"],
-        interactions: Float[Tensor, " items"],
+        items: Float[Tensor, "*clients items features"],
+        interactions: Float[Tensor, "*clients items"],
         private: None = None,
+        real: Bool[Tensor, "clients items"] | None = None,
     ) -> dict[str, Tensor]:
-        """Train, and return the change of the weights over all steps."""
+        """Train, and return the change of the weights over all steps.
+
+        Several clients share the weights that were sent, or have their own.
+
+        Args:
+            sent: weights of the ranker.
+            items: features of the items shown, of one client or of several.
+            interactions: 1 where a client acted on an item, else 0.
+            private: there is none.
+            real: mask of the items that count, where the others fill up a client's items; all
+                unless given.
+        """
         del private
-        weights, size = dict(sent), self._size(len(items))
+        weights = dict(sent)
+        counted = torch.ones_like(interactions) if real is None else real.to(items.dtype)
+        weight = self._size(counted.sum(-1, keepdim=True)) * counted
         for _ in range(self.epochs):
             error = interactions - self._predict(weights, items)
-            step = models.vector_jacobian_product(weights, items, error)
-            weights = {name: w + size * step[name] for name, w in weights.items()}
+            step = models.vector_jacobian_product(weights, items, weight * error)
+            weights = {name: w + step[name] for name, w in weights.items()}
         return {name: weights[name] - w for name, w in sent.items()}
 
     def linearise(
@@ -164,7 +278,7 @@ class Pointwise:
         interactions: Float[Tensor, " items"],
     ) -> Affine:
         """Linearise the update: sums of the steps' matrices and constants along these clicks."""
-        weights, size = dict(sent), self._size(len(items))
+        weights, size = dict(sent), float(self._size(items.new_tensor([len(items)])))
         numbers = sum(w.numel() for w in sent.values())
         matrix = torch.zeros(len(items), numbers, dtype=items.dtype).mT
         constant = torch.zeros(numbers, dtype=items.dtype)
@@ -177,18 +291,21 @@ class Pointwise:
             weights = {name: w + size * step[name] for name, w in weights.items()}
         return Affine(size * constant.numpy(), size * matrix.numpy())
 
-    def reorder(self, rng: np.random.Generator) -> "Pointwise":
-        """This training: each step is on all items, so there is no order."""
-        del rng
-        return self
+    def join(self, learners: Sequence[Learner]) -> "Pointwise | None":
+        """This learner, which trains several clients in one call; None if one is another."""
+        return self if all(one == self for one in learners) else None
 
-    def _size(self, items: int) -> float:
-        """Factor of Jᵀ (I - prediction) in a step."""
-        return 2 * self.lr if self.loss == "squared" else self.lr / items
+    def reorder(self, rng: np.random.Generator, orders: int) -> None:
+        """Nothing: each step is on all items, so there is no order."""
+        del rng, orders
+
+    def _size(self, items: Float[Tensor, "*clients 1"]) -> Float[Tensor, "*clients 1"]:
+        """Factor of Jᵀ (I - prediction) in a step, by the number of items."""
+        return 2 * self.lr * torch.ones_like(items) if self.loss == "squared" else self.lr / items
 
     def _predict(
-        self, weights: Mapping[str, Tensor], items: Float[Tensor, "items features"]
-    ) -> Float[Tensor, " items"]:
+        self, weights: Mapping[str, Tensor], items: Float[Tensor, "*clients items features"]
+    ) -> Float[Tensor, "*clients items"]:
         score = models.score(weights, items)
         return score if self.loss == "squared" else torch.sigmoid(score)
 
@@ -201,47 +318,71 @@ def laplacian(score: Float[Tensor, "*queries items"]) -> Float[Tensor, "*queries
             the batch, whose row and column are 0.
     """
     real = torch.isfinite(score)
-    finite = torch.where(real, score, 0.0)
-    gap = finite[..., :, None] - finite[..., None, :]
+    score = torch.where(real, score, _LOWEST)
+    gap = score[..., :, None] - score[..., None, :]
     # e^a e^b / (e^a + e^b)² = s(a - b) s(b - a), s being the sigmoid
-    weight = torch.sigmoid(gap) * torch.sigmoid(-gap) * _position_weight(score)
+    weight = torch.sigmoid(gap) * torch.sigmoid(-gap) * _position_weight(score, real)
     weight = weight * (real[..., :, None] & real[..., None, :])
     return torch.diag_embed(weight.sum(-1)) - weight
 
 
+_LOWEST = -1e30
+"""Score of a filler, next to which each other one counts; infinity has no derivative."""
+
+
 def _position_weight(
-    score: Float[Tensor, "*queries items"],
+    score: Float[Tensor, "*queries items"], real: Bool[Tensor, "*queries items"]
 ) -> Float[Tensor, "*queries items items"]:
     """Weights r_ij = P(R*) / (P(R) + P(R*)), R* being the ranking R with items i and j swapped.
 
-    P is the Plackett-Luce probability of a ranking. Its numerators are the same for both.
+    P is the Plackett-Luce probability of a ranking: the product over places of e^f over the sum of
+    e^f at this place and all below it. Items i and j, i above j, change the sums of the places
+    below i down to j alone, where they have e^f_i instead of e^f_j. Fillers have no place.
     """
-    shown = _log_denominator(score)
-    other = _log_denominator(score[..., _swap_pairs(score.shape[-1])])
-    return torch.sigmoid(shown[..., None, None] - other)
+    many = score.shape[-1]
+    swaps = _Swaps.of(many, score.dtype)
+    from_below = score.flip(-1)
+    without = from_below[..., None, :].masked_fill(swaps.own, _LOWEST)  # one row an item left out
+    sums = torch.cat([from_below[..., None, :], without], -2).logcumsumexp(-1)
+    changed = torch.logaddexp(sums[..., 1 + swaps.lower, swaps.place], from_below[..., swaps.upper])
+    ratio = sums[..., 0, swaps.place] - changed
+    ratio = ratio * real.flip(-1)[..., swaps.place]
+    longer = (ratio @ swaps.pair).reshape(*score.shape, many)
+    return torch.sigmoid(longer)
 
 
-@functools.lru_cache(maxsize=16)
-def _swap_pairs(many: int) -> Int[Tensor, "items items items"]:
-    """Ranking in which items i and j have changed places, for all i and j."""
-    swapped = torch.arange(many).repeat(many, many, 1)
-    first, second = torch.meshgrid(torch.arange(many), torch.arange(many), indexing="ij")
-    swapped[first, second, first], swapped[first, second, second] = second, first
-    return swapped
+class _Swaps(NamedTuple):
+    """The places whose sum changes when two items change places: one entry a place and pair.
 
+    Places are counted from below.
+    """
 
-def _log_denominator(score: Float[Tensor, "*rankings items"]) -> Float[Tensor, "*rankings"]:
-    """Sum over places of log Σ e^f over this place and all below it; fillers have no place."""
-    behind = score.flip(-1).logcumsumexp(-1).flip(-1)
-    return torch.where(torch.isfinite(score), behind, 0.0).sum(-1)
+    own: Bool[Tensor, "items items"]
+    """Where an item is itself."""
+    place: Int[Tensor, " changes"]
+    upper: Int[Tensor, " changes"]
+    """The item of the pair that is shown above the other."""
+    lower: Int[Tensor, " changes"]
+    pair: Float[Tensor, "changes pairs"]
+    """1 in the two columns of the pair, of all items by all items."""
+
+    @staticmethod
+    @functools.lru_cache(maxsize=16)
+    def of(many: int, dtype: torch.dtype) -> "_Swaps":
+        """The swaps of two of this many items."""
+        each = torch.arange(many)
+        between = (each[:, None, None] < each[:, None]) & (each[:, None, None] >= each)
+        place, upper, lower = between.nonzero().T
+        pair, change = torch.zeros(len(place), many, many, dtype=dtype), torch.arange(len(place))
+        first, second = many - 1 - upper, many - 1 - lower
+        pair[change, first, second] = pair[change, second, first] = 1
+        return _Swaps(torch.eye(many) > 0, place, upper, lower, pair.flatten(1))
 
 
 def _split_vector(
-    vector: Float[Tensor, " numbers"], like: Mapping[str, Tensor]
+    vector: Float[Tensor, "*clients numbers"], like: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
-    """Split a vector into tensors of these shapes, in the order of their names."""
-    parts, start = {}, 0
-    for name in sorted(like):
-        parts[name] = vector[start : start + like[name].numel()].reshape(like[name].shape)
-        start += like[name].numel()
-    return parts
+    """Split a vector, or one a client, into tensors of these shapes, by the order of names."""
+    names, front = sorted(like), vector.shape[:-1]
+    parts = torch.split(vector, [like[name].numel() for name in names], -1)
+    return {n: part.reshape(*front, *like[n].shape) for n, part in zip(names, parts, strict=True)}

@@ -52,12 +52,12 @@ def vector_jacobian_product(
 
 
 def score_gradients(
-    weights: Mapping[str, Tensor], x: Float[Tensor, "items features"]
-) -> Float[Tensor, "numbers items"]:
+    weights: Mapping[str, Tensor], x: Float[Tensor, "*users items features"]
+) -> Float[Tensor, "*users numbers items"]:
     """The gradient of each item's score in all weights, tensors in the order of their names."""
     if HIDDEN not in weights:
         return x.mT
     before = x @ weights[HIDDEN].mT
     back = weights[OUTPUT] * (before > 0)
-    inner = (back[:, :, None] * x[:, None, :]).flatten(1)
-    return torch.cat([inner, before.relu()], 1).mT
+    inner = (back[..., :, None] * x[..., None, :]).flatten(-2)
+    return torch.cat([inner, before.relu()], -1).mT

@@ -1,6 +1,6 @@
 """RAIFLE reconstructs which of the items shown to a user it acted on."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, get_args
 
@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from divulge._util.arguments import check_arguments
 from divulge.attacks.interactions.raifle import embedding, linear
 from divulge.attacks.shared.simulated_user import SimulatedUser
-from divulge.core import Learner, LinearisedLearner, Need, Reconstruction, Tensors, UpdateView
+from divulge.core import LinearisedLearner, Need, Reconstruction, Tensors, UpdateView
 from divulge.errors import NotApplicable, SpecError, did_you_mean
 
 Method = Literal["auto", "embedding", "closed-form", "gauss-newton", "match"]
@@ -74,30 +74,46 @@ class RAIFLE:
                 the interactions and the method does not guess.
             DataError: the descent broke down.
         """
-        assert view.inputs is not None
-        change = view.rounds[0].change(view.victim)
-        rows = [name for name, value in change.items() if value.shape == view.inputs.shape]
+        (guess,) = self.many((view,), rng)
+        return guess
+
+    def many(
+        self, views: Sequence[UpdateView], rng: np.random.Generator
+    ) -> Iterator[Reconstruction]:
+        """Yield which items each client acted on; ``match`` simulates trainings of many in one.
+
+        Raises:
+            NotApplicable: as for one client.
+            DataError: as for one client.
+        """
+        methods = [self._choose(view) for view in views]
+        chosen = list(zip(views, methods, strict=True))
+        matched = self._match([view for view, method in chosen if method == "match"], rng)
+        for view, method in chosen:
+            if method == "match":
+                yield next(matched)
+            elif method == "embedding":
+                yield self._embedding(view, rng)
+            else:
+                yield self._linear(view, rng)
+
+    def _choose(self, view: UpdateView) -> Method:
+        """The method for a client, which its view suffices for."""
         linear = isinstance(view.learner, LinearisedLearner)
         method = self.method
         if method == "auto":
+            rows = _row_names(view)
             method = "embedding" if rows and not linear else "gauss-newton" if linear else "match"
-        if method == "embedding":
-            return self._embedding(view, change, rows, rng)
-        if view.learner is None or (method != "match" and not linear):
+        if method != "embedding" and (view.learner is None or (method != "match" and not linear)):
             raise NotApplicable(
                 f"expected {'a learner' if method == 'match' else 'a linearised learner'} for "
                 f"{method}, the view has {'none' if view.learner is None else 'another one'}: "
                 "say how clients train"
             )
-        sent, items = _to_tensors(view.rounds[0].sent), _to_tensors({"": view.inputs})[""]
-        if method == "match":
-            return self._match(view.learner, sent, items, change, rng)
-        assert isinstance(view.learner, LinearisedLearner)
-        return self._linear(view.learner, sent, items, change, rng)
+        return method
 
-    def _embedding(
-        self, view: UpdateView, change: Tensors, rows: list[str], rng: np.random.Generator
-    ) -> Reconstruction:
+    def _embedding(self, view: UpdateView, rng: np.random.Generator) -> Reconstruction:
+        change, rows = view.rounds[0].change(view.victim), _row_names(view)
         if not rows:
             raise NotApplicable(
                 "expected an update with a row for each item handed out, got none of that shape: "
@@ -123,14 +139,12 @@ class RAIFLE:
         middle = 0.0 if self.rounding == "half" else otsu_threshold(score)
         return _decide(score, middle, how)
 
-    def _linear(
-        self,
-        learner: LinearisedLearner,
-        sent: Mapping[str, Any],
-        items: Any,
-        change: Tensors,
-        rng: np.random.Generator,
-    ) -> Reconstruction:
+    def _linear(self, view: UpdateView, rng: np.random.Generator) -> Reconstruction:
+        learner = view.learner
+        assert isinstance(learner, LinearisedLearner)
+        assert view.inputs is not None
+        change = view.rounds[0].change(view.victim)
+        sent, items = _to_tensors(view.rounds[0].sent), _to_tensors({"": view.inputs})[""]
         names = sorted(change)
         update = np.concatenate([change[name].ravel() for name in names])
         seen = np.concatenate([np.full(w.numel(), n in names) for n, w in sorted(sent.items())])
@@ -181,27 +195,31 @@ class RAIFLE:
         return found if asked or clean else None
 
     def _match(
-        self, learner: Learner, sent: Mapping[str, Any], items: Any, change: Tensors,
-        rng: np.random.Generator,
-    ) -> Reconstruction:  # fmt: skip
-        from divulge.attacks.interactions.raifle.matching import match_gradients
+        self, views: Sequence[UpdateView], rng: np.random.Generator
+    ) -> Iterator[Reconstruction]:
+        from divulge.attacks.interactions.raifle.matching import Matching, Victim
 
-        found = match_gradients(
-            learner,
-            sent,
-            items,
-            _to_tensors(change),
-            optimiser=self.optimiser,
-            steps=self.steps,
-            joint=self.joint,
-            rng=rng,
-        )
-        how = (
-            f"match: {self.optimiser} from a random start, {found.evaluations} simulated "
-            f"trainings, loss {found.loss:.3g}"
-        )
-        middle = 0.5 if self.rounding == "half" else otsu_threshold(found.value)
-        return _decide(found.value, middle, how)
+        victims = []
+        for view in views:
+            assert view.learner is not None
+            assert view.inputs is not None
+            sent, items = _to_tensors(view.rounds[0].sent), _to_tensors({"": view.inputs})[""]
+            update = _to_tensors(view.rounds[0].change(view.victim))
+            victims.append(Victim(view.learner, sent, items, update))
+        for found in Matching(self.optimiser, self.steps, self.joint).match(victims, rng):
+            how = (
+                f"match: {self.optimiser} from a random start, {found.evaluations} simulated "
+                f"trainings, loss {found.loss:.3g}"
+            )
+            middle = 0.5 if self.rounding == "half" else otsu_threshold(found.value)
+            yield _decide(found.value, middle, how)
+
+
+def _row_names(view: UpdateView) -> list[str]:
+    """Names of the tensors of an update that have a row for each item."""
+    assert view.inputs is not None
+    change = view.rounds[0].change(view.victim)
+    return [name for name, value in change.items() if value.shape == view.inputs.shape]
 
 
 _MOST_SYSTEMS = 20

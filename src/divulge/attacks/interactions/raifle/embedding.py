@@ -55,10 +55,13 @@ def simulated_signal(
     That way is the covariance of an item's movement with its label, over trainings with labels at
     random and a private embedding of its own each: neither is known, so both are averaged over.
     """
-    way = np.zeros(moved.shape)
-    for _ in range(SIMULATIONS):
-        label = rng.random(len(moved)) < POSITIVE_SHARE
-        way += (label - POSITIVE_SHARE)[:, None] * user.simulate_movement(label, rng)
+    drawn = [
+        (rng.random(len(moved)) < POSITIVE_SHARE, user.draw_private(rng))
+        for _ in range(SIMULATIONS)
+    ]
+    labels, privates = (np.stack(each) for each in zip(*drawn, strict=True))
+    movements = user.simulate_movements(labels, privates)
+    way = np.einsum("ti,tiw->iw", labels - POSITIVE_SHARE, movements)
     along: Float[np.ndarray, " items"] = (moved * _directions(way)).sum(axis=1)
     return along
 

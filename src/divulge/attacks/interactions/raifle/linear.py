@@ -110,9 +110,8 @@ def settle_coins(
         start: solution of `gauss_newton`.
         rng: random numbers of the orders.
     """
-    learners = [learner.reorder(rng) for _ in range(_ORDERS)]
-    if learners[0] is learner:
-        learners = [learner]
+    ordered = [learner.reorder(rng, _LINEARISED_ORDERS), learner.reorder(rng, _FURTHER_ORDERS)]
+    learners = [one for one in ordered if one is not None] or [learner]
     value, moved, systems = start.value.clip(0.0, 1.0), np.inf, 0
     while moved >= _SMALLEST_MOVE and systems < _COIN_SYSTEMS:
         affine, drifts = _average_orders(learners, sent, items, value, seen)
@@ -134,15 +133,20 @@ def _average_orders(
     value: Float[np.ndarray, " items"],
     seen: Bool[np.ndarray, " numbers"],
 ) -> tuple[Affine, Float[np.ndarray, "orders seen"]]:
-    """Linearise the mean update over orders, and say how far each order's update is from it."""
+    """Linearise the mean update over orders, and say how far each order's update is from it.
+
+    The learners are those of several orders each, of which the first are linearised; or the one
+    learner of the only order.
+    """
     way = items.new_tensor(value)
-    some = learners[:_LINEARISED_ORDERS]
-    matrix = np.mean([one.linearise(sent, items, way).matrix[seen] for one in some], axis=0)
+    matrix = learners[0].linearise(sent, items, way).matrix
+    matrix = matrix.reshape(-1, *matrix.shape[-2:]).mean(axis=0)[seen]
     changes = [one.update(sent, items, way) for one in learners]
-    updates = np.stack([
-        np.concatenate([change[name].numpy().ravel() for name in sorted(change)])[seen]
+    parts = [
+        np.concatenate([change[n].numpy().reshape(-1, sent[n].numel()) for n in sorted(change)], 1)
         for change in changes
-    ])  # fmt: skip
+    ]
+    updates = np.concatenate(parts)[:, seen]
     mean = updates.mean(axis=0)
     return Affine(mean - matrix @ value, matrix), updates - mean
 
@@ -152,10 +156,11 @@ def _misfit(white: coins.WhiteSystem, value: Float[np.ndarray, " items"]) -> flo
     return float(np.linalg.norm(white.rest - white.matrix @ (value > PRIOR_MEAN)))
 
 
-_ORDERS = 24
-"""Number of orders of a client's steps that are drawn where its own is not known."""
 _LINEARISED_ORDERS = 8
-"""Number of these orders over which the matrix of a system is averaged."""
+"""Number of orders of a client's steps, drawn where its own is not known, whose matrices are
+averaged."""
+_FURTHER_ORDERS = 16
+"""Number of further orders, whose updates show with the others' how much the order matters."""
 _COIN_SYSTEMS = 4
 """Most systems that are solved for interactions of 0 and 1."""
 _SMALLEST_MOVE = 1e-3

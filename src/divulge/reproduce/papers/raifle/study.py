@@ -83,7 +83,6 @@ def measure_recommender(
 
     Each user starts from a network and embeddings of its own, as in section V-A.
     """
-    from divulge.federation.recommender.model import NeuralCF
     from divulge.federation.recommender.users import Recommending
     from divulge.reproduce.papers.raifle.cache import CachingNeuralCF
 
@@ -92,8 +91,7 @@ def measure_recommender(
     users = users[: _count_recommended(size, attack, epsilon)]
     if not len(users):
         return RowResult({})
-    # only behind noise an attack simulates trainings that it simulated before
-    learner = NeuralCF(l1=l1) if epsilon is None else CachingNeuralCF(l1=l1)
+    learner = CachingNeuralCF(l1=l1)
     games: list[UserGame] = []
     for user in users.tolist():
         own = int(stream(seed, "raifle", "model", user).integers(2**31))
