@@ -119,7 +119,7 @@ def users_table(
         published: the paper's mean L1, L2 and L∞ over users; its null classes are all right.
         more: further differences from the paper.
         minutes: minutes at each size.
-        extra: settings of further rows by name.
+        extra: further settings by name, under which all attacks are measured, too.
         federation: settings of the federation; see
             `divulge.reproduce.papers.decaf.study.FederationSetting`.
     """
@@ -139,7 +139,12 @@ def users_table(
         Row("divulge, biases, sgd 0.1", {"attack": BIASES, **sgd}),
         Row("random guess", {"attack": RANDOM, **sgd}),
     ]
-    rows += [Row(name, {**federation, **settings}) for name, settings in (extra or {}).items()]
+    further = extra or {}
+    rows += [
+        Row(f"{name}, {how}", {"attack": attack, **settings, **federation})
+        for how, settings in further.items()
+        for name, attack in ATTACKS.items()
+    ]
     seeds: dict[Size, int] = {"small": 1, "paper": 1}
     return Table(
         title=f"Decaf: class shares of {who}",
@@ -153,7 +158,7 @@ def users_table(
         kinds=KINDS,
         pairs=tuple(
             (f"{one}, {how}", f"{other}, {how}")
-            for how in OPTIMISERS
+            for how in (*OPTIMISERS, *further)
             for one, other in (
                 ("divulge, refined", "the paper's method"),
                 ("divulge, refined", "RLU"),
@@ -348,7 +353,7 @@ TABLE_4 = users_table(
     (0.2625, 0.1213, 0.0808),
     f"rows with 2 auxiliary images a class are of {ONE_RATE}",
     minutes={"small": 1, "paper": 150},
-    extra={f"{name}, {FEW}": {"attack": a, "auxiliary": 2} for name, a in ATTACKS.items()},
+    extra={FEW: {"auxiliary": 2}},
     data="fashion_mnist",
     records=1200,
 )
