@@ -41,7 +41,7 @@ def test_the_items_of_each_user_come_back(tmp_path: Path) -> None:
     path = tmp_path / "u.data"
     path.write_text("7\t3\t5\t0\n2\t9\t1\t0\n7\t9\t2\t0\n\n7\t3\t1\t0\n")
     log = interactions.movielens_100k(path)
-    assert [items.tolist() for items in log.of_each()] == [[0, 1], [1]]
+    assert [items.tolist() for items in log.of_each] == [[0, 1], [1]]
     path = tmp_path / "steam.csv"
     path.write_text('5,"A, B",purchase,1.0,0\n5,"A, B",play,3.5,0\n')
     log = interactions.steam_200k(path)
@@ -125,8 +125,8 @@ def test_queries_keep_their_documents(tmp_path: Path) -> None:
 def test_synthetic_stand_ins_have_the_shapes_they_promise() -> None:
     rng = np.random.default_rng(0)
     log = interactions.synthetic_interactions(30, 40, rng)
-    assert len(log.of_each()) == 30
-    assert all(1 <= len(items) == len(set(items)) <= 10 for items in log.of_each())
+    assert len(log.of_each) == 30
+    assert all(1 <= len(items) == len(set(items)) <= 10 for items in log.of_each)
     found = ranking.synthetic_queries(12, 6, rng)
     assert found.count == 12
     assert set(found.relevance) == {0, 1, 2}

@@ -6,6 +6,7 @@ A file of pairs is the truth of an audit of interactions. A synthetic log stands
 import csv
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +54,7 @@ def write_interactions(path: Path, acted: ItemsByClient) -> None:
     path.write_text("\n".join([HEADER, *pairs, ""]), encoding="utf-8")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class InteractionLog:
     """Pairs of a user and an item, each once; users and items are numbered from 0.
 
@@ -75,7 +76,8 @@ class InteractionLog:
                     "them in order"
                 )
 
-    def of_each(self) -> list[Int[np.ndarray, " items"]]:
+    @cached_property
+    def of_each(self) -> list[Int[np.ndarray, "_"]]:
         """The items of each user, sorted."""
         order = np.lexsort((self.item, self.user))
         ends = np.cumsum(np.bincount(self.user, minlength=self.users))

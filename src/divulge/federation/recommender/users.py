@@ -127,7 +127,7 @@ class Recommending:
 
     def interactions_of(self, users: Sequence[int]) -> dict[str, Int[np.ndarray, " acted"]]:
         """Items that each client interacted with; users who interacted with all never take part."""
-        each = self.log.of_each()
+        each = self.log.of_each
         return {str(user): each[user] for user in users if len(each[user]) < self.log.items}
 
     def start(self) -> dict[str, np.ndarray]:
@@ -152,7 +152,7 @@ class Recommending:
         table: Float[torch.Tensor, "items width"],
     ) -> Iterator[tuple[_UserImpressions, dict[str, torch.Tensor]]]:
         """Train users, and yield each one's items and update, with only the rows of these items."""
-        each = self.log.of_each()
+        each = self.log.of_each
         handed = [self._draw_impressions(user, each[user]) for user in users]
         handed = [one for one in handed if not one.acted.all()]
         handed.sort(key=lambda one: len(one.items))
