@@ -1,5 +1,6 @@
 """How far work is: bars in a terminal, lines elsewhere, and nothing unless asked."""
 
+import io
 import subprocess
 import sys
 import time
@@ -59,16 +60,16 @@ def test_lines_come_where_there_is_no_terminal(
 
 
 def test_a_long_step_is_told_now_and_then_with_the_time_left(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(progress, "PERIOD", 0.01)
-    said = ""
+    said = io.StringIO()  # pytest's capture loses what is written while it is read
+    monkeypatch.setattr("sys.stderr", said)
     for number in progress.track_with_lines(["a", "b", "c"], "Training shadows", 5):
-        before, wanted = said, f"Training shadows: {5 + 'abc'.index(number)} of 8, "
-        while wanted not in said.removeprefix(before):  # before an item is done as well
+        before, wanted = said.getvalue(), f"Training shadows: {5 + 'abc'.index(number)} of 8, "
+        while wanted not in said.getvalue().removeprefix(before):  # before an item is done as well
             time.sleep(0.005)
-            said += capfd.readouterr().err
-    lines = said.splitlines()
+    lines = said.getvalue().splitlines()
     assert all("left" not in line for line in lines if " 5 of 8" in line)
     assert any("left" in line for line in lines if " 7 of 8" in line)
 

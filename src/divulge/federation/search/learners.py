@@ -130,37 +130,37 @@ class Pairwise:
 
     def _start(
         self, sent: Mapping[str, Tensor], items: Tensor, interactions: Tensor
-    ) -> tuple[dict[str, Tensor], "_Shown"]:
+    ) -> tuple[dict[str, Tensor], "_ShownItems"]:
         """Weights and data of one or several clients, with an axis of clients in front."""
         clients = len(self.query) if self._many else 1
-        shown = _Shown(
+        shown = _ShownItems(
             items if items.ndim == 3 else items.expand(clients, -1, -1),
             interactions if interactions.ndim == 2 else interactions.expand(clients, -1),
         )
         return {name: w if w.ndim == 3 else w[None] for name, w in sent.items()}, shown
 
     @functools.cached_property
-    def _steps(self) -> "list[_Step]":
+    def _steps(self) -> "list[_QueryStep]":
         """The items of each step of all clients; one with fewer queries stands still at the end."""
         each = [
             [np.flatnonzero(query == number) for number in np.unique(query[query != _FILLER])]
             for query in np.atleast_2d(self.query)
         ]
-        return [_Step.of(chosen, self.query.shape[-1]) for chosen in zip_longest(*each)]
+        return [_QueryStep.of(chosen, self.query.shape[-1]) for chosen in zip_longest(*each)]
 
 
 _FILLER = -1
 """Number of the query of what only fills up a client's items."""
 
 
-class _Shown(NamedTuple):
+class _ShownItems(NamedTuple):
     """Items shown to clients, and what they did with them."""
 
     items: Float[Tensor, "clients items features"]
     interactions: Float[Tensor, "clients items"]
 
 
-class _Step(NamedTuple):
+class _QueryStep(NamedTuple):
     """Which items each client trains on in a step."""
 
     client: Int[Tensor, "clients 1"]
@@ -172,7 +172,7 @@ class _Step(NamedTuple):
     """Which are fillers; None where there are none."""
 
     @classmethod
-    def of(cls, chosen: Sequence[Int[np.ndarray, "_"] | None], many: int) -> "_Step":
+    def of(cls, chosen: Sequence[Int[np.ndarray, "_"] | None], many: int) -> "_QueryStep":
         """The step on these items of each client, None where a client has none left."""
         longest = max(len(one) for one in chosen if one is not None)
         row = np.full((len(chosen), longest), many)
@@ -191,7 +191,7 @@ class _Step(NamedTuple):
         return interactions.gather(1, self.place)
 
     def rank(
-        self, weights: Mapping[str, Tensor], shown: _Shown
+        self, weights: Mapping[str, Tensor], shown: _ShownItems
     ) -> tuple[Float[Tensor, "clients shown features"], Float[Tensor, "clients shown shown"]]:
         """The items of the step, and the matrix D - W of their scores, 0 for fillers."""
         x = shown.items[self.client, self.place]

@@ -326,7 +326,7 @@ def _work_together(
     return [worker.result for worker in workers]
 
 
-class _Ended(Exception):
+class _EndOfWork(Exception):
     """Nobody waits for the result any more."""
 
 
@@ -364,14 +364,14 @@ class _Worker(Generic[Q, A, R]):
         self._questions.put(question)
         answer = self._answers.get()
         if answer is None:
-            raise _Ended
+            raise _EndOfWork
         return answer
 
     def _run(self) -> None:
         self._answers.get()
         try:
             self.result = self._work(self._ask)
-        except _Ended:
+        except _EndOfWork:
             pass
         except Exception as error:  # raised again where it is resumed
             self._error = error
