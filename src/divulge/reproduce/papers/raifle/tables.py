@@ -135,7 +135,7 @@ TABLE_11 = Table(
         for many in PARTICIPANTS
     ),
     seeds=SEEDS,
-    minutes={"small": 2, "paper": 60},
+    minutes={"small": 2, "paper": 30},
     differs={size: f"{text} {_SUM_NOTE}" for size, text in SEARCHES.items()},
 )
 
@@ -405,7 +405,7 @@ TABLE_7 = Table(
         ),
     ),
     seeds=SEEDS,
-    minutes={"small": 4, "paper": 330},
+    minutes={"small": 4, "paper": 110},
     differs={size: f"{text} {MQ2008_NOTE}" for size, text in SEARCHES.items()},
 )
 
@@ -607,7 +607,7 @@ TABLE_14 = Table(
         for epsilon in TABLE_14_EPSILONS
     ),
     seeds=SEEDS,
-    minutes={"small": 4, "paper": 150},
+    minutes={"small": 4, "paper": 60},
     differs={
         size: f"MQ2008 as in the paper, with noise handed out and rankers of no and of 4 hidden "
         f"units: the part of the table that our copy can be read for. {text}"
