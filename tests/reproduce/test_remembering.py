@@ -37,5 +37,6 @@ def test_users_who_train_themselves_get_all_that_it_changes() -> None:
     assert set(change) == {ITEMS, *sent}
     (slope,) = torch.autograd.grad(change[ITEMS].square().sum(), label)
     assert slope.abs().sum() > 0
+    assert set(learner.update(sent, items, label, torch.ones(2, 3))) == {ITEMS, *sent}
     assert set(learner.update(sent, items[0], label[0], torch.ones(3))) == {ITEMS, *sent}
     assert _train_items.cache_info().currsize == 0

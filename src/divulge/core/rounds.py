@@ -105,8 +105,8 @@ class JointLearner(Learner, Protocol):
 class Affine(NamedTuple):
     """An update as constant + matrix @ interactions; tensors in the order of their names."""
 
-    constant: Float[np.ndarray, " numbers"]
-    matrix: Float[np.ndarray, "numbers items"]
+    constant: Float[np.ndarray, "*clients numbers"]
+    matrix: Float[np.ndarray, "*clients numbers items"]
 
 
 @runtime_checkable

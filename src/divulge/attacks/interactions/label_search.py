@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from divulge._util.arguments import check_arguments
-from divulge.attacks.shared.simulated_user import POSITIVE_SHARE, SimulatedUser
+from divulge.attacks.shared.simulated_user import POSITIVE_SHARE, SimulatedUser, row_names
 from divulge.core import Need, Reconstruction, UpdateView
 from divulge.errors import NotApplicable, SpecError
 
@@ -70,7 +70,7 @@ class InteractionSearch:
         assert view.inputs is not None
         learner = view.learner
         change = view.rounds[0].change(view.victim)
-        rows = [name for name, value in change.items() if value.shape == view.inputs.shape]
+        rows = row_names(view)
         if learner is None or not rows:
             raise NotApplicable(
                 "expected a learner and an update with a row for each item handed out, got "

@@ -9,6 +9,13 @@ POSITIVE_SHARE = 0.2
 """Share of the items shown that users acted on: the protocol adds four negatives to each."""
 
 
+def row_names(view: UpdateView) -> list[str]:
+    """Names of the tensors of the victim's update that have a row for each item."""
+    assert view.inputs is not None
+    change = view.rounds[0].change(view.victim)
+    return [name for name, value in change.items() if value.shape == view.inputs.shape]
+
+
 class SimulatedUser:
     """A user that trains on the victim's items, with an invented private embedding and labels.
 

@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float
 
 from divulge._util.arguments import check_arguments
 from divulge.attacks.interactions.raifle import embedding, linear
-from divulge.attacks.shared.simulated_user import SimulatedUser
+from divulge.attacks.shared.simulated_user import SimulatedUser, row_names
 from divulge.core import LinearisedLearner, Need, Reconstruction, Tensors, UpdateView
 from divulge.errors import NotApplicable, SpecError, did_you_mean
 
@@ -102,7 +102,7 @@ class RAIFLE:
         linear = isinstance(view.learner, LinearisedLearner)
         method = self.method
         if method == "auto":
-            rows = _row_names(view)
+            rows = row_names(view)
             method = "embedding" if rows and not linear else "gauss-newton" if linear else "match"
         if method != "embedding" and (view.learner is None or (method != "match" and not linear)):
             raise NotApplicable(
@@ -113,7 +113,7 @@ class RAIFLE:
         return method
 
     def _embedding(self, view: UpdateView, rng: np.random.Generator) -> Reconstruction:
-        change, rows = view.rounds[0].change(view.victim), _row_names(view)
+        change, rows = view.rounds[0].change(view.victim), row_names(view)
         if not rows:
             raise NotApplicable(
                 "expected an update with a row for each item handed out, got none of that shape: "
@@ -213,13 +213,6 @@ class RAIFLE:
             )
             middle = 0.5 if self.rounding == "half" else otsu_threshold(found.value)
             yield _decide(found.value, middle, how)
-
-
-def _row_names(view: UpdateView) -> list[str]:
-    """Names of the tensors of an update that have a row for each item."""
-    assert view.inputs is not None
-    change = view.rounds[0].change(view.victim)
-    return [name for name, value in change.items() if value.shape == view.inputs.shape]
 
 
 _MOST_SYSTEMS = 20

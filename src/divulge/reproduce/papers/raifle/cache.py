@@ -32,10 +32,11 @@ class CachingNeuralCF(NeuralCF):
     ) -> dict[str, Tensor]:
         """Train, and return the change; for simulated trainings only that of the item embeddings.
 
-        Users themselves are trained with a mask, and a training that is to be differentiated, as
-        `match` does, has one too.
+        Users themselves are trained with a mask. A training that is to be differentiated, as
+        `match` does, is not cached.
         """
-        if items.ndim == 2 or private is None or real is not None:
+        once = interactions.requires_grad or (private is not None and private.requires_grad)
+        if once or items.ndim == 2 or private is None or real is not None:
             return NeuralCF.update(self, sent, items, interactions, private, real)
         network = (tensor for name, tensor in sent.items() if name != ITEMS)
         key = digest("", *(each.numpy() for each in (items[0], interactions, private, *network)))
