@@ -1,10 +1,12 @@
 """Interactions are 0 or 1: expectation propagation finds how likely each one is 1."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import expit
+from scipy.special import expit, logit
+from scipy.stats import chi2
 from sklearn.covariance import ledoit_wolf
 
 PRIOR_MEAN, PRIOR_VARIANCE = 0.5, 0.25
@@ -14,6 +16,8 @@ _DAMPING = 0.3
 _SMALLEST_MOVE = 1e-4
 _LEAST_VARIANCE = 1e-8
 _LEAST_PRECISION = 1e-6
+_IMPLAUSIBLE = 1e-3
+"""An answer is taken for wrong if noise leaves as much unexplained with less probability."""
 
 
 class WhiteSystem(NamedTuple):
@@ -87,29 +91,63 @@ def propagate(system: WhiteSystem) -> Float[np.ndarray, " items"]:
     Each coin is stood in for by a normal factor, which is fitted in turn to what the coin makes of
     what all others say about it, with damping. Items without a trace stay at one half exactly.
 
+    With little noise and fewer equations than items this can end at a combination that leaves far
+    more unexplained than noise does. If so, all is repeated: the noise begins at a size that would
+    explain what was left and is then halved step by step, and the coins' common rate, no longer one
+    half, is estimated on the way. The answer that leaves less unexplained is returned.
+
     References:
-        Minka (2001), Expectation propagation for approximate Bayesian inference.
+        Minka (2001), Expectation propagation for approximate Bayesian inference; Ueda and Nakano
+        (1998), Deterministic annealing EM algorithm; Vila and Schniter (2013),
+        Expectation-maximization Gaussian-mixture approximate message passing (the rate).
     """
-    matrix, rest = system
-    items = matrix.shape[1]
+    found = _lower_noise(system, 1.0, fair=True)
+    left, equations = _unexplained(system, found), len(system.rest)
+    if chi2.sf(left, equations) < _IMPLAUSIBLE:
+        again = _lower_noise(system, float(np.sqrt(left / equations)), fair=False)
+        found = min(found, again, key=partial(_unexplained, system))
+    return np.where(system.matrix.any(axis=0), found, PRIOR_MEAN)
+
+
+def _lower_noise(system: WhiteSystem, start: float, *, fair: bool) -> Float[np.ndarray, " items"]:
+    """Probabilities at standard deviations of the noise from ``start`` down to 1, halved each time.
+
+    Args:
+        system: the system.
+        start: first standard deviation, at least 1.
+        fair: whether coins are fair; if not, their common rate is estimated.
+    """
+    items, noise, odds = system.matrix.shape[1], start, 0.0
     precision, shift = (
         np.full(items, 1 / PRIOR_VARIANCE),
         np.full(items, PRIOR_MEAN / PRIOR_VARIANCE),
     )
     probability = np.full(items, PRIOR_MEAN)
-    for _ in range(_ITERATIONS):
-        mean, variance = _marginals(matrix, rest, precision, shift)
-        others = (1 / variance - precision).clip(min=_LEAST_PRECISION)
-        centre = (mean / variance - shift) / others
-        before, probability = probability, expit((centre - 0.5) * others)
-        own = (probability * (1 - probability)).clip(min=_LEAST_VARIANCE)
-        fitted, pull = 1 / own - others, probability / own - centre * others
-        sound = fitted > _LEAST_PRECISION
-        precision = np.where(sound, precision + _DAMPING * (fitted - precision), precision)
-        shift = np.where(sound, shift + _DAMPING * (pull - shift), shift)
-        if np.abs(probability - before).max() < _SMALLEST_MOVE:
-            break
-    return np.where(matrix.any(axis=0), probability, PRIOR_MEAN)
+    while True:
+        matrix, rest = system.matrix / noise, system.rest / noise
+        for _ in range(_ITERATIONS):
+            mean, variance = _marginals(matrix, rest, precision, shift)
+            others = (1 / variance - precision).clip(min=_LEAST_PRECISION)
+            centre = (mean / variance - shift) / others
+            if not fair:
+                rate = (probability.sum() + 1) / (items + 2)  # Laplace's rule of succession
+                odds += _DAMPING * (logit(rate) - odds)
+            before, probability = probability, expit((centre - 0.5) * others + odds)
+            own = (probability * (1 - probability)).clip(min=_LEAST_VARIANCE)
+            fitted, pull = 1 / own - others, probability / own - centre * others
+            sound = fitted > _LEAST_PRECISION
+            precision = np.where(sound, precision + _DAMPING * (fitted - precision), precision)
+            shift = np.where(sound, shift + _DAMPING * (pull - shift), shift)
+            if np.abs(probability - before).max() < _SMALLEST_MOVE:
+                break
+        if noise == 1.0:
+            return probability
+        noise = max(noise / 2, 1.0)
+
+
+def _unexplained(system: WhiteSystem, value: Float[np.ndarray, " items"]) -> float:
+    """Sum of squares that interactions leave unexplained; chi-squared at the true ones."""
+    return float(((system.rest - system.matrix @ value) ** 2).sum())
 
 
 def _marginals(
