@@ -257,6 +257,19 @@ DEFENCES: dict[str, tuple[dict[str, float], float]] = {
 """Settings of each defence, and the paper's accuracy."""
 
 
+def _list_defended(defence: str, name: str) -> Row:
+    """Row of a defence; our virtual clients train by its DP-SGD, which takes four times as long."""
+    settings, accuracy = DEFENCES[defence]
+    if name == "the paper's method":
+        return Row(f"{defence}, {name}", {"attack": PUBLISHED, **settings}, {ACCURACY: accuracy})
+    told = {"dp_noise": settings["noise"]} if "noise" in settings else {}
+    return Row(
+        f"{defence}, {name}",
+        {"attack": REFINED | told, **settings},
+        weight=4.0 if told else 1.0,
+    )
+
+
 TABLE_11 = Table(
     title="Decaf against dropout and DP-SGD: class shares of ten users of MNIST",
     source="Dai et al. 2024, table XI and figure 14",
@@ -264,15 +277,9 @@ TABLE_11 = Table(
     columns=(ACCURACY, *COLUMNS),
     largest=LARGEST_DISTANCES,
     rows=tuple(
-        Row(
-            f"{defence}, {name}",
-            {"attack": attack, **settings}
-            if attack != REFINED or "noise" not in settings
-            else {"attack": REFINED | {"dp_noise": settings["noise"]}, **settings},
-            {ACCURACY: accuracy} if attack == PUBLISHED else {},
-        )
-        for defence, (settings, accuracy) in DEFENCES.items()
-        for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", REFINED))
+        _list_defended(defence, name)
+        for defence in DEFENCES
+        for name in ("the paper's method", "divulge, refined")
     ),
     work="divulge.reproduce.papers.decaf.study:measure_with_accuracy",
     units="users (for the accuracy: test images)",
