@@ -73,12 +73,7 @@ CASES = (
     Case(SCORED, catalog.interaction_attack("raifle", method="closed-form")),
     Case(SCORED, catalog.interaction_attack("raifle", method="gauss-newton")),
     Case(SCORED, catalog.interaction_attack("raifle", method="match", steps=10), DRAWS, runs=8),
-    Case(
-        SearchItems(),
-        catalog.interaction_attack("raifle"),
-        {"permutes_with_the_order": "the order in which results were shown has a part in training"},
-        runs=8,
-    ),
+    Case(SearchItems(), catalog.interaction_attack("raifle"), runs=8),
     Case(FAINT, catalog.interaction_attack("interaction-search", tries=10), DRAWS, runs=4),
     Case(CLEAR, catalog.interaction_attack("community-inference"), runs=6),
     Case(
