@@ -148,6 +148,7 @@ def test_the_command_prints_json_last_and_resumes(
         "row": "low",
         "column": "one",
         "ours": 1.0,
+        "single": None,
         "low": 0.0,
         "high": pytest.approx(7.353, abs=1e-3),  # Student's, of 2 units, one apart
         "deviation": None,

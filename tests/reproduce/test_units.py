@@ -11,6 +11,7 @@ from divulge.reproduce import run, units
 from divulge.reproduce.cells import Piece
 from divulge.reproduce.controls import RowControls
 from divulge.reproduce.provenance import Measurement
+from divulge.reproduce.result import figure
 from divulge.reproduce.table import IntervalKind, Row, Table
 
 from . import trial
@@ -87,6 +88,23 @@ def test_pairs_and_what_is_so_by_definition() -> None:
     wrong = dataclasses.replace(two, rows=(dataclasses.replace(rows[0], by_definition=("one",)),))
     with pytest.raises(ValueError, match="too many values"):
         run._cells(wrong, found, 2)
+
+
+def test_a_single_unit_has_a_figure_without_an_interval() -> None:
+    """Its figure is shown, and nothing is concluded from it."""
+    rows = (Row("low", {}, {"one": 0.2}), Row("high", {}))
+    two = table(rows=rows, pairs=(("high", "low"),), columns=("one",), common=(), nested=False)
+    found = {row: [piece(row, 0, {"one": [value]})] for row, value in (("low", 0.2), ("high", 0.5))}
+    low, high = run._cells(two, found, 3)
+    assert low.paper == low.single == 0.2
+    assert (low.ours, low.covers, low.difference) == (None, False, None)
+    assert figure(low) == "0.200 of one unit, no interval"
+    assert figure(high) == "0.500 of one unit, no interval"
+    (less,) = run._differences(two, found, 3)
+    assert less.ours is None
+    assert less.single == pytest.approx(0.3)
+    found = {row: [*own, piece(row, 1, {"one": [0.4]})] for row, own in found.items()}
+    assert all(cell.single is None and cell.ours for cell in run._cells(two, found, 3))
 
 
 @pytest.mark.parametrize("alike", [0.3, 0.6, 0.9])

@@ -40,6 +40,9 @@ class Cell:
     """Number of independent units that the interval is over."""
     kind: Literal["mean", "by definition", "p-value"] = "mean"
     """Kind of our figure; only a mean has an interval."""
+    single: float | None = None
+    """Figure of the only unit that is measured, which has no interval and is compared with
+    nothing; None where there are more units, or none."""
 
     @property
     def difference(self) -> float | None:
@@ -122,7 +125,7 @@ class Outcome:
     @property
     def empty(self) -> bool:
         """Whether there is no figure at all."""
-        return all(cell.ours is None for cell in self.cells)
+        return all(cell.ours is None and cell.single is None for cell in self.cells)
 
     def seeds(self, row: str) -> str:
         """How many seeds of a row are measured, of how many."""
@@ -138,7 +141,8 @@ class Outcome:
     @property
     def unmeasured(self) -> dict[str, str]:
         """Reasons why figures could not be measured, each with the names of its rows."""
-        cells = [cell for cell in self.cells if cell.reason and cell.reason != NOT_YET]
+        lacking = (cell for cell in self.cells if cell.single is None)
+        cells = [cell for cell in lacking if cell.reason and cell.reason != NOT_YET]
         return {
             reason: "; ".join(dict.fromkeys(cell.row for cell in cells if cell.reason == reason))
             for reason in dict.fromkeys(cell.reason for cell in cells)
@@ -264,6 +268,8 @@ def interval(estimate: Estimate) -> str:
 
 def figure(cell: Cell) -> str:
     """Format our figure with its interval, or with the reason why it has none."""
+    if cell.single is not None:
+        return f"{cell.single:.3f} of one unit, no interval"
     if cell.ours is None:
         return NOT_YET if cell.reason == NOT_YET else "not measured"
     if cell.kind == "by definition":
@@ -289,6 +295,7 @@ def _cell_values(cell: Cell) -> dict[str, str | float | None]:
         "row": cell.row,
         "column": cell.column,
         "ours": cell.ours.value if cell.ours else None,
+        "single": cell.single,
         "low": limits.low if limits else None,
         "high": limits.high if limits else None,
         "deviation": cell.deviation,

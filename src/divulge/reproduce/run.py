@@ -240,12 +240,11 @@ def _cells(table: Table, found: Mapping[str, Sequence[Piece]], seeds: int) -> tu
 
 def _cell(table: Table, row: Row, column: str, own: Sequence[Piece], seeds: int) -> Cell:
     each = units.row_units(table, own, column)
-    reason = next((piece.reason for piece in own if piece.reason), "") or _lack_of_units(
-        each, whole=len(own) == seeds
-    )
     paper = row.paper.get(column)
-    if reason:
+    if reason := next((piece.reason for piece in own if piece.reason), ""):
         return Cell(row.name, column, None, paper, reason)
+    if reason := _lack_of_units(each, whole=len(own) == seeds):
+        return Cell(row.name, column, None, paper, reason, single=_single_value(each))
     if column in row.by_definition:
         return Cell(
             row.name, column, _shared_value(each), paper, units=len(each), kind="by definition"
@@ -284,7 +283,7 @@ def _difference(
     first, second = (units.row_units(table, own, column) for own in pieces)
     each = units.paired_difference(first, second)
     if reason := _lack_of_units(each, whole=len(both) == seeds):
-        return Cell(name, column, None, None, reason)
+        return Cell(name, column, None, None, reason, single=_single_value(each))
     if column in table.common:
         return Cell(name, column, _shared_value(each), None, units=len(each), kind="by definition")
     low, high = _column_range(table, column)
@@ -299,11 +298,18 @@ def _shared_value(each: units.Units) -> Estimate:
     return Estimate(value, value, value)
 
 
+def _single_value(each: units.Units) -> float | None:
+    """Figure of the only unit; None if there is none."""
+    return next(iter(units.means(each)), None)
+
+
 def _lack_of_units(each: units.Units, *, whole: bool) -> str:
     """Reason why there is no figure; empty where there are enough units."""
     if len(each) >= 2:
         return ""
-    return f"{len(each)} units, of 2 needed" if whole or each else NOT_YET
+    if each:
+        return "1 unit, of 2 needed"
+    return "0 units, of 2 needed" if whole else NOT_YET
 
 
 def _column_range(table: Table, column: str) -> tuple[float, float]:
