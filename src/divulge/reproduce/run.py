@@ -243,12 +243,12 @@ def _cell(table: Table, row: Row, column: str, own: Sequence[Piece], seeds: int)
     paper = row.paper.get(column)
     if reason := next((piece.reason for piece in own if piece.reason), ""):
         return Cell(row.name, column, None, paper, reason)
-    if reason := _lack_of_units(each, whole=len(own) == seeds):
-        return Cell(row.name, column, None, paper, reason, single=_single_value(each))
-    if column in row.by_definition:
+    if each and column in row.by_definition:
         return Cell(
             row.name, column, _shared_value(each), paper, units=len(each), kind="by definition"
         )
+    if reason := _lack_of_units(each, whole=len(own) == seeds):
+        return Cell(row.name, column, None, paper, reason, single=_single_value(each))
     kind = table.kinds.get(column, "bounded")
     ours = units.estimate(each, kind, *_column_range(table, column))
     spread = units.spread(each) if table.deviations else None
