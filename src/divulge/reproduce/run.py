@@ -203,7 +203,7 @@ class _Run:
             intervals=units.describe(
                 table,
                 [len(own) for own in there.values() if own],
-                [cell.units for cell in cells if cell.units],
+                [cell.units for cell in cells if cell.units and cell.kind != "by definition"],
             ),
             state=Completeness(
                 len(pieces),

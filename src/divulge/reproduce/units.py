@@ -89,7 +89,7 @@ def describe(table: Table, seeds: Sequence[int], counts: Sequence[int]) -> str:
         counts: numbers of units of the cells; empty where nothing was measured.
     """
     if not counts:
-        return "Nothing was measured, so there is no interval."
+        return "No row has two units yet, so there is no interval."
     averaged = table.nested and max(seeds) > 1
     nested = f", and {_range(seeds)} seeds are averaged within each" if averaged else ""
     kinds: dict[IntervalKind, list[str]] = {}
