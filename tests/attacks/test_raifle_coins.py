@@ -66,9 +66,9 @@ def test_a_second_answer_that_explains_less_is_not_taken() -> None:
     for seed in range(12):
         system, _ = drawn(32, 80, 1e-2, seed)
         first = coins._lower_noise(system, 1.0, fair=True)
-        start = float(np.sqrt(max(coins._unexplained(system, first) / 32, 1.0)))
+        start = float(np.sqrt(max(coins.unexplained(system, first) / 32, 1.0)))
         second = coins._lower_noise(system, start, fair=False)
-        left = [coins._unexplained(system, x) for x in (first, second, coins.propagate(system))]
+        left = [coins.unexplained(system, x) for x in (first, second, coins.propagate(system))]
         worse += left[0] > 100 and left[1] > left[0]
         assert left[2] <= left[0]
     assert worse

@@ -141,8 +141,9 @@ class Outcome:
     @property
     def unmeasured(self) -> dict[str, str]:
         """Reasons why figures could not be measured, each with the names of its rows."""
-        lacking = (cell for cell in self.cells if cell.single is None)
-        cells = [cell for cell in lacking if cell.reason and cell.reason != NOT_YET]
+        cells = [
+            cell for cell in self.cells if cell.single is None and cell.reason not in ("", NOT_YET)
+        ]
         return {
             reason: "; ".join(dict.fromkeys(cell.row for cell in cells if cell.reason == reason))
             for reason in dict.fromkeys(cell.reason for cell in cells)

@@ -86,7 +86,7 @@ def describe(table: Table, seeds: Sequence[int], counts: Sequence[int]) -> str:
     Args:
         table: table to describe.
         seeds: numbers of measured seeds of the rows.
-        counts: numbers of units of the cells; empty where nothing was measured.
+        counts: numbers of units of the cells that have an interval; empty where none has.
     """
     if not counts:
         return "No row has two units yet, so there is no interval."

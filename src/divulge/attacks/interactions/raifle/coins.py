@@ -102,10 +102,10 @@ def propagate(system: WhiteSystem) -> Float[np.ndarray, " items"]:
         Expectation-maximization Gaussian-mixture approximate message passing (the rate).
     """
     found = _lower_noise(system, 1.0, fair=True)
-    left, equations = _unexplained(system, found), len(system.rest)
+    left, equations = unexplained(system, found), len(system.rest)
     if chi2.sf(left, equations) < _IMPLAUSIBLE:
         again = _lower_noise(system, float(np.sqrt(left / equations)), fair=False)
-        found = min(found, again, key=partial(_unexplained, system))
+        found = min(found, again, key=partial(unexplained, system))
     return np.where(system.matrix.any(axis=0), found, PRIOR_MEAN)
 
 
@@ -145,7 +145,7 @@ def _lower_noise(system: WhiteSystem, start: float, *, fair: bool) -> Float[np.n
         noise = max(noise / 2, 1.0)
 
 
-def _unexplained(system: WhiteSystem, value: Float[np.ndarray, " items"]) -> float:
+def unexplained(system: WhiteSystem, value: Float[np.ndarray, " items"]) -> float:
     """Sum of squares that interactions leave unexplained; chi-squared at the true ones."""
     return float(((system.rest - system.matrix @ value) ** 2).sum())
 

@@ -120,7 +120,9 @@ def settle_coins(
         white = coins.whiten(affine.matrix[kept], rest[kept], drifts[:, kept])
         before, value = value, coins.propagate(white)
         moved, systems = float(np.abs(value - before).max()), systems + 1
-    if _misfit(white, start.value) < _misfit(white, value):
+    rounded = ((one > PRIOR_MEAN).astype(np.float64) for one in (start.value, value))
+    by_normal, by_coins = (coins.unexplained(white, one) for one in rounded)
+    if by_normal < by_coins:
         return start
     left = _unexplained_share(affine, update, value)
     return start._replace(value=value, left=left, systems=start.systems + systems)
@@ -149,11 +151,6 @@ def _average_orders(
     updates = np.concatenate(parts)[:, seen]
     mean = updates.mean(axis=0)
     return Affine(mean - matrix @ value, matrix), updates - mean
-
-
-def _misfit(white: coins.WhiteSystem, value: Float[np.ndarray, " items"]) -> float:
-    """What rounded interactions leave unexplained of a system."""
-    return float(np.linalg.norm(white.rest - white.matrix @ (value > PRIOR_MEAN)))
 
 
 _LINEARISED_ORDERS = 8

@@ -257,8 +257,8 @@ DEFENCES: dict[str, tuple[dict[str, float], float]] = {
 """Settings of each defence, and the paper's accuracy."""
 
 
-def _list_defended(defence: str, name: str) -> Row:
-    """Row of a defence; our virtual clients train by its DP-SGD, which takes four times as long."""
+def _make_defended_row(defence: str, name: str) -> Row:
+    """Make a row; virtual clients that train by DP-SGD themselves take four times as long."""
     settings, accuracy = DEFENCES[defence]
     if name == "the paper's method":
         return Row(f"{defence}, {name}", {"attack": PUBLISHED, **settings}, {ACCURACY: accuracy})
@@ -277,7 +277,7 @@ TABLE_11 = Table(
     columns=(ACCURACY, *COLUMNS),
     largest=LARGEST_DISTANCES,
     rows=tuple(
-        _list_defended(defence, name)
+        _make_defended_row(defence, name)
         for defence in DEFENCES
         for name in ("the paper's method", "divulge, refined")
     ),
