@@ -73,3 +73,13 @@ def test_who_needs_no_further_result_is_not_warned() -> None:
         assert next(results) is None
         results.close()
     assert list(results) == []
+
+
+@pytest.mark.parametrize(("told", "chosen"), [(None, "1"), ("0", "0")], ids=["usual", "told"])
+def test_torch_takes_huge_pages_unless_told_otherwise(told: str | None, chosen: str) -> None:
+    name = "THP_MEM_ALLOC_ENABLE"
+    given = {key: value for key, value in os.environ.items() if key != name}
+    given |= {} if told is None else {name: told}
+    code = f"import os, divulge; print(os.environ[{name!r}])"
+    found = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, text=True)
+    assert found.stdout.strip() == chosen
