@@ -200,7 +200,7 @@ FIGURE_6 = Table(
         for number in FIGURE_6_ROUNDS
     ),
     seeds=FIGURE_6_SEEDS,
-    minutes={"small": 1, "paper": 600},
+    minutes={"small": 1, "paper": 25},
     differs=describe_differences(FIGURE_6_SEEDS, ONE_RATE),
 )
 
@@ -235,7 +235,7 @@ FIGURE_8 = Table(
         for number in WIDTHS
     ),
     seeds=FIGURE_8_SEEDS,
-    minutes={"small": 1, "paper": 500},
+    minutes={"small": 1, "paper": 40},
     differs=describe_differences(
         FIGURE_8_SEEDS, ONE_RATE, "widths are ours, since the copy that we have lacks the paper's"
     ),
@@ -338,7 +338,7 @@ TABLE_14 = Table(
         if step != "none"
     ),
     seeds=TABLE_14_SEEDS,
-    minutes={"small": 1, "paper": 50},
+    minutes={"small": 1, "paper": 15},
     differs=describe_differences(TABLE_14_SEEDS),
 )
 
@@ -346,7 +346,7 @@ TABLE_3 = users_table(
     "III",
     "ten users of MNIST",
     tuple(MNIST.values())[:3],
-    minutes={"small": 1, "paper": 120},
+    minutes={"small": 1, "paper": 40},
     data="mnist",
     records=1200,
 )
@@ -359,7 +359,7 @@ TABLE_4 = users_table(
     "ten users of Fashion-MNIST",
     (0.2625, 0.1213, 0.0808),
     f"rows with 2 auxiliary images a class are of {ONE_RATE}",
-    minutes={"small": 1, "paper": 150},
+    minutes={"small": 1, "paper": 80},
     extra={FEW: {"auxiliary": 2}},
     data="fashion_mnist",
     records=1200,
@@ -385,7 +385,7 @@ TABLE_5 = users_table(
     "ten users of CIFAR-10",
     (0.1918, 0.0965, 0.0743),
     "20,000 of the 60,000 images",
-    minutes={"small": 1, "paper": 120},
+    minutes={"small": 1, "paper": 15},
     data="cifar10",
     users=TABLE_5_USERS,
     records=1000,
@@ -409,7 +409,7 @@ TABLE_6 = users_table(
     (0.1738, 0.0886, 0.0632),
     "10,000 of the 35,887 faces, 240 a user, and fewer auxiliary ones of the rarest class",
     "copies of a face may be on both sides",
-    minutes={"small": 1, "paper": 60},
+    minutes={"small": 1, "paper": 10},
     data="fer2013",
     users=TABLE_6_USERS,
     records=240,
@@ -493,7 +493,7 @@ TABLE_7 = users_table(
     (0.1538, 0.0716, 0.0471),
     "images at 28 x 28 pixels, 100 a user, and some 30 auxiliary ones of the rarest classes",
     "images of one lesion may be on both sides",
-    minutes={"small": 1, "paper": 20},
+    minutes={"small": 1, "paper": 10},
     data="ham10000",
     users=TABLE_7_USERS,
     records=100,
@@ -536,7 +536,7 @@ TABLE_8 = Table(
     units=UNITS,
     kinds={SECONDS: "normal"},
     seeds=ONCE,
-    minutes={"small": 1, "paper": 90},
+    minutes={"small": 1, "paper": 20},
     differs=describe_differences(
         ONCE, ONE_RATE, "another machine; virtual clients serve all users, who share their seconds"
     ),
@@ -558,7 +558,7 @@ FIGURE_5 = Table(
     work="divulge.reproduce.papers.decaf.layers:measure_accuracy",
     units="test images",
     seeds=ONCE,
-    minutes={"small": 1, "paper": 90},
+    minutes={"small": 1, "paper": 30},
     differs=describe_differences(
         ONCE, ONE_RATE, "accuracy on 1,000 images; beside round 20 stands the paper's last accuracy"
     ),
@@ -618,7 +618,7 @@ FIGURE_11 = Table(
     work="divulge.reproduce.papers.decaf.layers:measure_signs",
     units="trainings",
     seeds=ONCE,
-    minutes={"small": 1, "paper": 10},
+    minutes={"small": 1, "paper": 5},
     differs=describe_differences(
         ONCE, ONE_RATE, "ten sets of classes; the convolution's weights are cut into ten blocks"
     ),
@@ -669,7 +669,7 @@ MIXES = Table(
         for other in ("the paper's method", "RLU")
     ),
     seeds=ONCE,
-    minutes={"small": 3, "paper": 60},
+    minutes={"small": 3, "paper": 30},
     differs=describe_differences(
         ONCE,
         "mixes from a Dirichlet distribution of concentration 0.5; 500 records a user, 300 at size "
