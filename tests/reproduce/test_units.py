@@ -90,6 +90,16 @@ def test_pairs_and_what_is_so_by_definition() -> None:
         run._cells(wrong, found, 2)
 
 
+def test_units_may_differ_where_their_share_is_fixed() -> None:
+    """A constant guess is right about some candidates of every federation, not about others."""
+    fixed = table(rows=(Row("nobody", {}, by_definition=("one",)),), columns=("one",), common=())
+    found = {"nobody": pieces([1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 1.0])}
+    (cell,) = run._cells(fixed, found, 2)
+    assert (cell.kind, cell.units) == ("by definition", 4)
+    assert cell.ours is not None
+    assert cell.ours.value == 0.75
+
+
 def test_a_single_unit_has_a_figure_without_an_interval() -> None:
     """Its figure is shown, and nothing is concluded from it."""
     rows = (Row("low", {}, {"one": 0.2}), Row("high", {}))

@@ -244,9 +244,8 @@ def _cell(table: Table, row: Row, column: str, own: Sequence[Piece], seeds: int)
     if reason := next((piece.reason for piece in own if piece.reason), ""):
         return Cell(row.name, column, None, paper, reason)
     if each and column in row.by_definition:
-        return Cell(
-            row.name, column, _shared_value(each), paper, units=len(each), kind="by definition"
-        )
+        fixed = _shared_value(units.seed_units(own, column))
+        return Cell(row.name, column, fixed, paper, units=len(each), kind="by definition")
     if reason := _lack_of_units(each, whole=len(own) == seeds):
         return Cell(row.name, column, None, paper, reason, single=_single_value(each))
     kind = table.kinds.get(column, "bounded")
@@ -293,7 +292,7 @@ def _difference(
 
 
 def _shared_value(each: units.Units) -> Estimate:
-    """Value that all units have by definition; if one differs, the table is wrong."""
+    """Mean that all units have by definition; if one differs, the table is wrong."""
     (value,) = set(units.means(each))
     return Estimate(value, value, value)
 

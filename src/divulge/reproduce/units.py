@@ -28,10 +28,15 @@ def row_units(table: Table, pieces: Sequence[Piece], column: str) -> Units:
         pieces: measured pieces of the row, one a seed.
         column: name of the column.
     """
-    by_seed = {piece.seed: piece.values[column] for piece in pieces if piece.values.get(column)}
+    of_seeds = seed_units(pieces, column)
     if not table.nested:
-        return by_seed
-    return dict(enumerate(zip(*by_seed.values(), strict=True)))
+        return of_seeds
+    return dict(enumerate(zip(*of_seeds.values(), strict=True)))
+
+
+def seed_units(pieces: Sequence[Piece], column: str) -> Units:
+    """Collect the values of each seed in one column of one row."""
+    return {piece.seed: piece.values[column] for piece in pieces if piece.values.get(column)}
 
 
 def paired_difference(one: Units, other: Units) -> Units:
