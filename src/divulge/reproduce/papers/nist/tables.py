@@ -233,7 +233,7 @@ FULL_WIDTH = Table(
         if one in _WIDE and other in _WIDE
     ),
     seeds={"small": 1, "paper": 1},
-    minutes={"small": 2, "paper": 500},
+    minutes={"small": 2, "paper": 150},
     differs={
         "small": "One federation on SYNTHETIC genotypes, thinned to some 1,970 columns, with 20 "
         "epochs: a trial, not a figure.",
