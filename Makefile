@@ -31,8 +31,8 @@ types: $(STAMP)
 layers: $(STAMP)
 	$(BIN)/lint-imports
 
-# A file's tests stay in one process: they share what they set up. In order of folders: the
-# documents' examples, all of them quick, come last, and no core waits long for the other.
+# A file's tests stay in one process: they share what they set up. Files with slow tests come first
+# and the documents' examples, all of them quick, last: no core waits long for the other.
 tests: $(STAMP)
 	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
 
