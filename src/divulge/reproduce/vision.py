@@ -57,7 +57,8 @@ class EfficientNetLite(nn.Module):
             before = x if keeps else before
             x, edge = _pad_same(x, kernel, stride)
             x = conv2d(x, weight, bias, stride, edge, 1, groups)
-            x = relu6(x, inplace=True) if rectified else x
+            # in place, PyTorch would copy the input first where a gradient is asked for
+            x = relu6(x, inplace=not x.requires_grad) if rectified else x
             x = x + before if adds else x
         found: Tensor = self.classifier(x.mean((2, 3)))
         return found
