@@ -381,7 +381,7 @@ R = Table(
     nested=False,
     kinds=dict.fromkeys(_R_COLUMNS, "normal"),
     seeds=SEEDS,
-    minutes={"small": 2, "paper": 450},
+    minutes={"small": 2, "paper": 260},
     differs={
         "small": f"{_R_DIFFERS}{_FEATURES}Other settings as in the tables of the same size.",
         "paper": f"{_R_DIFFERS}Other settings as in the tables of the same size.",
