@@ -309,7 +309,7 @@ TABLE_6 = Table(
         for one, other in (("match", "interaction-search"), ("auto", "match"))
     ),
     seeds=SEEDS,
-    minutes={"small": 4, "paper": 700},
+    minutes={"small": 4, "paper": 360},
     differs={
         size: f"{text} interaction-search is our reading of a description in words, of the "
         "interaction-level membership inference attack; the paper quotes its figures."
