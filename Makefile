@@ -74,12 +74,10 @@ site: $(STAMP)  ## build the documentation into site/; a link that leads nowhere
 clean:
 	rm -rf .venv .venv-* .mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
-# Installed once, and again when what is to be installed changes. pip would compile 31,000 files on
-# one core; this takes all. One is in the syntax of a later Python: it fails, as it does under pip.
+# Installed once, and again when what is to be installed changes.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python -m compileall -qq --workers 0 .venv/lib || true
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	touch $(STAMP)
 
 .venv-demo/.installed: pyproject.toml constraints.txt
