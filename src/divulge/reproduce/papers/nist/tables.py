@@ -271,7 +271,7 @@ FIGURE_6 = Table(
                 {f"{ROUNDS} rounds": _FIGURE_6_PAPER[TIERS[tier].epsilon, epochs]}
                 if (TIERS[tier].epsilon, epochs) in _FIGURE_6_PAPER
                 else {},
-                weight=epochs,
+                weight=float(epochs),
             )
             for epochs in (1, 5, 20)
             for tier in TIERS
@@ -280,7 +280,7 @@ FIGURE_6 = Table(
             Row(
                 f"125,766 columns, {tier}, E = 1",
                 {"epsilon": TIERS[tier].epsilon, "epochs": 1, "full_width": True},
-                weight=10,  # about ten times as many columns
+                weight=10.0,  # about ten times as many columns
             )
             for tier in TIERS
         ),
