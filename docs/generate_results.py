@@ -15,6 +15,7 @@ from divulge.reproduce import charts
 from divulge.reproduce.papers.raifle import tradeoff
 from divulge.reproduce.result import (
     DIFFERENCES_NOTE,
+    NOT_YET,
     RESULT_FILE,
     Cell,
     MeasuredPiece,
@@ -205,6 +206,8 @@ def _table(table: Stored) -> str:
     lines += [f"State: {table.state}. Each cell: ours with its 95 % interval; where the "]
     lines[-1] += "paper has a figure, that, and ours less the paper's."
     lines[-1] += " After ± the standard deviation of values." if any_size.spreads else ""
+    if table.paper is not None and not table.paper.complete:
+        lines[-1] += " A row without a line of size paper is not measured at that size yet."
     rows = {size: {row: one.of_row(row) for row in one.rows} for size, one in table.sizes.items()}
     lines += ["", *_grid(table, rows, about_rows=True), ""]
     if any(one.pairs for one in table.sizes.values()):
@@ -221,19 +224,28 @@ def _grid(
     *,
     about_rows: bool = False,
 ) -> list[str]:
-    """A line for each row and size, the sizes of a row under each other."""
+    """A line for each row and size, the sizes of a row under each other.
+
+    A row has no line at a size where nothing of it is measured yet, unless it has no other.
+    """
     columns = next(iter(table.sizes.values())).columns
     head = ("", "size", *columns, *(["controls"] if about_rows else []))
     lines = [_line_of(head), _line_of(["---"] * len(head))]
     for row in dict.fromkeys(name for named in rows.values() for name in named):
         sizes = [size for size, named in rows.items() if row in named]
-        for k, size in enumerate(sizes):
+        begun = [size for size in sizes if not all(_is_open(cell) for cell in rows[size][row])]
+        for k, size in enumerate(begun or sizes[:1]):
             one = table.sizes[size]
             part = "" if one.complete or not about_rows else f", {one.seeds(row)} seeds"
             cells = map(cell_text, rows[size][row])
             last = [one.control(row)] if about_rows else []
             lines.append(_line_of(["" if k else row, f"{size}{part}", *cells, *last]))
     return lines
+
+
+def _is_open(cell: Cell) -> bool:
+    """Whether nothing of a cell is measured yet."""
+    return cell.ours is None and cell.reason == NOT_YET
 
 
 def _line_of(cells: Iterable[str]) -> str:
