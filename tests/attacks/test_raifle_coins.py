@@ -1,6 +1,7 @@
 """Interactions of 0 and 1 behind a linear system, beside all of their combinations."""
 
 import itertools
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -80,6 +81,43 @@ def test_items_without_a_trace_stay_at_one_half() -> None:
     found = coins.propagate(system)
     assert (found[[1, 4]] == PRIOR_MEAN).all()
     assert (found[[0, 2, 3]] != PRIOR_MEAN).all()
+
+
+@pytest.mark.parametrize("solve", [coins._solve_by_item, coins._solve_by_equation])
+@pytest.mark.parametrize(("equations", "items"), [(12, 8), (7, 8)])
+def test_both_ways_to_the_marginals_are_those_of_the_joint_normal(
+    solve: Callable[[WhiteSystem], coins._Solver], equations: int, items: int
+) -> None:
+    system, _ = drawn(equations, items, 0.1, 0)
+    rng = np.random.default_rng(1)
+    precision, shift = rng.uniform(0.1, 9.0, items), rng.normal(size=items)
+    covariance = np.linalg.inv(system.matrix.T @ system.matrix + np.diag(precision))
+    mean, variance = solve(system)(precision, shift)
+    np.testing.assert_allclose(mean, covariance @ (system.matrix.T @ system.rest + shift))
+    np.testing.assert_allclose(variance, covariance.diagonal())
+
+
+def test_a_matrix_that_rounding_left_singular_has_a_factor() -> None:
+    ones = np.ones((3, 3))
+    root = coins._factor(ones)
+    assert (root.diagonal() > 0).all()
+    np.testing.assert_allclose(root @ root.T, ones, atol=1e-14)
+
+
+@pytest.mark.parametrize("equations", [16, 7])
+def test_equal_items_behind_hardly_any_noise_do_not_stop_it(equations: int) -> None:
+    """Rounding leaves no precision in the direction in which only their priors tell of them."""
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(equations, 8)) * 1e9
+    matrix[:, :2] = (
+        2.0**30
+    )  # 16 squares of it have an exact root: nothing is left for a second item
+    acted = np.array([1.0, 0, 1, 0, 1, 1, 0, 0])
+    rounding = (matrix**2).sum(axis=0).max() * np.finfo(np.float64).eps
+    assert rounding > 1 / coins.PRIOR_VARIANCE
+    found = coins.propagate(WhiteSystem(matrix, matrix @ acted))
+    np.testing.assert_allclose(found[2:], acted[2:], atol=1e-3)
+    assert found[:2].sum() == pytest.approx(1.0, abs=1e-3)
 
 
 @pytest.mark.parametrize("numbers", [12, 60])
