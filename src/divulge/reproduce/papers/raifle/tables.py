@@ -235,7 +235,7 @@ TABLE_15 = Table(
         if one[0] != "fgsm"
     ),
     seeds={"small": 1, "paper": 1},
-    minutes={"small": 8, "paper": 3000},
+    minutes={"small": 8, "paper": 180},
     differs=DIFFERS,
     keeps=True,
     deviations=True,
@@ -433,7 +433,7 @@ TABLE_8 = Table(
         for one, other in IMAGE_PAIRS
     ),
     seeds={"small": 1, "paper": 1},
-    minutes={"small": 8, "paper": 1200},
+    minutes={"small": 8, "paper": 200},
     differs=DIFFERS,
     keeps=True,
     deviations=True,
