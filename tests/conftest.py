@@ -12,7 +12,6 @@ from functools import cache, partial, wraps
 from typing import Any
 
 import jaxtyping
-import joblib
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
 
@@ -26,11 +25,6 @@ settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("any machine")
-
-
-def pytest_xdist_auto_num_workers() -> int:
-    """One process more than cores: tests that wait for processes of their own leave a core idle."""
-    return int(joblib.cpu_count()) + 1
 
 
 # what is imported and collected stays to the end: looking for garbage in it, again and again,
