@@ -97,6 +97,7 @@ def test_rows_that_a_table_wants_drawn_are_curves_over_its_numbered_columns() ->
     (points,), (_, line) = drawn["datasets"].values(), drawn["layer"]
     assert [(point["name"], point["step"]) for point in points] == [("one", 10), ("one", 90)]
     assert line["encoding"]["x"]["title"] == "% missing"
+    assert line["encoding"]["color"]["scale"]["domain"] == ["one"]  # "two" has no figure
     assert charts.curve_chart(outcome()) is None
     assert page.render_page(page.TableRuns((whole,), ())).count("<svg") == 1
 

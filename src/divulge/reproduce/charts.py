@@ -76,7 +76,8 @@ def curve_chart(outcome: Outcome) -> alt.LayerChart | None:
     unit = next(iter(steps)).partition(" ")[2]
     x = alt.X("step:Q", title=unit).scale(domain=[min(steps.values()), max(steps.values())])
     y = alt.Y("ours:Q", title=outcome.measures).scale(zero=False)
-    order = list(names.values())
+    shown = {dot["name"] for dot in dots}
+    order = [name for name in names.values() if name in shown]
     # one below another: names are long, and readers' letters may be wider than ours
     legend = alt.Legend(
         orient="top", title=None, columns=1, symbolType="stroke", symbolOpacity=1, labelLimit=400
