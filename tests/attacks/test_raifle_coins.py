@@ -109,9 +109,7 @@ def test_equal_items_behind_hardly_any_noise_do_not_stop_it(equations: int) -> N
     """Rounding leaves no precision in the direction in which only their priors tell of them."""
     rng = np.random.default_rng(0)
     matrix = rng.normal(size=(equations, 8)) * 1e9
-    matrix[:, :2] = (
-        2.0**30
-    )  # 16 squares of it have an exact root: nothing is left for a second item
+    matrix[:, :2] = 2.0**30  # the sum of 16 squares of it has an exact root: the next pivot is 0
     acted = np.array([1.0, 0, 1, 0, 1, 1, 0, 0])
     rounding = (matrix**2).sum(axis=0).max() * np.finfo(np.float64).eps
     assert rounding > 1 / coins.PRIOR_VARIANCE

@@ -197,10 +197,10 @@ def _factor(matrix: Float[np.ndarray, "n n"]) -> Float[np.ndarray, "n n"]:
     References:
         Demmel (1989), On floating point errors in Cholesky: how little that is.
     """
-    growth, more = np.diag(matrix.diagonal()), len(matrix) * np.finfo(np.float64).eps
+    more = len(matrix) * np.finfo(np.float64).eps
     root: Float[np.ndarray, "n n"]
     root, failed = lapack.dpotrf(matrix.T, lower=1)
     while failed:
-        root, failed = lapack.dpotrf(matrix.T + more * growth, lower=1)
+        root, failed = lapack.dpotrf(matrix.T + np.diag(more * matrix.diagonal()), lower=1)
         more *= 10
     return root
