@@ -19,7 +19,7 @@ from divulge.training.shadows import workers, workers_by_name
 from ...patience import PATIENCE
 
 SUBJECT = """
-import os, signal
+import os, signal, time
 from pathlib import Path
 import numpy as np
 from sklearn.tree import DecisionTreeClassifier
@@ -48,6 +48,8 @@ def train(x, y, seed):
         os.kill(os.getpid(), signal.SIGKILL)
     if "KILL_ALL" in os.environ:
         os.kill(os.getpid(), signal.SIGKILL)
+    if "NEVER_END" in os.environ:
+        time.sleep(float(os.environ["NEVER_END"]))
     return DecisionTreeClassifier(min_samples_leaf=2, random_state=seed).fit(x, y)
 """
 
@@ -116,12 +118,13 @@ def test_workers_that_always_die_are_an_error_in_our_words(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_a_lost_cluster_writes_nothing_of_its_own_on_the_terminal(tmp_path: Path) -> None:
+    """Its models never end, so that the audit cannot be over before its cluster is lost."""
     pytest.importorskip("ray")
     log = tmp_path / "there" / "log.txt"
     over = threading.Event()
     killing = threading.Thread(target=_kill_raylets, args=(log, over))
     killing.start()
-    done = audit(tmp_path / "there", "--workers", "ray")
+    done = audit(tmp_path / "there", "--workers", "ray", NEVER_END=str(PATIENCE))
     over.set()
     killing.join()
     assert done.returncode != 0
