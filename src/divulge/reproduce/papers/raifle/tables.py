@@ -200,8 +200,12 @@ def _image_name(model: Model, manipulation: Manipulation, method: str) -> str:
 
 IMAGE_PAIRS: tuple[tuple[tuple[Manipulation, str], tuple[Manipulation, str]], ...] = (
     *(((manipulation, "auto"), (manipulation, "match")) for manipulation in MANIPULATIONS),
-    (("fgsm", "auto"), ("none", "auto")),
-    (("raifle", "auto"), ("none", "auto")),
+    *(
+        ((manipulation, method), ("none", method))
+        for method in IMAGE_METHODS
+        for manipulation in MANIPULATIONS
+        if manipulation != "none"
+    ),
 )
 """Pairs of manipulation and method whose rows are measured on the same users."""
 
