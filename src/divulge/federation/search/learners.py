@@ -73,9 +73,9 @@ class Pairwise:
         del private, real
         weights, of = self._start(sent, items, interactions)
         for step in self._steps:
-            x, laplace = step.rank(weights, of)
+            ranked, laplace = step.rank(weights, of)
             pull = (laplace @ step.choose(of.interactions)[..., None])[..., 0]
-            change = models.vector_jacobian_product(weights, x, pull)
+            change = ranked.vector_jacobian_product(pull)
             weights = {name: w + self.lr * change[name] for name, w in weights.items()}
         moved = {name: weights[name] - w for name, w in sent.items()}
         return moved if self._many else {name: w[0] for name, w in moved.items()}
@@ -95,10 +95,9 @@ class Pairwise:
         numbers = sum(w.numel() for w in sent.values())
         rows = of.items.new_zeros(clients, many + 1, numbers)  # transposed; fillers' are the last
         for step in self._steps:
-            x, laplace = step.rank(weights, of)
-            rows[step.client, step.row] = part = (
-                self.lr * laplace @ models.score_gradients(weights, x).mT
-            )
+            ranked, laplace = step.rank(weights, of)
+            part = self.lr * laplace @ ranked.score_gradients().mT
+            rows[step.client, step.row] = part
             change = (step.choose(of.interactions)[:, None] @ part)[:, 0]
             parts = _split_vector(change, sent)
             weights = {name: w + parts[name] for name, w in weights.items()}
@@ -192,11 +191,11 @@ class _QueryStep(NamedTuple):
 
     def rank(
         self, weights: Mapping[str, Tensor], shown: _ShownItems
-    ) -> tuple[Float[Tensor, "clients shown features"], Float[Tensor, "clients shown shown"]]:
-        """The items of the step, and the matrix D - W of their scores, 0 for fillers."""
-        x = shown.items[self.client, self.place]
-        score = models.score(weights, x)
-        return x, laplacian(
+    ) -> tuple[models.ForwardPass, Float[Tensor, "clients shown shown"]]:
+        """Score the items of the step; also the matrix D - W of their scores, 0 for fillers."""
+        ranked = models.run(weights, shown.items[self.client, self.place])
+        score = ranked.scores
+        return ranked, laplacian(
             score if self.filler is None else score.masked_fill(self.filler, -torch.inf)
         )
 
@@ -266,8 +265,9 @@ class Pointwise:
         counted = torch.ones_like(interactions) if real is None else real.to(items.dtype)
         weight = self._size(counted.sum(-1, keepdim=True)) * counted
         for _ in range(self.epochs):
-            error = interactions - self._predict(weights, items)
-            step = models.vector_jacobian_product(weights, items, weight * error)
+            ranked = models.run(weights, items)
+            error = interactions - self._predict(ranked)
+            step = ranked.vector_jacobian_product(weight * error)
             weights = {name: w + step[name] for name, w in weights.items()}
         return {name: weights[name] - w for name, w in sent.items()}
 
@@ -283,8 +283,8 @@ class Pointwise:
         matrix = torch.zeros(len(items), numbers, dtype=items.dtype).mT
         constant = torch.zeros(numbers, dtype=items.dtype)
         for _ in range(self.epochs):
-            predicted = self._predict(weights, items)
-            gradients = models.score_gradients(weights, items)
+            ranked = models.run(weights, items)
+            predicted, gradients = self._predict(ranked), ranked.score_gradients()
             matrix += gradients
             constant -= gradients @ predicted
             step = _split_vector(gradients @ (interactions - predicted), weights)
@@ -303,11 +303,8 @@ class Pointwise:
         """Factor of Jᵀ (I - prediction) in a step, by the number of items."""
         return 2 * self.lr * torch.ones_like(items) if self.loss == "squared" else self.lr / items
 
-    def _predict(
-        self, weights: Mapping[str, Tensor], items: Float[Tensor, "*clients items features"]
-    ) -> Float[Tensor, "*clients items"]:
-        score = models.score(weights, items)
-        return score if self.loss == "squared" else torch.sigmoid(score)
+    def _predict(self, ranked: models.ForwardPass) -> Float[Tensor, "*clients items"]:
+        return ranked.scores if self.loss == "squared" else torch.sigmoid(ranked.scores)
 
 
 def laplacian(score: Float[Tensor, "*queries items"]) -> Float[Tensor, "*queries items items"]:

@@ -71,17 +71,21 @@ class ImageScale(NamedTuple):
 
 SCALES: dict[Size, ImageScale] = {
     "small": ImageScale(32, 56, 6, 2),
-    "paper": ImageScale(100, 224, 200, 20),
+    "paper": ImageScale(100, 224, 200, 200),
+}
+_SMALL = SCALES["small"]
+_FEWER: dict[Size, str] = {
+    "small": f" {_SMALL.repeats} repeats a cell instead of 200, `match` on the first "
+    f"{_SMALL.matched}. The other models, and noise of smaller ε: at size paper.",
+    "paper": "",
 }
 DIFFERS: dict[Size, str] = {
     size: (
         f"Networks of the paper's four kinds with 100 features, small, trained on 10,000 images of "
         f"CIFAR-10, whose other images they rank at 32 pixels, instead of the paper's with "
         f"ImageNet at 224; the first {scale.features} features are used. EfficientNet-Lite0 has "
-        f"ImageNet's weights, and photographs of {scale.side} pixels a side. {scale.repeats} "
-        f"repeats a cell instead of 200, `match` on the first {scale.matched}. Manipulated by "
-        f"{_PIXEL_NOISE[size]}. Rankers have no biases."
-        + (" The other models, and noise of smaller ε: at size paper." if size == "small" else "")
+        f"ImageNet's weights, and photographs of {scale.side} pixels a side. Manipulated by "
+        f"{_PIXEL_NOISE[size]}. Rankers have no biases.{_FEWER[size]}"
     )
     for size, scale in SCALES.items()
 }
