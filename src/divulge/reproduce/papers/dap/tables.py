@@ -378,6 +378,9 @@ R = Table(
     ),
     work="divulge.reproduce.papers.dap.study:measure_r",
     units="models",
+    pairs=tuple(
+        (f"{title}: r = {r:g}", f"{title}: r = 0") for title in _SETS for r in PAPER_R if r
+    ),
     nested=False,
     kinds=dict.fromkeys(_R_COLUMNS, "normal"),
     seeds=SEEDS,
