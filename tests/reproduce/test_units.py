@@ -54,6 +54,24 @@ def test_differences_are_of_the_units_that_both_have() -> None:
     assert units.means(units.paired_difference(one, other)) == pytest.approx([0.5, -0.1])
 
 
+def test_a_pooled_column_has_the_units_of_all_its_columns() -> None:
+    pooled = table(columns=("one", "two", "all"), pooled={"all": ("one", "two")})
+    each = [piece("row", seed, {"one": [0.0, 1.0], "two": [0.5, 0.7, 0.9]}) for seed in (0, 1)]
+    assert units.means(units.row_units(pooled, each, "all")) == [0.0, 1.0, 0.5, 0.7, 0.9]
+
+
+def test_pooled_columns_differ_by_the_same_unit_of_the_same_column() -> None:
+    pooled = table(columns=("one", "two", "all"), pooled={"all": ("one", "two")})
+    many, few = (
+        units.row_units(pooled, [piece("row", 0, values)], "all")
+        for values in (
+            {"one": [0.9, 0.8, 0.7], "two": [0.6, 0.5, 0.4]},
+            {"one": [0.1], "two": [0.2, 0.3]},
+        )
+    )
+    assert units.means(units.paired_difference(many, few)) == pytest.approx([0.8, 0.4, 0.2])
+
+
 def test_p_values_of_units_are_combined_and_not_averaged() -> None:
     found = units.row_units(table(nested=False), pieces([0.04], [0.2], [0.01]), "one")
     combined = stats.combine_pvalues([0.04, 0.2, 0.01], method="fisher").pvalue

@@ -105,6 +105,9 @@ class Table:
     every seed is one unit, and its values are that unit's trials."""
     kinds: Mapping[str, IntervalKind] = field(default_factory=dict)
     """Kind of interval by column; ``bounded`` for columns that are not named."""
+    pooled: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Columns that hold the units of several others together. The measuring function gives values
+    of those others alone, whose units are independent of each other."""
     pairs: tuple[tuple[str, str], ...] = ()
     """Pairs of rows measured on the same units, whose difference (first less second, unit by
     unit) is shown too."""

@@ -1,6 +1,6 @@
 """Combine the stored values of a row into one figure with an interval over units."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from divulge.metrics import intervals, permutation
 from divulge.reproduce.cells import Piece
 from divulge.reproduce.table import IntervalKind, Table
 
-Units = Mapping[int, Sequence[float]]
+Units = Mapping[Hashable, Sequence[float]]
 """Values of each unit: one a seed in a nested table, otherwise one a trial."""
 
 _KINDS: Mapping[IntervalKind, str] = {
@@ -28,6 +28,9 @@ def row_units(table: Table, pieces: Sequence[Piece], column: str) -> Units:
         pieces: measured pieces of the row, one a seed.
         column: name of the column.
     """
+    if column in table.pooled:
+        each = {one: row_units(table, pieces, one) for one in table.pooled[column]}
+        return {(one, unit): values for one, own in each.items() for unit, values in own.items()}
     of_seeds = seed_units(pieces, column)
     if not table.nested:
         return of_seeds

@@ -1,5 +1,8 @@
 """Define RAIFLE's tables V to XV: recommenders, search engines and images."""
 
+from collections.abc import Mapping
+from statistics import fmean
+
 from divulge._util.json import Settings
 from divulge.reproduce.papers.raifle.image_values import IMAGE_AUC
 from divulge.reproduce.papers.raifle.images import (
@@ -188,10 +191,23 @@ TABLE_12 = Table(
 )
 
 
+ALL_IMAGE_CELLS: Mapping[str, tuple[str, ...]] = {"all": IMAGE_COLUMNS}
+"""A column with the users of all cells of a row: one cell has too few to show small differences."""
+
+IMAGE_AUC_DIFFERS = {
+    size: f"{text} Column `all` has the users of all twelve cells; the paper's is the mean of its "
+    "twelve figures."
+    for size, text in DIFFERS.items()
+}
+
+
 def _image_auc(model: Model, manipulation: Manipulation, epsilon: float | None) -> dict[str, float]:
-    """Published values of a row, where there are any."""
-    values = IMAGE_AUC.get((epsilon, model, manipulation), ())
-    return {column: value / 1000 for column, value in zip(IMAGE_COLUMNS, values, strict=False)}
+    """Published values of a row and their mean, where there are any."""
+    published = IMAGE_AUC.get((epsilon, model, manipulation))
+    if published is None:
+        return {}
+    values = [value / 1000 for value in published]
+    return dict(zip(IMAGE_COLUMNS, values, strict=True)) | {"all": fmean(values)}
 
 
 def _image_name(model: Model, manipulation: Manipulation, method: str) -> str:
@@ -217,7 +233,8 @@ TABLE_15 = Table(
     title="RAIFLE: upvotes of images under local differential privacy",
     source="Pham et al. 2024, table XV",
     data=("cifar10", "vision-extractor"),
-    columns=IMAGE_COLUMNS,
+    columns=(*IMAGE_COLUMNS, *ALL_IMAGE_CELLS),
+    pooled=ALL_IMAGE_CELLS,
     rows=tuple(
         Row(
             f"{_image_name(model, manipulation, method)}, ε = {epsilon:g}",
@@ -241,7 +258,7 @@ TABLE_15 = Table(
     ),
     seeds={"small": 1, "paper": 1},
     minutes={"small": 8, "paper": 450},
-    differs=DIFFERS,
+    differs=IMAGE_AUC_DIFFERS,
     keeps=True,
     deviations=True,
 )
@@ -419,7 +436,8 @@ TABLE_8 = Table(
     title="RAIFLE: upvotes of images",
     source="Pham et al. 2024, table VIII",
     data=("cifar10", "vision-extractor"),
-    columns=IMAGE_COLUMNS,
+    columns=(*IMAGE_COLUMNS, *ALL_IMAGE_CELLS),
+    pooled=ALL_IMAGE_CELLS,
     rows=tuple(
         Row(
             _image_name(model, manipulation, method),
@@ -440,7 +458,7 @@ TABLE_8 = Table(
     ),
     seeds={"small": 1, "paper": 1},
     minutes={"small": 8, "paper": 480},
-    differs=DIFFERS,
+    differs=IMAGE_AUC_DIFFERS,
     keeps=True,
     deviations=True,
 )
