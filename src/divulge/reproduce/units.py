@@ -1,6 +1,7 @@
 """Combine the stored values of a row into one figure with an interval over units."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -9,8 +10,8 @@ from divulge.metrics import intervals, permutation
 from divulge.reproduce.cells import Piece
 from divulge.reproduce.table import IntervalKind, Table
 
-Units = Mapping[Hashable, Sequence[float]]
-"""Values of each unit: one a seed in a nested table, otherwise one a trial."""
+Units = Mapping[Any, Sequence[float]]
+"""Values by unit: one a seed in a nested table, otherwise one a trial."""
 
 _KINDS: Mapping[IntervalKind, str] = {
     "bounded": "an interval for any distribution in the range (Gaffke)",
