@@ -1,7 +1,6 @@
 """Define RAIFLE's tables V to XV: recommenders, search engines and images."""
 
 from collections.abc import Mapping
-from statistics import fmean
 
 from divulge._util.json import Settings
 from divulge.reproduce.papers.raifle.image_values import IMAGE_AUC
@@ -195,19 +194,15 @@ ALL_IMAGE_CELLS: Mapping[str, tuple[str, ...]] = {"all": IMAGE_COLUMNS}
 """A column with the users of all cells of a row: one cell has too few to show small differences."""
 
 IMAGE_AUC_DIFFERS = {
-    size: f"{text} Column `all` has the users of all twelve cells; the paper's is the mean of its "
-    "twelve figures."
+    size: f"{text} Column `all` has the users of all twelve cells; the paper has no such figure."
     for size, text in DIFFERS.items()
 }
 
 
 def _image_auc(model: Model, manipulation: Manipulation, epsilon: float | None) -> dict[str, float]:
-    """Published values of a row and their mean, where there are any."""
-    published = IMAGE_AUC.get((epsilon, model, manipulation))
-    if published is None:
-        return {}
-    values = [value / 1000 for value in published]
-    return dict(zip(IMAGE_COLUMNS, values, strict=True)) | {"all": fmean(values)}
+    """Published values of a row, where there are any."""
+    values = IMAGE_AUC.get((epsilon, model, manipulation), ())
+    return {column: value / 1000 for column, value in zip(IMAGE_COLUMNS, values, strict=False)}
 
 
 def _image_name(model: Model, manipulation: Manipulation, method: str) -> str:
