@@ -2,7 +2,6 @@
 
 import dataclasses
 import threading
-import time
 from typing import Any
 
 import numpy as np
@@ -28,8 +27,6 @@ from divulge.federation.recommender.model import NeuralCF
 from divulge.federation.recommender.users import Recommending
 from divulge.federation.search.learners import Pairwise, Pointwise
 from divulge.metrics import interactions as metrics
-
-from ..patience import PATIENCE
 
 TINY = NeuralCF(width=3, hidden=(4,), epochs=3)
 
@@ -227,9 +224,20 @@ def test_an_error_in_one_descent_ends_all_others() -> None:
     )
     with pytest.raises(DataError, match="a finite distance"):
         list(RAIFLE("match", steps=50).many(views, np.random.default_rng(0)))
-    deadline = time.monotonic() + PATIENCE
-    while threading.active_count() > before and time.monotonic() < deadline:
-        time.sleep(0.01)
+    assert threading.active_count() == before
+
+
+def test_an_error_in_a_simulation_leaves_no_descent_at_work(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def fail(*_: Any) -> None:
+        raise DataError("no training today")
+
+    monkeypatch.setattr(matching._Simulation, "slopes", fail)
+    before = threading.active_count()
+    views = [searched(1, 0, seed).view for seed in range(3)]
+    with pytest.raises(DataError, match="no training today"):
+        list(RAIFLE("match").many(views, np.random.default_rng(0)))
     assert threading.active_count() == before
 
 

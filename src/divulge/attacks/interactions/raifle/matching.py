@@ -345,20 +345,26 @@ class _Worker(Generic[Q, A, R]):
         self._answers: SimpleQueue[A | None] = SimpleQueue()
         self._questions: SimpleQueue[Q | None] = SimpleQueue()
         self._thread = Thread(target=self._run, daemon=True)
-        self._thread.start()
 
     def resume(self, answer: A | None) -> Q | None:
         """The next question; None if the result is there. The first answer is None."""
-        self._answers.put(answer)
+        if self._thread.ident is None:
+            self._thread.start()
+        else:
+            self._answers.put(answer)
         question = self._questions.get()
         if self._error is not None:
             raise self._error
         return question
 
     def end(self) -> None:
-        """End the work where it stands."""
+        """End the work where it stands, and wait for its thread.
+
+        A thread that outlives the interpreter aborts the process, whose exit code is then lost.
+        """
         if self._thread.is_alive():
             self._answers.put(None)
+            self._thread.join()
 
     def _ask(self, question: Q) -> A:
         self._questions.put(question)
@@ -368,7 +374,6 @@ class _Worker(Generic[Q, A, R]):
         return answer
 
     def _run(self) -> None:
-        self._answers.get()
         try:
             self.result = self._work(self._ask)
         except _EndOfWork:
