@@ -15,6 +15,7 @@ from divulge.data.known_features import Fill, KnownFeatures
 from divulge.metrics import membership, signals
 from divulge.reproduce.data import load_images, load_location_30
 from divulge.reproduce.table import Size
+from divulge.targets.cache import CachedTarget
 from divulge.targets.torch import TorchTarget
 from divulge.training.recipe import Recipe
 
@@ -67,7 +68,10 @@ class TrainedTarget:
     """One target model, and which candidates it was trained on."""
 
     parts: RecordParts
+    model: Target
+    """The model itself."""
     target: Target
+    """The model as attacks query it: they and their controls often ask about the same records."""
     member: Bool[np.ndarray, " candidates"]
 
     def accuracy(self) -> float:
@@ -89,7 +93,7 @@ def train_target(seed: int, audited: AuditedModel) -> TrainedTarget:
     parts = _split_records(seed, audited)
     member = np.arange(2 * _SIZE) < _SIZE
     (target,) = _trainer(audited).many(parts.candidates, member[None], [seed])
-    return TrainedTarget(parts, target, member)
+    return TrainedTarget(parts, target, CachedTarget(target), member)
 
 
 @functools.lru_cache(maxsize=4)
@@ -101,7 +105,7 @@ def _train_shadows(seed: int, audited: AuditedModel) -> _ShadowPool:
     halves = np.stack([drawn.permutation(2 * _SIZE) < _SIZE for _ in range(count)])
     pool = _split_records(seed, audited).pool
     models = _trainer(audited).many(pool, halves, range(1000, 1000 + count))
-    return _ShadowPool(tuple(models), halves)
+    return _ShadowPool(tuple(map(CachedTarget, models)), halves)
 
 
 def attacker_view(
@@ -149,9 +153,9 @@ def rebuild(seed: int, audited: AuditedModel, known: KnownFeatures, rate: float)
     from divulge.reproduce.papers.mrad.dlg import match_gradients
 
     shown = _hide_unknown_features(seed, audited, known)
-    target = train_target(seed, audited).target
-    assert isinstance(target, TorchTarget)
-    return match_gradients(target.module, shown.candidates[0], shown.known, rate)
+    model = train_target(seed, audited).model
+    assert isinstance(model, TorchTarget)
+    return match_gradients(model.module, shown.candidates[0], shown.known, rate)
 
 
 @functools.lru_cache(maxsize=8)
