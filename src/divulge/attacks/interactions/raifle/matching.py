@@ -1,7 +1,8 @@
 """Gradient matching optimises interactions until the simulated update matches the received one.
 
-The optimisers are PyTorch's, one for each client. What takes the time, the simulated training, is
-that of several clients in one call where their learners allow it.
+The optimisers are PyTorch's: one Adam for several clients, as it treats each number by itself, and
+an L-BFGS for each. What takes the time, the simulated training, is that of several clients in one
+call where their learners allow it.
 """
 
 from collections import defaultdict
@@ -97,21 +98,36 @@ class Matching:
 
     def _match_batch(self, batch: Mapping[int, "tuple[Victim, _Point]"]) -> dict[int, MatchResult]:
         victims, starts = zip(*batch.values(), strict=True)
-        simulation = _Simulation(victims, starts, joint=self.joint)
-        works = [partial(self._descend, start) for start in starts]
-        results = _work_together(works, simulation.slopes)
+        if self.optimiser == "adam":
+            results = self._descend_together(victims, starts)
+        else:
+            simulation = _Simulation(victims, starts, joint=self.joint)
+            works = [partial(self._descend, start) for start in starts]
+            results = _work_together(works, simulation.slopes)
         return dict(zip(batch, results, strict=True))
+
+    def _descend_together(
+        self, victims: "Sequence[Victim]", starts: "Sequence[_Point]"
+    ) -> list[MatchResult]:
+        batch = _Batch(victims)
+        raw, own = _stack_points(starts, batch.longest, joint=self.joint)
+        sought = [raw] if own is None or not self.joint else [raw, own]
+        search = without_compiler(torch.optim.Adam)(sought, lr=0.1)
+        for _ in range(self.steps):
+            search.zero_grad()
+            batch.distances(raw, own).sum().backward()  # type: ignore[no-untyped-call]
+            search.step()
+        with torch.no_grad():
+            losses = batch.distances(raw, own).tolist()
+        found = zip(raw.detach(), victims, losses, strict=True)
+        return [_result(row[: len(v.items)], loss, self.steps + 1) for row, v, loss in found]
 
     def _descend(self, start: "_Point", ask: "Callable[[_Point], _Slope]") -> MatchResult:
         raw, own = start
         sought = [raw] if own is None or not self.joint else [raw, own]
         evaluations = 0
-        search: torch.optim.Optimizer = (
-            without_compiler(torch.optim.LBFGS)(
-                sought, lr=0.1, max_iter=self.steps, line_search_fn="strong_wolfe"
-            )
-            if self.optimiser == "lbfgs"
-            else without_compiler(torch.optim.Adam)(sought, lr=0.1)
+        search: torch.optim.Optimizer = without_compiler(torch.optim.LBFGS)(
+            sought, lr=0.1, max_iter=self.steps, line_search_fn="strong_wolfe"
         )
 
         def closure() -> Tensor:
@@ -123,15 +139,17 @@ class Matching:
                 own.grad = slope.by_own
             return slope.loss
 
-        for _ in range(1 if self.optimiser == "lbfgs" else self.steps):
-            search.step(closure)  # type: ignore[arg-type]
-        loss = float(closure())
-        if not np.isfinite(loss):
-            raise DataError(
-                f"expected a finite distance between updates, got {loss} after {evaluations} "
-                "simulations: the descent broke down; try another seed or optimiser"
-            )
-        return MatchResult(raw.sigmoid().numpy().astype(np.float64), loss, evaluations)
+        search.step(closure)  # type: ignore[arg-type]
+        return _result(raw, float(closure()), evaluations)
+
+
+def _result(raw: Float[Tensor, " items"], loss: float, evaluations: int) -> MatchResult:
+    if not np.isfinite(loss):
+        raise DataError(
+            f"expected a finite distance between updates, got {loss} after {evaluations} "
+            "simulations: the descent broke down; try another seed or optimiser"
+        )
+    return MatchResult(raw.sigmoid().numpy().astype(np.float64), loss, evaluations)
 
 
 class _Point(NamedTuple):
@@ -140,6 +158,15 @@ class _Point(NamedTuple):
     raw: Float[Tensor, " items"]
     """Numbers whose sigmoid is the interactions."""
     own: Float[Tensor, " private"] | None
+
+
+def _stack_points(
+    points: Sequence[_Point], longest: int, *, joint: bool
+) -> tuple[Float[Tensor, "clients items"], Float[Tensor, "clients private"] | None]:
+    """Stack clients' points as numbers to differentiate by, ``own`` if it is optimised."""
+    raw = _pad([point.raw for point in points], longest).requires_grad_()
+    held = [point.own for point in points if point.own is not None]
+    return raw, torch.stack(held).requires_grad_(joint) if held else None
 
 
 class _Slope(NamedTuple):
@@ -219,9 +246,7 @@ class _Simulation:
             self._batch = _Batch([self._victims[n] for n in self._inside])
         self._points.update(asked)
         points = [self._points[n] for n in self._inside]
-        raw = _pad([point.raw for point in points], self._batch.longest).requires_grad_()
-        held = [point.own for point in points if point.own is not None]
-        own = torch.stack(held).requires_grad_(self._joint) if held else None
+        raw, own = _stack_points(points, self._batch.longest, joint=self._joint)
         loss = self._batch.distances(raw, own)
         loss.sum().backward()  # type: ignore[no-untyped-call]
         found = {}
