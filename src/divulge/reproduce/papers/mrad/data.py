@@ -87,7 +87,8 @@ class _ShadowPool(NamedTuple):
     member: Bool[np.ndarray, "models pool"]
 
 
-@functools.lru_cache(maxsize=4)
+# Rows take all seeds in turn: with fewer entries than seeds each row trains its models again.
+@functools.lru_cache(maxsize=12)
 def train_target(seed: int, audited: AuditedModel) -> TrainedTarget:
     """Train the target on half of the candidates."""
     parts = _split_records(seed, audited)
@@ -96,7 +97,7 @@ def train_target(seed: int, audited: AuditedModel) -> TrainedTarget:
     return TrainedTarget(parts, target, CachedTarget(target), member)
 
 
-@functools.lru_cache(maxsize=4)
+@functools.lru_cache(maxsize=6)
 def _train_shadows(seed: int, audited: AuditedModel) -> _ShadowPool:
     count = _SHADOWS[audited.size][audited.model]
     if audited.model == "perceptron" and audited.data != "cifar10":
