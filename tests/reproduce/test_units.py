@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from divulge.errors import DataError
 from divulge.metrics import intervals
 from divulge.reproduce import run, units
 from divulge.reproduce.cells import Piece
@@ -104,7 +105,7 @@ def test_pairs_and_what_is_so_by_definition() -> None:
     ]
     assert run._differences(shared, found, 2)[1].kind == "by definition"
     wrong = dataclasses.replace(two, rows=(dataclasses.replace(rows[0], by_definition=("one",)),))
-    with pytest.raises(ValueError, match="too many values"):
+    with pytest.raises(DataError, match="expected one value of 'one' in all units of"):
         run._cells(wrong, found, 2)
 
 

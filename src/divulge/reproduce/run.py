@@ -12,7 +12,7 @@ from typing import Literal, get_args
 from divulge._util.folders import take_folder
 from divulge._util.progress import Progress, as_track
 from divulge.core import Estimate
-from divulge.errors import SpecError, did_you_mean
+from divulge.errors import DataError, SpecError, did_you_mean
 from divulge.reproduce import cells as reproduce_cells
 from divulge.reproduce import datasets, units
 from divulge.reproduce.budget import Budget, Costs
@@ -244,7 +244,7 @@ def _cell(table: Table, row: Row, column: str, own: Sequence[Piece], seeds: int)
     if reason := next((piece.reason for piece in own if piece.reason), ""):
         return Cell(row.name, column, None, paper, reason)
     if each and column in row.by_definition:
-        fixed = _shared_value(units.seed_units(own, column))
+        fixed = _shared_value(units.seed_units(own, column), row.name, column)
         return Cell(row.name, column, fixed, paper, units=len(each), kind="by definition")
     if reason := _lack_of_units(each, whole=len(own) == seeds):
         return Cell(row.name, column, None, paper, reason, single=_single_value(each))
@@ -284,16 +284,27 @@ def _difference(
     if reason := _lack_of_units(each, whole=len(both) == seeds):
         return Cell(name, column, None, None, reason, single=_single_value(each))
     if column in table.common:
-        return Cell(name, column, _shared_value(each), None, units=len(each), kind="by definition")
+        shared = _shared_value(each, name, column)
+        return Cell(name, column, shared, None, units=len(each), kind="by definition")
     low, high = _column_range(table, column)
     # differences of shares are means over a unit's trials
     ours = units.estimate(each, "normal" if kind == "clustered" else kind, low - high, high - low)
     return Cell(name, column, ours, None, units=len(each))
 
 
-def _shared_value(each: units.Units) -> Estimate:
-    """Mean that all units have by definition; if one differs, the table is wrong."""
-    (value,) = set(units.means(each))
+def _shared_value(each: units.Units, name: str, column: str) -> Estimate:
+    """Mean that all units have by definition.
+
+    Raises:
+        DataError: one differs; then the table is wrong, or pieces of one seed are of two models.
+    """
+    value, *others = sorted(set(units.means(each)))
+    if others:
+        raise DataError(
+            f"expected one value of {column!r} in all units of {name!r}, got {[value, *others]}: "
+            "were pieces of one seed measured on different processors, whose rounding trains "
+            "different models? delete those of one of them from pieces.jsonl and measure them anew"
+        )
     return Estimate(value, value, value)
 
 
