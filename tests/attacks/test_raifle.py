@@ -2,7 +2,7 @@
 
 import dataclasses
 import threading
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -186,7 +186,10 @@ def test_matching_a_recommender_comes_closer_with_each_step(joint: bool) -> None
     assert "lbfgs from a random start" in guess.how
 
 
-def test_clients_matched_together_are_those_matched_alone() -> None:
+@pytest.mark.parametrize("optimiser", ["lbfgs", "adam"])
+def test_clients_matched_together_are_those_matched_alone(
+    optimiser: Literal["lbfgs", "adam"],
+) -> None:
     """Of three rankers, with more and fewer items; one of them cannot be joined with others."""
     games = [searched(1, 0, 0), searched(3, 4, 1), searched(2, 0, 2), pointwise(5, 3, 0, 3)]
     games += [pointwise(4, 3, 0, 4), searched(2, 0, 5), *recommended(users=2, learner=TINY)]
@@ -194,7 +197,8 @@ def test_clients_matched_together_are_those_matched_alone() -> None:
     learner = views[2].learner
     assert isinstance(learner, Pairwise)
     views[2] = dataclasses.replace(views[2], learner=dataclasses.replace(learner, lr=0.3))
-    attack, rng = RAIFLE("match", steps=12, rounding="half"), np.random.default_rng(0)
+    attack = RAIFLE("match", steps=12, rounding="half", optimiser=optimiser)
+    rng = np.random.default_rng(0)
     together, rng = list(attack.many(views, rng)), np.random.default_rng(0)
     for view, guess in zip(views, together, strict=True):
         alone = attack(view, rng)

@@ -87,7 +87,8 @@ class _ShadowPool(NamedTuple):
     member: Bool[np.ndarray, "models pool"]
 
 
-# Rows take all seeds in turn: with fewer entries than seeds each row trains its models again.
+# Rows take all seeds in turn, so that caches with fewer entries than seeds train models anew for
+# each row. Targets of both kinds of input fit in; the shadows, many a seed, of one kind alone.
 @functools.lru_cache(maxsize=12)
 def train_target(seed: int, audited: AuditedModel) -> TrainedTarget:
     """Train the target on half of the candidates."""
