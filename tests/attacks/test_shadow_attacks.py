@@ -263,6 +263,17 @@ def test_rmias_factor_is_the_fit_of_its_naive_twin_and_blind_to_the_target() -> 
     assert a == pytest.approx(rmia.fit_factor(forests.part(view, turned)), abs=1e-12)
 
 
+def test_the_factor_is_the_same_to_the_last_bit_in_any_order_of_records() -> None:
+    """shadow-stack's networks turn one rounding into scores that differ in the fourth digit."""
+    rng = np.random.default_rng(4)
+    inside, outside = rng.random((2, 600))
+    fitted = {
+        shadow_scores.fit_in_out_factor(shadow_scores.InOutMeans(inside[order], outside[order]))
+        for order in (rng.permutation(600) for _ in range(20))
+    }
+    assert len(fitted) == 1
+
+
 def test_offline_the_factor_comes_from_the_pool_or_is_the_papers() -> None:
     view = forests.leaky().view
     assert rmia.fit_factor(offline(view)) == shadow_scores.PAPERS_FACTOR

@@ -4,6 +4,7 @@ A matrix of records and shadows may lie on disk and be larger than memory, so it
 of records. What is kept whole has one number a record.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -234,8 +235,9 @@ def fit_in_out_factor(means: InOutMeans) -> float:
     """
     both = ~np.isnan(means.inside) & ~np.isnan(means.outside)
     inside, outside = 1 - means.inside[both], 1 - means.outside[both]
-    scale = float(outside @ outside)
-    return float(np.clip(inside @ outside / scale, 0, 1)) if scale else PAPERS_FACTOR
+    # added up exactly: networks of shadow-stack turn rounding by the order of records into scores
+    scale = math.fsum(outside**2)
+    return float(np.clip(math.fsum(inside * outside) / scale, 0, 1)) if scale else PAPERS_FACTOR
 
 
 def expected_likelihood(means: InOutMeans, weight: float, a: float) -> Column:
