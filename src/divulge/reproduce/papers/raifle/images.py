@@ -145,7 +145,8 @@ def upvote_challenges(
     """Simulate users with ``ratio`` images a feature, each with a ranker of its own."""
     width = seen.shape[2]
     for user in range(count):
-        # the same rankers, images and upvotes whatever was done to the images
+        # the same rankers and images whatever was done to the images; where these have several
+        # versions, other upvotes and noise, which are drawn after the versions
         rng = stream(seed, "upvoting", hidden, ratio, user)
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         weights = models.ranker(width, hidden, generator)

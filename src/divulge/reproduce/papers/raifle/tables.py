@@ -218,7 +218,7 @@ IMAGE_PAIRS: tuple[tuple[tuple[Manipulation, str], tuple[Manipulation, str]], ..
         if manipulation != "none"
     ),
 )
-"""Pairs of manipulation and method whose rows are measured on the same users."""
+"""Pairs of manipulation and method whose rows have the same rankers and images, user by user."""
 
 TABLE_15_EPSILONS = (500.0, 100.0, 20.0, 1.0)
 
