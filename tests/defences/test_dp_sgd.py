@@ -17,15 +17,13 @@ from torch import nn
 from divulge.core import NoiseKind, PrivateTrainer, Records, Target, Trainer
 from divulge.defences import noise
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
-from divulge.defences.training.dp_sgd.loop import (
-    Clipping,
-    DPSGDPlan,
-    _epoch_ends,
-    layer_norm,
-)
+from divulge.defences.training.dp_sgd.clipping import Clipping, set_clipped_sum
+from divulge.defences.training.dp_sgd.loop import DPSGDPlan, _epoch_ends, layer_norm
+from divulge.defences.training.dp_sgd.per_record import PerRecordGradients
 from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.errors import DataError, SpecError, TargetError
 from divulge.metrics import membership
+from divulge.training.engine.loop import Job, build_network
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 
@@ -43,7 +41,7 @@ def everybody(pool: Records, models: int = 1) -> np.ndarray:
 
 
 def test_an_epoch_ends_when_as_many_records_were_seen_as_there_are() -> None:
-    plan = DPSGDPlan(25, 0.25, 10, 1.0, 1.0, "per-record", "seeded")
+    plan = DPSGDPlan(25, 0.25, 10, 1.0, 1.0, "seeded")
     assert [step for step in range(10) if _epoch_ends(step, plan)] == [3, 7, 9]
 
 
@@ -187,16 +185,40 @@ class Watching(nn.Module):
     sizes: ClassVar[list[int]] = []
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        if not x.requires_grad:  # else the network is only looked at
-            self.sizes.append(len(x))
+        self.sizes.append(len(x))
         return x
 
 
+def images_network() -> nn.Module:
+    layers = [nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 2), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(64, CLASSES)).double()
+
+
+@pytest.mark.parametrize("source", get_args(NoiseKind))
+@pytest.mark.parametrize("clipping", CLIPPINGS)
+def test_weights_of_images_move_by_their_own_gradient(
+    clipping: Clipping, source: NoiseKind
+) -> None:
+    """Their channels are last in memory, where those of a gradient need not be."""
+    rng = np.random.default_rng(0)
+    pool = Records(rng.normal(size=(20, 3, 5, 5)), rng.integers(0, CLASSES, 20))
+    recipe = Recipe(images_network, lr=1.0, epochs=1, batch_size=20)
+    trained = train(DPSGD(recipe, 1e-5, 1e-6, clipping=clipping, noise=source, jobs=1), pool)
+    module = build_network(recipe, Job(np.arange(20), 1))
+    x, y = torch.tensor(pool.x), torch.tensor(pool.y)
+    set_clipped_sum(PerRecordGradients(module, vectorised=False), x, y, 1.0)
+    for before, after in zip(module.parameters(), trained.parameters(), strict=True):
+        assert before.grad is not None
+        # the noise: six deviations
+        torch.testing.assert_close(after, before - before.grad / 20, rtol=0, atol=6e-6 / 20)
+
+
 def test_each_record_enters_each_batch_by_a_coin() -> None:
-    Watching.sizes.clear()
     recipe = Recipe(lambda: nn.Sequential(Watching(), linear()), epochs=500, batch_size=10)
-    train(DPSGD(recipe, 1e-5, 1.0, clipping="ghost", jobs=1), draw(40))
-    del Watching.sizes[0]  # a trial of the network
+    how = DPSGD(recipe, 1e-5, 1.0, clipping="ghost", jobs=1)
+    how.check(draw(40))
+    Watching.sizes.clear()  # of the trial of the network
+    train(how, draw(40))
     assert len(Watching.sizes) == 2000
     counts = np.bincount(Watching.sizes, minlength=41)
     kinds = [slice(0, 6), *(slice(k, k + 1) for k in range(6, 15)), slice(15, 41)]
@@ -347,7 +369,6 @@ class Mixing(nn.Linear):
     ("network", "said"),
     [
         (normalised, "layer '1' .BatchNorm1d.*dp_sgd.loop.layer_norm.*ModuleValidator"),
-        (lambda: nn.Sequential(nn.LSTM(FEATURES, 4)), "layers that Opacus can train"),
         (lambda: Mixing(FEATURES, CLASSES), "depends on the others of its batch"),
     ],
 )

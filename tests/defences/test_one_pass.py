@@ -8,8 +8,10 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy, linear
 
-from divulge.defences.training.dp_sgd import one_pass
+from divulge.defences.training.dp_sgd import layer_gradients
+from divulge.defences.training.dp_sgd.clipping import UnknownUseError, set_clipped_sum
 from divulge.defences.training.dp_sgd.one_pass import OnePassGradients
+from divulge.defences.training.dp_sgd.trial import choose_way
 
 CLASSES = 3
 
@@ -49,6 +51,18 @@ class Positions(nn.Module):
 
 def dropping() -> nn.Module:
     return nn.Sequential(nn.Linear(6, 64), nn.Dropout(0.5), nn.Linear(64, CLASSES))
+
+
+class Words(nn.Module):
+    """An embedding, some of whose words come more than once in a record."""
+
+    def __init__(self, padding: int | None = None) -> None:
+        super().__init__()
+        self.table, self.last = nn.Embedding(9, 5, padding), nn.Linear(5, CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answers: torch.Tensor = self.last(self.table(x).tanh().mean(1))
+        return answers
 
 
 def overwriting() -> nn.Module:
@@ -92,17 +106,34 @@ def test_a_sum_is_that_of_each_records_clipped_gradient(
     name: str, norm: float, memory: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if memory == "little":  # one record at a time, and no gradient is kept
-        monkeypatch.setattr(one_pass, "_ROOM", 1)
-        monkeypatch.setattr(one_pass, "_KEPT", 0)
+        monkeypatch.setattr(layer_gradients, "_ROOM", 1)
+        monkeypatch.setattr(layer_gradients, "_KEPT", 0)
     make, shape = KNOWN[name]
     torch.manual_seed(0)
     module, (x, y) = make().double(), batch(shape)
-    sums = OnePassGradients.find(module, norm, x[:4], y[:4])
-    assert sums is not None
+    assert choose_way(module, x[:4], "ghost").way == "one pass"
     torch.manual_seed(2)
     expected = by_hand(module, x, y, norm)
     torch.manual_seed(2)
-    sums(x, y)
+    set_clipped_sum(OnePassGradients(module), x, y, norm)
+    for p, right in zip(module.parameters(), expected, strict=True):
+        assert p.grad is not None
+        torch.testing.assert_close(p.grad, right, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("padding", [None, 2])
+@pytest.mark.parametrize("memory", ["little", "enough"])
+def test_an_embedding_adds_up_the_places_of_a_word(
+    padding: int | None, memory: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if memory == "little":
+        monkeypatch.setattr(layer_gradients, "_ROOM", 1)
+    module = Words(padding).double()
+    draws = torch.Generator().manual_seed(0)
+    x, y = torch.randint(0, 9, (7, 12), generator=draws), torch.arange(7) % CLASSES
+    assert choose_way(module, x[:4], "ghost").way == "one pass"
+    expected = by_hand(module, x, y, 0.1)
+    set_clipped_sum(OnePassGradients(module), x, y, 0.1)
     for p, right in zip(module.parameters(), expected, strict=True):
         assert p.grad is not None
         torch.testing.assert_close(p.grad, right, rtol=1e-9, atol=1e-12)
@@ -113,9 +144,7 @@ def test_channels_may_be_last_in_memory() -> None:
     expected = by_hand(module, x, y, 0.7)
     module = module.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     x = x.contiguous(memory_format=torch.channels_last)
-    sums = OnePassGradients.find(module, 0.7, x[:4], y[:4])
-    assert sums is not None
-    sums(x, y)
+    set_clipped_sum(OnePassGradients(module), x, y, 0.7)
     for p, right in zip(module.parameters(), expected, strict=True):
         assert p.grad is not None
         torch.testing.assert_close(p.grad, right, rtol=1e-9, atol=1e-12)
@@ -202,19 +231,35 @@ UNKNOWN: dict[str, tuple[Any, tuple[int, ...]]] = {
 
 
 @pytest.mark.parametrize("name", UNKNOWN)
-def test_other_networks_are_left_to_opacus(name: str) -> None:
+def test_other_networks_are_clipped_per_record(name: str) -> None:
     make, shape = UNKNOWN[name]
-    module, (x, y) = make().double(), batch(shape, 4)
-    assert OnePassGradients.find(module, 1.0, x, y % 2) is None
+    module, (x, _) = make().double(), batch(shape, 4)
+    way = choose_way(module, x, "ghost")
+    assert way.way != "one pass"
+    assert way.note.startswith("per-record clipping")
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("called twice", "layer 'one' is called several times"),
+        ("never called", "layer 'one' is not called"),
+        ("shared", "weight '0.weight' belongs to several layers"),
+        ("a parameter of its own", r"weight 'scale' is of a layer of another kind \(Own\)"),
+    ],
+)
+def test_a_refusal_names_the_weight_or_the_layer(name: str, reason: str) -> None:
+    make, shape = UNKNOWN[name]
+    x, y = batch(shape, 4)
+    with pytest.raises(UnknownUseError, match=reason):
+        OnePassGradients(make().double())(x, y)
 
 
 def test_whole_layers_may_be_frozen() -> None:
     module, (x, y) = dense().double(), batch((6,))
     assert isinstance(module, nn.Sequential)
     module[0].requires_grad_(False)
-    sums = OnePassGradients.find(module, 1e3, x[:4], y[:4])
-    assert sums is not None
-    sums(x, y)
+    set_clipped_sum(OnePassGradients(module), x, y, 1e3)
     assert module[0].weight.grad is None
     (weight,) = module[2].parameters()
     (right,) = torch.autograd.grad(cross_entropy(module(x), y, reduction="sum"), weight)

@@ -5,10 +5,9 @@ Only networks that treat each record by itself can be trained; `layer_norm` conv
 
 import copy
 import pickle
-import warnings
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,12 +15,11 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from divulge._util.arguments import check_arguments
-from divulge._util.extras import name_missing_extra
 from divulge._util.random import stream
 from divulge.core import NoiseKind
 from divulge.defences.noise import SecureNoise
-from divulge.defences.training.dp_sgd.one_pass import OnePassGradients
-from divulge.errors import SpecError
+from divulge.defences.training.dp_sgd.clipping import set_clipped_sum
+from divulge.defences.training.dp_sgd.trial import ClippingWay
 from divulge.training.engine.loop import Job, build_network_unseeded, temporary_seed, torch_threads
 from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.processes import keep_freed_memory
@@ -29,8 +27,6 @@ from divulge.training.engine.tensors import PoolArrays, to_channels_last
 from divulge.training.engine.weights import as_arrays, as_tensors, restore, state
 from divulge.training.recipe import Recipe
 from divulge.training.selection import BestEpoch
-
-Clipping = Literal["per-record", "ghost"]
 
 Watch = Callable[[nn.Module, Any], None]
 """A function that gets Opacus' module and optimiser before the first step, to see all steps."""
@@ -48,7 +44,6 @@ class DPSGDPlan(NamedTuple):
     noise: float
     """The standard deviation of the noise, in multiples of the clipping norm."""
     max_grad_norm: float
-    clipping: Clipping
     source: NoiseKind
     """Where the noise and the coins of the batches come from."""
 
@@ -56,85 +51,68 @@ class DPSGDPlan(NamedTuple):
 class _DPSGDStep:
     """Opacus' optimiser around one network, as one function of a batch.
 
-    Gradients are clipped in one pass where the network's layers are known, otherwise by Opacus.
+    Gradients are clipped and added up here; Opacus adds noise to their sum and takes the step.
     """
 
     def __init__(
-        self,
-        recipe: Recipe,
-        plan: DPSGDPlan,
-        module: nn.Module,
-        seed: int,
-        some: tuple[torch.Tensor, torch.Tensor],
+        self, recipe: Recipe, plan: DPSGDPlan, module: nn.Module, seed: int, way: ClippingWay
     ) -> None:
-        from opacus import grad_sample, optimizers
-        from opacus.utils.fast_gradient_clipping_utils import DPLossFastGradientClipping
+        from opacus.optimizers import DPOptimizerFastGradientClipping
 
-        inner = recipe.make_optimiser([p for p in module.parameters() if p.requires_grad])
         secure = plan.source == "secure"
-        settings = {
-            "noise_multiplier": 0.0 if secure else plan.noise,
-            "max_grad_norm": plan.max_grad_norm,
-            "expected_batch_size": plan.size,  # what came by chance would be another sensitivity
-            "generator": None if secure else _generator(seed, "noise"),
-        }
-        self.module: nn.Module = module
-        self._loss = nn.CrossEntropyLoss()
-        self._one_pass: OnePassGradients | None = None
-        if plan.clipping == "ghost":
-            self.optimiser = optimizers.DPOptimizerFastGradientClipping(inner, **settings)
-            self._one_pass = OnePassGradients.find(module, plan.max_grad_norm, *some)
-            if self._one_pass is None:
-                self.module = grad_sample.GradSampleModuleFastGradientClipping(
-                    module, max_grad_norm=plan.max_grad_norm
-                )
-                self._loss = DPLossFastGradientClipping(self.module, self.optimiser, self._loss)
-        else:
-            self.module = grad_sample.GradSampleModule(module)
-            self.optimiser = optimizers.DPOptimizer(inner, **settings)
-        if secure:
-            noise = SecureNoise()
-            self.optimiser.attach_step_hook(lambda step: _add_secure_noise(step, plan, noise))
+        self._gradients, self._norm = way.gradients(module), plan.max_grad_norm
+        self.optimiser = DPOptimizerFastGradientClipping(
+            recipe.make_optimiser([p for p in module.parameters() if p.requires_grad]),
+            noise_multiplier=0.0 if secure else plan.noise,
+            max_grad_norm=plan.max_grad_norm,
+            expected_batch_size=plan.size,  # what came by chance would be another sensitivity
+            generator=None if secure else _generator(seed, "noise"),
+        )
+        noise = SecureNoise() if secure else None
+
+        def before_step(optimiser: Any) -> None:
+            if noise:
+                _add_secure_noise(optimiser, plan, noise)
+            for p in optimiser.params:
+                # fused optimisers go through memory, and images' weights have channels last there
+                if p.grad.stride() != p.stride():
+                    p.grad = torch.empty_like(p).copy_(p.grad)
+
+        self.optimiser.attach_step_hook(before_step)
 
     def __call__(self, rate: float, x: torch.Tensor, y: torch.Tensor) -> None:
         for group in self.optimiser.param_groups:
             group["lr"] = rate
         self.optimiser.zero_grad()
-        if not len(x):  # nobody's gradient, but the noise of every step
+        if len(x):
+            set_clipped_sum(self._gradients, x, y, self._norm)
+        else:  # nobody's gradient, but the noise of every step
             for p in self.optimiser.params:
-                p.grad_sample, p.grad = p.new_zeros((0, *p.shape)), torch.zeros_like(p)
-        elif self._one_pass is not None:
-            self._one_pass(x, y)
-        else:
-            self._loss(self.module(x.contiguous()), y).backward()
+                p.grad = torch.zeros_like(p)
+        self.optimiser.records_in_batch = len(x)
         self.optimiser.step()
 
 
-_FEW = 4
-"""Records of the trial that tells whether a network's gradients can be clipped in one pass."""
-
-
 def train_privately(
-    recipe: Recipe, plan: DPSGDPlan, data: PoolArrays, job: Job, watch: Watch | None = None
+    recipe: Recipe,
+    plan: DPSGDPlan,
+    way: ClippingWay,
+    data: PoolArrays,
+    job: Job,
+    watch: Watch | None = None,
 ) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone."""
     fit, held_out = recipe.split_rows(job.rows, job.seed)
     tensors, rows = data.tensors("cpu"), torch.from_numpy(fit)
     draw_batch = _batches(plan, len(rows), job.seed)
-    with (
-        temporary_seed(job.seed, torch.device("cpu")),
-        warnings.catch_warnings(),
-        ExitStack() as stack,
-    ):
-        # the first layer's input needs no gradient; its parameters get theirs all the same
-        warnings.filterwarnings("ignore", "Full backward hook is firing", UserWarning)
+    with temporary_seed(job.seed, torch.device("cpu")), ExitStack() as stack:
         module = build_network_unseeded(recipe, job).train()
         if data.channels_last:
             to_channels_last(module)
         stack.enter_context(pool_before_relu(module))
-        step = _DPSGDStep(recipe, plan, module, job.seed, tensors.batch(rows[:_FEW]))
+        step = _DPSGDStep(recipe, plan, module, job.seed, way)
         if watch is not None:
-            watch(step.module, step.optimiser)
+            watch(module, step.optimiser)
         best = BestEpoch(recipe, tensors, fit, held_out) if recipe.selects else None
         for k in range(plan.steps):
             step(recipe.rate(k / plan.steps), *tensors.batch(rows[draw_batch()]))
@@ -169,14 +147,19 @@ def _epoch_ends(step: int, plan: DPSGDPlan) -> bool:
 
 
 def train_privately_in_worker(
-    sent: bytes, plan: DPSGDPlan, data: PoolArrays, job: Job, start: dict[str, np.ndarray] | None
+    sent: bytes,
+    plan: DPSGDPlan,
+    way: ClippingWay,
+    data: PoolArrays,
+    job: Job,
+    start: dict[str, np.ndarray] | None,
 ) -> dict[str, np.ndarray]:
     """One model, in a process of its own: what training made of its state."""
     recipe: Recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
     keep_freed_memory()
     with torch_threads(1):  # the same bits whatever the number of cores
         begun = job if start is None else job._replace(start=as_tensors(start))
-        return as_arrays(state(train_privately(recipe, plan, data, begun)))
+        return as_arrays(state(train_privately(recipe, plan, way, data, begun)))
 
 
 def _generator(seed: int, name: str) -> torch.Generator:
@@ -205,50 +188,6 @@ def layer_norm(module: nn.Module) -> nn.Module:
         ('GroupNorm', 1)
     """
     return _replace_batch_norms(copy.deepcopy(module))
-
-
-def check_network(network: nn.Module, x: torch.Tensor) -> None:
-    """Refuse a network in which a record's gradient is not its own.
-
-    Args:
-        network: the untrained network.
-        x: a few records. Where they are whole numbers, as words are, only layers are looked at.
-
-    Raises:
-        SpecError: a layer, or the network, lets the records of a batch depend on each other.
-        MissingExtra: Opacus is not installed.
-    """
-    with name_missing_extra():
-        from opacus.validators import ModuleValidator
-    for name, layer in network.named_modules():
-        if isinstance(layer, _BatchNorm):
-            raise SpecError(
-                f"expected no batch normalisation, got layer {name!r} ({type(layer).__name__}), "
-                "through which each record depends on its batch: convert the network with "
-                "divulge.defences.training.dp_sgd.loop.layer_norm, or with "
-                "opacus.validators.ModuleValidator.fix"
-            )
-    errors = ModuleValidator.validate(network.train(), strict=False)
-    if errors:
-        raise SpecError(
-            f"expected layers that Opacus can train, got: {errors[0]}: see "
-            "opacus.validators.ModuleValidator.fix"
-        )
-    if x.is_floating_point() and _mixes_records(network, x):
-        raise SpecError(
-            "expected a network that treats each record by itself, but what it says of one depends "
-            "on the others of its batch: no noise bounds what such a network leaks"
-        )
-
-
-def _mixes_records(network: nn.Module, x: torch.Tensor) -> bool:
-    """Whether another record reaches the logits of the first."""
-    x = x.clone().requires_grad_()
-    with torch.random.fork_rng([]):  # dropout draws
-        logits = network(x)[0]
-    uneven = torch.linspace(1, 2, logits.numel(), dtype=logits.dtype)  # a softmax's sum is constant
-    (reach,) = torch.autograd.grad((uneven * logits.flatten()).sum(), x)
-    return bool(reach[1:].any())
 
 
 def _replace_batch_norms(module: nn.Module) -> nn.Module:

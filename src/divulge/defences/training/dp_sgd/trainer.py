@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -11,29 +11,34 @@ from jaxtyping import Bool
 from torch import nn
 
 from divulge._util.arguments import check_arguments
+from divulge._util.extras import name_missing_extra
 from divulge._util.processes import parallel_calls
 from divulge.core import Guarantee, NoiseKind, Range, Records, SearchSpace, Target
 from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_epsilon
+from divulge.defences.training.dp_sgd.clipping import Clipping
 from divulge.defences.training.dp_sgd.loop import (
-    Clipping,
     DPSGDPlan,
     Watch,
-    check_network,
     train_privately,
     train_privately_in_worker,
+)
+from divulge.defences.training.dp_sgd.trial import (
+    ClippingWay,
+    check_network,
+    choose_way,
+    draw_trial_records,
 )
 from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job, build_network, make_jobs, torch_threads
+from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.processes import pickle_settings, share_on_disk
 from divulge.training.engine.tensors import PoolArrays, cast_to_precision
 from divulge.training.engine.weights import as_arrays, as_tensors, restore
 from divulge.training.recipe import Recipe
 
-_REMEDY = (
-    "make one network by hand, wrap it in opacus.GradSampleModule, and put a few records to it"
-)
+_REMEDY = "make one network by hand, and put a few records to it"
 
 
 @check_arguments
@@ -64,9 +69,12 @@ class DPSGD:
             ``epsilon``.
         epsilon: the ε that may be spent, from which the noise follows for each number of records.
         max_grad_norm: the norm that a record's gradient is clipped to.
-        clipping: ``ghost`` takes the norms of the records' gradients alone where Opacus can, and a
-            second backward pass; ``per-record`` keeps every gradient. The results are the same, but
-            the second way costs far more memory and time; layers that share weights need it.
+        clipping: ``ghost`` takes norms and the clipped sum from one pass, without keeping the
+            gradient of every record; ``per-record`` computes and keeps each record's gradient,
+            which costs more memory and time. The results are the same but for rounding. Before
+            training, both are compared with PyTorch's gradients at several weights; a network that
+            ``ghost`` is wrong for, such as one with tied weights, is clipped per record, and
+            `check`, the guarantee and the progress of a run say so.
         rounds: with ``epsilon``: how many trainings on the same records it is spent on together:
             as many as a federation has rounds whose clients train in this way.
         noise: where the noise and the batches come from. ``seeded``, from each model's seed by
@@ -92,6 +100,10 @@ class DPSGD:
     rounds: int = 1
     noise: NoiseKind = "seeded"
     jobs: int = field(default=-1, metadata={"identity": False})
+    _ways: dict[Any, ClippingWay] = field(
+        default_factory=dict, init=False, repr=False, compare=False, metadata={"identity": False}
+    )
+    """By shape and type of records: how the network's gradients are clipped."""
 
     name: ClassVar[str] = "dp-sgd"
     paper: ClassVar[str] = "Abadi et al. 2016"
@@ -162,7 +174,8 @@ class DPSGD:
             spent,
             self.delta,
             f"DP-SGD, {n_records} records, {self.noise} noise, noise multiplier {plan.noise:.4g}, "
-            f"{steps} Poisson batches at rate {plan.rate:.4g}, add or remove one record (PLD)",
+            f"{steps} Poisson batches at rate {plan.rate:.4g}, "
+            f"{self._clipping_words()}add or remove one record (PLD)",
             # steps on all records compose to one Gaussian mechanism; samples of them do not
             "gaussian" if plan.rate == 1 else "any",
         )
@@ -177,6 +190,7 @@ class DPSGD:
         return {
             "noise": self.noise,
             "noise multiplier": f"{plan.noise:.6g}",
+            "clipping": self._clipping_note() or self.clipping,
             "clipping norm": f"{plan.max_grad_norm:g}",
             "sampling rate": f"{plan.rate:.6g} (Poisson)",
             "steps": f"{plan.steps:,}",
@@ -186,18 +200,36 @@ class DPSGD:
             "learning rate": f"{recipe.lr:g}",
         }
 
-    def check(self, pool: Records) -> None:
-        """Refuse a network that cannot be trained privately on these records.
+    def check(self, pool: Records) -> str:
+        """Try the network, and refuse one that cannot be trained privately on such records.
+
+        No record is looked at but for its shape and type: what depends on one would tell of it.
+
+        Returns:
+            How gradients are clipped, and why, where it is not as ``clipping`` sets; else nothing.
 
         Raises:
-            SpecError: a layer, or the network, lets the records of a batch depend on each other.
+            SpecError: a layer, or the network, lets the records of a batch depend on each other,
+                or keeps what it gets.
             TargetError: the recipe makes no network, or one that does not take these records.
             MissingExtra: Opacus is not installed.
         """
-        with translate_model_errors("a private model to train", _REMEDY):
-            network = build_network(self.recipe, Job(np.arange(1), 0))
-            x, _ = cast_to_precision(pool.take(np.arange(min(8, len(pool)))), network)
-            check_network(network, torch.tensor(x))
+        with name_missing_extra():
+            import opacus  # noqa: F401 (refused before anything is computed)
+        return self._clipping_way(pool).note
+
+    def _clipping_way(self, pool: Records) -> ClippingWay:
+        with translate_model_errors("a private model to train", _REMEDY), torch_threads(1):
+            network = build_network(self.recipe, Job(np.arange(1), 0)).train()
+            first, _ = cast_to_precision(pool.take(np.arange(min(1, len(pool)))), network)
+            like = torch.tensor(first)
+            key = (tuple(like.shape[1:]), like.dtype)
+            if key not in self._ways:
+                with pool_before_relu(network):
+                    trial = draw_trial_records(network, *key)
+                    check_network(network, trial)
+                    self._ways[key] = choose_way(network, trial.x, self.clipping)
+        return self._ways[key]
 
     def networks(
         self,
@@ -229,6 +261,7 @@ class DPSGD:
         if not jobs:
             return
         self.check(pool)
+        way = self._clipping_way(pool)
         with translate_model_errors("a private model to train", _REMEDY):
             data = PoolArrays.prepare(pool, build_network(self.recipe, jobs[0]))
             sent = pickle_settings(self.recipe, self.recipe.network)
@@ -239,6 +272,7 @@ class DPSGD:
                 delayed(train_privately_in_worker)(
                     sent,
                     self._plan(self._training_size(job)),
+                    way,
                     shared,
                     job._replace(start=None),
                     given,
@@ -266,10 +300,11 @@ class DPSGD:
         """
         (job,) = make_jobs(np.ones((1, len(records)), bool), [seed], None)
         self.check(records)
+        way = self._clipping_way(records)
         with translate_model_errors("a private model to train", _REMEDY), torch_threads(1):
             data = PoolArrays.prepare(records, build_network(self.recipe, job))
             plan = self._plan(self._training_size(job))
-            return train_privately(self.recipe, plan, data, job, watch)
+            return train_privately(self.recipe, plan, way, data, job, watch)
 
     def many(
         self,
@@ -288,6 +323,14 @@ class DPSGD:
         for module in self.networks(pool, subsets, seeds):
             yield TorchTarget(module, "logits")
 
+    def _clipping_note(self) -> str:
+        """How gradients are clipped where that is not as set, as far as networks were tried."""
+        return "; ".join(sorted({way.note for way in self._ways.values() if way.note}))
+
+    def _clipping_words(self) -> str:
+        note = self._clipping_note()
+        return f"{note}, " if note else ""
+
     def _training_size(self, job: Job) -> int:
         """How many records a model is trained on; others are held out."""
         return len(self.recipe.split_rows(job.rows, job.seed)[0])
@@ -301,6 +344,4 @@ class DPSGD:
         if noise is None:
             assert self.epsilon is not None
             noise = calibrate_noise(self.epsilon, size / records, self.rounds * steps, self.delta)
-        return DPSGDPlan(
-            size, size / records, steps, noise, self.max_grad_norm, self.clipping, self.noise
-        )
+        return DPSGDPlan(size, size / records, steps, noise, self.max_grad_norm, self.noise)
