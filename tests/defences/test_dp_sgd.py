@@ -13,7 +13,11 @@ import torch
 from scipy import stats
 from scipy.special import softmax
 from torch import nn
+from torch.nn.functional import linear as linear_function
 
+from divulge.attacks.membership.lira import LiRA
+from divulge.audits.api import audit
+from divulge.audits.options import Access, Options, ShadowModels
 from divulge.core import NoiseKind, PrivateTrainer, Records, Target, Trainer
 from divulge.defences import noise
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
@@ -22,6 +26,8 @@ from divulge.defences.training.dp_sgd.loop import DPSGDPlan, _epoch_ends, layer_
 from divulge.defences.training.dp_sgd.per_record import PerRecordGradients
 from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.errors import DataError, SpecError, TargetError
+from divulge.federation.fedavg import Federation
+from divulge.federation.simulation import simulate
 from divulge.metrics import membership
 from divulge.training.engine.loop import Job, build_network
 from divulge.training.fleet import Fleet
@@ -187,6 +193,73 @@ class Watching(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         self.sizes.append(len(x))
         return x
+
+
+class TiedToItself(nn.Module):
+    """A layer whose weights a function uses, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.last = nn.Linear(FEATURES, 4), nn.Linear(FEATURES, CLASSES)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answers: torch.Tensor = self.last(linear_function(self.one(x), self.one.weight.t()))
+        return answers
+
+
+NOTE = "per-record clipping, since weight 'one.weight' has another gradient in PyTorch's autograd"
+
+
+def test_a_network_that_ghost_clipping_is_wrong_for_is_clipped_per_record() -> None:
+    """`check`, the guarantee and the settings of the training say so."""
+    how = DPSGD(Recipe(TiedToItself, epochs=1, batch_size=10), 1e-5, 1.0, jobs=1)
+    assert how.check(draw(20)) == NOTE
+    promised = how.guarantee(20)
+    assert promised is not None
+    assert f"at rate 0.5, {NOTE}, add or remove" in promised.mechanism
+    assert how.training_settings(20)["clipping"] == NOTE
+    usual = DPSGD(Recipe(perceptron, epochs=1, batch_size=10), 1e-5, 1.0, jobs=1)
+    assert usual.check(draw(20)) == ""
+    assert usual.training_settings(20)["clipping"] == "ghost"
+
+
+def test_the_progress_of_a_run_says_how_gradients_are_clipped() -> None:
+    texts = []
+
+    def track(items: Any, text: str, done: int = 0) -> Any:
+        texts.append(text)
+        return items
+
+    pool = draw(24)
+    how = DPSGD(Recipe(TiedToItself, epochs=1, batch_size=10), 1e-5, 1.0, jobs=1)
+    federation = Federation(pool, (np.arange(12), np.arange(12, 24)), how.recipe, trainer=how)
+    simulate(federation, 1, progress=track)
+    halves = Records(pool.x[:12], pool.y[:12]), Records(pool.x[12:], pool.y[12:])
+    finding = audit(
+        train(how, halves[0]),
+        members=halves[0],
+        nonmembers=halves[1],
+        attacks=[LiRA()],
+        access=Access(output="logits"),
+        shadows=ShadowModels(2, train=how),
+        options=Options(progress=track),
+    )
+    assert f"Federating ({NOTE})" in texts
+    assert f"Training shadows ({NOTE})" in texts
+    (claim,) = finding.claims
+    assert claim is not None
+    assert NOTE in claim.mechanism
+
+
+def test_the_way_of_clipping_does_not_depend_on_records() -> None:
+    """An odd record must not change the way, or stop the training."""
+    ways = []
+    for odd in (0.0, 1e20, 3e38):
+        pool = Records(np.full((5, FEATURES), odd, np.float32), np.arange(5) % CLASSES)
+        how = DPSGD(Recipe(perceptron, epochs=1, batch_size=5), 1e-5, 1.0, jobs=1)
+        ways.append(how._clipping_way(pool))
+        assert np.isfinite(flat(train(how, pool))).all()
+    assert len(set(ways)) == 1
 
 
 def images_network() -> nn.Module:

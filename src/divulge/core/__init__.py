@@ -91,7 +91,15 @@ from divulge.core.targets import (
     as_white_box,
     stream_answers,
 )
-from divulge.core.training import Claim, Guarantee, NoiseAssumption, PrivateTrainer, Trainer
+from divulge.core.training import (
+    CheckedTrainer,
+    Claim,
+    Guarantee,
+    NoiseAssumption,
+    PrivateTrainer,
+    Trainer,
+    check_trainer,
+)
 from divulge.core.views import (
     Collusion,
     ConditionalShadows,
@@ -113,6 +121,7 @@ __all__ = [
     "BlindRun",
     "Candidates",
     "Check",
+    "CheckedTrainer",
     "Claim",
     "ClientContext",
     "ClientUpdates",
@@ -186,5 +195,6 @@ __all__ = [
     "Verdict",
     "WhiteBox",
     "as_white_box",
+    "check_trainer",
     "stream_answers",
 ]

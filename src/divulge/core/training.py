@@ -77,6 +77,24 @@ class Trainer(Protocol):
 
 
 @runtime_checkable
+class CheckedTrainer(Protocol):
+    """A trainer that tries a model before it trains any."""
+
+    def check(self, pool: Records) -> str:
+        """Refuse records of a kind that no model can be trained on.
+
+        Returns:
+            What a user has to know of the way models will be trained; empty where it is as set.
+        """
+        ...
+
+
+def check_trainer(trainer: object, pool: Records) -> str:
+    """What a user has to know of a trainer, for such records; see `CheckedTrainer`."""
+    return trainer.check(pool) if isinstance(trainer, CheckedTrainer) else ""
+
+
+@runtime_checkable
 class PrivateTrainer(Protocol):
     """A trainer whose models come with a differential-privacy guarantee."""
 

@@ -15,7 +15,15 @@ from divulge._util.digest import digest
 from divulge._util.imports import call_user_code
 from divulge._util.json import JSON
 from divulge._util.random import stream
-from divulge.core import Guarantee, LocalTraining, Records, Round, Tensors, UpdateDefence
+from divulge.core import (
+    Guarantee,
+    LocalTraining,
+    Records,
+    Round,
+    Tensors,
+    UpdateDefence,
+    check_trainer,
+)
 from divulge.errors import DataError, SpecError
 from divulge.federation import clients, server
 from divulge.federation.canaries import CanaryClients, StatedEpsilon
@@ -127,6 +135,11 @@ class Federation(SimulatedFederation):
                 yield done
                 assert done.aggregated is not None
                 weights = done.aggregated
+
+    @property
+    def training_note(self) -> str:
+        """What a user has to know of the way clients train; empty where it is as set."""
+        return check_trainer(self.trainer, self.pool)
 
     @property
     def header(self) -> Header:

@@ -26,6 +26,11 @@ class SimulatedFederation(ABC):
     def header(self) -> Header:
         """Header of the transcript: everything that the rounds depend on."""
 
+    @property
+    def training_note(self) -> str:
+        """What a user has to know of the way clients train; empty where it is as set."""
+        return ""
+
     @abstractmethod
     def rounds(self, first: int = 0, sent: Tensors | None = None) -> Iterator[Round]:
         """Yield one round after another, starting with round ``first`` from these weights."""
@@ -58,7 +63,7 @@ def simulate(
     track = as_track(progress)
     if run is None:
         play = federation.rounds()
-        kept = tuple(next(play) for _ in track(range(rounds), DOING))
+        kept = tuple(next(play) for _ in track(range(rounds), _doing(federation)))
         return Transcript(federation.header, kept)
     with take_folder(Path(run), (HEADER,)):
         return _record(federation, rounds, Path(run), track, resume=resume)
@@ -73,9 +78,15 @@ def _record(
     there = Transcript.open(run).rounds
     play = federation.rounds(len(there), there[-1].aggregated if len(there) else None)
     with closing(write_aside(writer, play)) as written:
-        for _ in track(range(len(there), rounds), DOING, len(there)):
+        for _ in track(range(len(there), rounds), _doing(federation), len(there)):
             next(written)
     return Transcript.open(run)
+
+
+def _doing(federation: SimulatedFederation) -> str:
+    """What the progress line says."""
+    note = federation.training_note
+    return f"{DOING} ({note})" if note else DOING
 
 
 def write_aside(writer: Writer, rounds: Iterator[Round]) -> Generator[Round]:

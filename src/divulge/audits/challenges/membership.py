@@ -120,10 +120,12 @@ def _shadow_kind(plan: ShadowPlan | None) -> ShadowKind:
     return "online" if plan.pool is None else "offline"
 
 
-def promised_claim(plan: ShadowPlan | None, members: int) -> Claim | None:
+def promised_claim(plan: ShadowPlan | None, candidates: Records, members: int) -> Claim | None:
     """What training shadow models in the target's way promises for so many records."""
-    trainer: object = plan.trainer if plan else None
-    promised = trainer.guarantee(members) if isinstance(trainer, PrivateTrainer) else None
+    if plan is None or not isinstance(plan.trainer, PrivateTrainer):
+        return None
+    plan.check(candidates)  # a guarantee names the way of clipping that the network needs
+    promised = plan.trainer.guarantee(members)
     return Claim(promised, derived=True) if promised else None
 
 
@@ -157,7 +159,7 @@ def pose(
             "expected no pool of records beside thresholds, got one: only shadows that are trained "
             "on candidates are attacked as the target is"
         )
-    claim = promised_claim(subject.shadows, len(subject.members))
+    claim = promised_claim(subject.shadows, subject.members, len(subject.members))
     if subject.guarantee is not None:
         claim = Claim(subject.guarantee)
     if delta is None:

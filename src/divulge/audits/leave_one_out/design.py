@@ -100,7 +100,7 @@ def design_leave_one_out(
     given = set_copies_aside(pool)
     records, reference = given.records, given.reference
     if delta is None:
-        claim = promised_claim(plan, len(records) // 2)
+        claim = promised_claim(plan, records, len(records) // 2)
         delta = claim.guarantee.delta if claim else 0.0
     queries = (records, *augmentation.augment(records, tuple(rotation.augment)))
     queries += () if reference is None else (reference,)

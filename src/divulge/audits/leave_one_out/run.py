@@ -197,7 +197,7 @@ def train_once(
             work, models, file.folder / f"{file.key}.way.json", who
         )
     with closing(who.train(work, models)) as fresh:
-        for _ in track(models, "Training shadows", len(work.seeds) - len(models)):
+        for _ in track(models, training.training_text(work), len(work.seeds) - len(models)):
             trained = next(fresh)
             seen = [(trained.row, trained.answers), *trained.also]
             for path, file, (row, answers) in zip(paths, files, seen, strict=True):
@@ -248,7 +248,7 @@ def _audit_target(
         answers[: len(records)],
         asked.shadows,
         class_names=asked.class_names,
-        claim=membership.promised_claim(asked.shadows, int(subsets[k].sum())),
+        claim=membership.promised_claim(asked.shadows, records, int(subsets[k].sum())),
         copies=plan.copies,
     )
     seed = int(stream(plan.seed, "target", k).integers(2**31))

@@ -9,7 +9,7 @@ from jaxtyping import Bool
 from divulge._util.arguments import check_arguments
 from divulge._util.digest import digest
 from divulge._util.random import stream
-from divulge.core import AnswerDefence, Records, Trainer
+from divulge.core import AnswerDefence, Records, Trainer, check_trainer
 from divulge.errors import DataError, SpecError
 
 
@@ -64,6 +64,14 @@ class ShadowPlan:
         if self.pool is None:
             return ()
         return (self.pool_asked or self.pool, *self.pool_otherwise)
+
+    def check(self, candidates: Records) -> str:
+        """Refuse records that no shadow can be trained on; return what to know of the training.
+
+        Args:
+            candidates: what shadows are trained on where the plan has no pool of its own.
+        """
+        return check_trainer(self.trainer, candidates if self.pool is None else self.pool)
 
     def subsets(self, pool: Records, seed: int) -> Bool[np.ndarray, "models records"]:
         """Which records of this pool each model is trained on: a half of its own, at random.

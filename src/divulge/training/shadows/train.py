@@ -12,7 +12,15 @@ from jaxtyping import Bool, Float64
 
 from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
-from divulge.core import ModelView, PoolPredictions, Records, ShadowModel, Shadows, Target
+from divulge.core import (
+    ModelView,
+    PoolPredictions,
+    Records,
+    ShadowModel,
+    Shadows,
+    Target,
+    check_trainer,
+)
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 from divulge.training.shadows.store import RowFile
 from divulge.training.shadows.workers import (
@@ -218,11 +226,17 @@ def load_or_train_rows(
     models = sorted({*file.missing, *again})
     work, models = resolve_trainer(work, models, folder / f"{key}.way.json", workers)
     with closing(workers.train(work, models)) as fresh:
-        for _ in track(models, "Training shadows", len(work.seeds) - len(models)):
+        for _ in track(models, training_text(work), len(work.seeds) - len(models)):
             trained = next(fresh)
             keep(trained)
             file.put(trained.model, trained.row)
     return file.matrix()
+
+
+def training_text(work: ShadowWorkload) -> str:
+    """What the progress line says while these models are trained."""
+    note = check_trainer(work.trainer, work.pool)
+    return f"Training shadows ({note})" if note else "Training shadows"
 
 
 def as_shadows(
