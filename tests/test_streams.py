@@ -187,3 +187,18 @@ def test_progress_in_a_program_of_somebody_else_ends_no_work() -> None:
     for words in ("2>/dev/full", "2>&-"):
         done = run_python(code, words)
         assert (done.returncode, done.stdout) == (0, b"on\n")
+
+
+def test_what_users_print_in_other_processes_ends_no_work() -> None:
+    code = (
+        "import joblib, sys\n"
+        "from divulge._util.processes import parallel_calls\n"
+        "from divulge._util.streams import guard_streams; guard_streams()\n"
+        "def speak(number):\n"
+        "    print('ε' * 2**16); print('ε' * 2**16, file=sys.stderr); return number\n"
+        "found = list(parallel_calls(map(joblib.delayed(speak), (3, 4)), 2))\n"
+        "sys.exit(sum(found))"
+    )
+    for words in (">/dev/full 2>&1", ">&- 2>&-"):
+        done = run_python(code, words)
+        assert (done.returncode, done.stdout, done.stderr) == (7, b"", b"")

@@ -8,6 +8,7 @@ exit code.
 from __future__ import annotations
 
 import codecs
+import contextlib
 import errno
 import functools
 import io
@@ -106,9 +107,7 @@ def _fill_closed_descriptors() -> None:
     Else the next file that the program opens gets such a number, and native code and other
     processes print into it.
     """
-    while True:
-        number = os.open(os.devnull, os.O_RDWR)
-        if number > 2:
-            os.close(number)
-            return
-        os.set_inheritable(number, True)  # noqa: FBT003 (its only argument)
+    with contextlib.suppress(OSError):  # where no more files may be open, none is opened there
+        while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+            os.set_inheritable(number, True)  # noqa: FBT003 (its only argument)
+        os.close(number)
