@@ -93,7 +93,7 @@ def run(fault: Fault, words: list[str]) -> subprocess.CompletedProcess[bytes]:
     with dead_pipe() as dead:
         return subprocess.run(
             ["/bin/sh", "-c", f'exec "$@" {fault.words}', "sh",
-             sys.executable, "-m", "divulge", *words],
+             sys.executable, "-W", "error::ResourceWarning", "-m", "divulge", *words],
             env={**os.environ, **fault.env},
             stdout=dead if "stdout" in fault.unread else subprocess.PIPE,
             stderr=dead if "stderr" in fault.unread else subprocess.PIPE,

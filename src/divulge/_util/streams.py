@@ -16,7 +16,7 @@ import os
 import select
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 _QUIET = (errno.EPIPE, errno.EBADF)
 """Nobody reads on (`| head`), or nobody wants to (`>&-`): no news to who started the program."""
@@ -31,7 +31,7 @@ def guard_streams() -> None:
     """
     _fill_closed_descriptors()
     if sys.stdin is None:  # a prompt finds the end of the input there
-        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: PTH123, SIM115 (until the end)
+        sys.stdin = _open_nothing("r")
     if sys.stderr is sys.__stderr__:
         sys.stderr = sys.__stderr__ = _guard(sys.__stderr__, lambda _: None)  # type: ignore[misc]
     if sys.stdout is sys.__stdout__:
@@ -81,7 +81,7 @@ class _AsciiText(io.TextIOWrapper):
 
 def _guard(stream: io.TextIOWrapper | None, report: Callable[[OSError], None]) -> io.TextIOWrapper:
     if stream is None:  # it was closed before the program began
-        return open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123 (until the end)
+        return _open_nothing("w")
     ascii_only = codecs.lookup(stream.encoding).name == "ascii"
     return (_AsciiText if ascii_only else io.TextIOWrapper)(
         io.BufferedWriter(_GuardedRaw(stream, report)),
@@ -90,6 +90,11 @@ def _guard(stream: io.TextIOWrapper | None, report: Callable[[OSError], None]) -
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )
+
+
+def _open_nothing(mode: Literal["r", "w"]) -> io.TextIOWrapper:
+    """A file that is empty and stays so, open until the end."""
+    return open(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8", closefd=False)
 
 
 def _report_loss(error: OSError) -> None:
