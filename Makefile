@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # The demonstration needs none of the extras: without .venv it makes a small environment of its own.
 DEMO := $(if $(wildcard $(STAMP)),.venv,.venv-demo)
 
-.PHONY: demo test lint types layers tests portable portable-quick mutate fuzz pythons docs site clean
+.PHONY: demo test lint types layers tests portable portable-quick mutate fuzz pythons docs site lock clean
 
 demo: $(DEMO)/.installed  ## train a small over-fitted network on real data and audit it
 	$(DEMO)/bin/divulge demo
@@ -20,10 +20,15 @@ test: $(STAMP)  ## everything that continuous integration checks
 # Pages that people write: all but those that docs/generate.py writes whole.
 PROSE = $(shell grep --recursive --files-without-match '<!-- Written by' --include='*.md' *.md docs examples)
 
+# Programs that only some machines have are left out: it finds the same everywhere.
+ACTIONLINT = -shellcheck= -pyflakes=
+
 lint: $(STAMP)
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/proselint check $(PROSE)
+	$(BIN)/zizmor --offline --strict-collection --no-progress --quiet . examples/gate
+	$(BIN)/actionlint $(ACTIONLINT) .github/workflows/*.yml examples/gate/.github/workflows/*.yml
 
 types: $(STAMP)
 	$(BIN)/mypy
@@ -70,6 +75,15 @@ docs: $(STAMP)  ## write the generated pages again, which the tests compare, and
 
 site: $(STAMP)  ## build the documentation into site/; a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+# Each file that a release may install, by its hash, for the Python and the system that release.yml names.
+LOCK = $(BIN)/uv pip compile --quiet --upgrade --generate-hashes --no-build --constraint constraints.txt \
+  --python-version 3.12 --python-platform x86_64-manylinux_2_28 --custom-compile-command 'make lock'
+REQUIREMENTS = .github/requirements
+
+lock: $(STAMP)  ## write again what the jobs of a release install
+	$(LOCK) $(REQUIREMENTS)/build.in --output-file $(REQUIREMENTS)/build.txt
+	$(LOCK) pyproject.toml --extra docs --extra federation $(REQUIREMENTS)/site.in --output-file $(REQUIREMENTS)/site.txt
 
 clean:
 	rm -rf .venv .venv-* .mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache

@@ -39,6 +39,10 @@ stream in one line that says what was expected, what came, and what to do.
 | 4 | the gate could not be decided: too few records, a failed control, sets that differ |
 
 The exit codes of `divulge check` are 3 and 4 too: the attack lacks a property, or fits no game.
+
+The exit code is decided, and all files are written, before the result is printed. An output that is
+closed, full, or a pipe that nobody reads changes neither. A character that the encoding of the
+output does not have is printed as `?`.
 """
 
 

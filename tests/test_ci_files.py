@@ -14,13 +14,24 @@ from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 BASH = shutil.which("bash") or "bash"
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "gate"
 FORMS = ROOT / ".github" / "ISSUE_TEMPLATE"
 ISSUES = ("defect", "figure", "wish")
-RELEASE = ROOT / ".github" / "workflows" / "release.yml"
+WORKFLOWS = {name: ROOT / ".github" / "workflows" / f"{name}.yml" for name in ("release", "test")}
+COPIED = EXAMPLE / ".github" / "workflows" / "privacy.yml"
+"""The workflow that users copy."""
+REQUIREMENTS = ROOT / ".github" / "requirements"
+JOBS: dict[str, Any] = {
+    f"{name}/{key}": job
+    for name, path in {**WORKFLOWS, "copied": COPIED}.items()
+    for key, job in yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"].items()
+}
+"""All jobs of all workflows."""
 ACTION: Any = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))
 STEPS = {step["name"]: step for step in ACTION["runs"]["steps"]}
 PIPELINE: Any = yaml.safe_load((EXAMPLE / ".gitlab-ci.yml").read_text(encoding="utf-8"))
@@ -81,7 +92,7 @@ def use_real_divulge(folder: Path) -> None:
         ("vendor.github-actions", [ROOT / "action.yml"]),
         (
             "vendor.github-workflows",
-            [EXAMPLE / ".github" / "workflows" / "privacy.yml", RELEASE],
+            [COPIED, *WORKFLOWS.values()],
         ),
         ("vendor.gitlab-ci", [EXAMPLE / ".gitlab-ci.yml"]),
         ("vendor.github-issue-config", [FORMS / "config.yml"]),
@@ -104,16 +115,128 @@ def test_files_for_servers_are_as_their_published_schemas_say(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-def test_a_release_uses_actions_at_commits_and_gives_each_job_little() -> None:
-    release: Any = yaml.safe_load(RELEASE.read_text(encoding="utf-8"))
-    assert release["permissions"] == {}
-    jobs = release["jobs"]
-    used = [step["uses"] for job in jobs.values() for step in job["steps"] if "uses" in step]
+OWN = "$/.github/workflows/test.yml"
+"""A workflow of this repository, at the commit that runs."""
+PINNED = re.compile(r"uses: ([\w./-]+@[0-9a-f]{40}) # v\d+\.\d+\.\d+")
+
+
+def steps(job: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return list(job.get("steps", []))
+
+
+def may_write(job: Mapping[str, Any]) -> bool:
+    return "write" in job["permissions"].values()
+
+
+@pytest.mark.parametrize("path", [ROOT / "action.yml", COPIED, *WORKFLOWS.values()])
+def test_every_action_is_named_by_its_commit_with_its_version(path: Path) -> None:
+    lines = path.read_text(encoding="utf-8").splitlines()
+    used = [line.strip(" -") for line in lines if line.strip(" -").startswith("uses:")]
     assert used
-    assert all(re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", one) for one in used)
+    assert [one for one in used if not PINNED.fullmatch(one)] in ([], [f"uses: {OWN}"])
+
+
+def test_an_action_has_one_version_in_all_files() -> None:
+    texts = [path.read_text("utf-8") for path in (ROOT / "action.yml", COPIED, *WORKFLOWS.values())]
+    pairs = {one[1].split("@")[0]: one[0] for text in texts for one in PINNED.finditer(text)}
+    every = {one[0] for text in texts for one in PINNED.finditer(text)}
+    assert every == set(pairs.values())
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_with_rights_installs_nothing_and_another_has_none(name: str) -> None:
+    job = JOBS[name]
+    assert set(job["permissions"].values()) <= {"read", "write"}
+    installs = [step["run"] for step in steps(job) if "run" in step]
+    checks_out = [step for step in steps(job) if "checkout" in step.get("uses", "")]
+    if may_write(job):
+        assert not checks_out
+        assert not re.search(r"\b(pip|pipx|uv|npm|apt-get|make|python)\b", "\n".join(installs))
+    else:
+        assert job["permissions"] == {"contents": "read"}
+    for step in checks_out:
+        assert step["with"]["persist-credentials"] is False
+
+
+@pytest.mark.parametrize("path", [COPIED, *WORKFLOWS.values()])
+def test_a_workflow_gives_rights_to_jobs_alone_and_reads_no_secret(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert yaml.safe_load(text)["permissions"] == {}
+    assert "secrets." not in text
+
+
+def test_nothing_is_signed_or_published_before_the_tests_have_passed() -> None:
+    jobs = {name.partition("/")[2]: job for name, job in JOBS.items() if name[:7] == "release"}
+    assert jobs["test"]["uses"] == OWN
+
+    def needed(name: str) -> set[str]:
+        asked = jobs[name].get("needs", [])
+        direct = {asked} if isinstance(asked, str) else set(asked)
+        return direct.union(*map(needed, direct))
+
+    for name, job in jobs.items():
+        if may_write(job):
+            assert {"test", "build", "site"} <= needed(name), name
     assert jobs["publish"]["permissions"] == {"id-token": "write"}
-    assert not any("run" in step for step in jobs["publish"]["steps"])
-    assert "secrets." not in RELEASE.read_text(encoding="utf-8")
+
+
+def test_the_tests_run_on_every_pull_request() -> None:
+    tests: Any = yaml.safe_load(WORKFLOWS["test"].read_text(encoding="utf-8"))
+    assert {"pull_request", "push", "workflow_call"} == set(tests[True])  # YAML takes "on" for true
+    assert [step["run"] for step in tests["jobs"]["test"]["steps"] if "run" in step] == [
+        "make test"
+    ]
+
+
+def test_a_release_installs_each_file_by_its_hash() -> None:
+    installs = [
+        shlex.split(line)
+        for name, job in JOBS.items()
+        for step in steps(job)
+        for line in step.get("run", "").splitlines()
+        if name[:7] == "release" and "pip install" in line
+    ]
+    hashed = [words for words in installs if "--require-hashes" in words]
+    for words in installs:
+        if words in hashed:
+            assert words[-2] == "--requirement"
+            assert (ROOT / words[-1]).is_file()
+        else:  # divulge itself, out of the checkout
+            assert {"--no-index", "--no-deps", "--no-build-isolation", "."} <= set(words)
+    assert len(hashed) == len(list(REQUIREMENTS.glob("*.txt"))) == 2
+
+
+def pins(path: Path) -> dict[str, str]:
+    """Version by name of each requirement in a file of pins."""
+    found = re.findall(r"^([A-Za-z0-9._-]+)==([^\s\\;]+)", path.read_text("utf-8"), re.MULTILINE)
+    return {canonicalize_name(name): version for name, version in found}
+
+
+@pytest.mark.parametrize("name", ["build", "site"])
+def test_requirements_with_hashes_are_those_that_the_tests_ran_with(name: str) -> None:
+    text = (REQUIREMENTS / f"{name}.txt").read_text(encoding="utf-8")
+    entries = re.split(r"^(?=[A-Za-z0-9])", re.sub(r"^\s*#.*\n", "", text, flags=re.M), flags=re.M)
+    assert all("--hash=sha256:" in entry for entry in entries if entry)
+    locked, tested = pins(REQUIREMENTS / f"{name}.txt"), pins(ROOT / "constraints.txt")
+    assert pins(REQUIREMENTS / f"{name}.in").items() <= locked.items()
+    assert {one: locked[one] for one in locked.keys() & tested} == {
+        one: tested[one] for one in locked.keys() & tested
+    }
+
+
+def test_the_site_of_a_release_has_what_its_extras_ask_for() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    locked = pins(REQUIREMENTS / "site.txt")
+    for text in (*project["dependencies"], *extras["docs"], *extras["torch"]):
+        asked = Requirement(text)
+        assert asked.specifier.contains(locked[canonicalize_name(asked.name)])
+    (backend,) = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["build-system"][
+        "requires"
+    ]
+    for name in ("build", "site"):
+        held = pins(REQUIREMENTS / f"{name}.txt")[Requirement(backend).name]
+        assert Requirement(backend).specifier.contains(held)
 
 
 def test_the_version_is_the_same_in_all_files() -> None:
@@ -199,6 +322,33 @@ def test_a_pipeline_ends_as_its_audit_does(
     assert installed == ["-m", "pip", "install", "./divulge.whl"]
     assert audited == ["audit", "--fail-on", "leak", "--run", "divulge-run", "audit.toml"]
     assert bool(exported) == (audit != 2)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["../x", "a/b", "a\\b", "..", ".", "a..b", "a\nrun=/etc", "a\rb", "", " a", "a.", "ä",
+     "a" * 101, "$(touch pwned)", "a:b"],
+)  # fmt: skip
+def test_a_name_that_leads_elsewhere_is_refused_before_the_audit(tmp_path: Path, name: str) -> None:
+    program(tmp_path / "bin", "divulge", FAKE)
+    env = {
+        "LOG": str(tmp_path / "log"),
+        "RUNNER_TEMP": str(tmp_path / "runner"),
+        "GITHUB_OUTPUT": str(tmp_path / "output"),
+    }
+    done = run_step("Audit", {"name": name}, tmp_path, **env)
+    assert done.returncode == 2
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("::error::expected up to 100 letters")
+    assert not {"log", "output", "runner", "pwned"} & {one.name for one in tmp_path.iterdir()}
+
+
+@pytest.mark.parametrize("extras", ["torch]", "torch onnx", "torch,", "../x", "torch\nonnx"])
+def test_extras_that_are_no_names_are_refused(tmp_path: Path, extras: str) -> None:
+    program(tmp_path / "bin", "python", FAKE)
+    done = run_step("Install divulge", {"extras": extras}, tmp_path, LOG=str(tmp_path / "log"))
+    assert done.returncode == 2
+    assert not (tmp_path / "log").exists()
 
 
 def test_a_pipeline_that_is_not_told_what_to_install_stops(tmp_path: Path) -> None:

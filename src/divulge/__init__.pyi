@@ -17,9 +17,9 @@ from .audits.compare.run import compare_file as compare_file
 from .audits.cost import estimate as estimate
 from .audits.cost import estimate_file as estimate_file
 from .audits.demo import demo as demo
-from .audits.evidence.pack import EvidenceCheck as EvidenceCheck
+from .audits.evidence.check import EvidenceCheck as EvidenceCheck
+from .audits.evidence.check import check_evidence as check_evidence
 from .audits.evidence.pack import EvidenceManifest as EvidenceManifest
-from .audits.evidence.pack import check_evidence as check_evidence
 from .audits.evidence.pack import evidence as evidence
 from .audits.export import export as export
 from .audits.from_file import audit_file as audit_file

@@ -2,8 +2,11 @@
 
 import base64
 import functools
+import hashlib
 import io
+import json
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -156,6 +159,135 @@ def test_a_key_without_a_password_signs_too(make: Callable[[str], Path], tmp_pat
     assert divulge.check_evidence(place, public_key=tmp_path / "bare.pub").is_known
 
 
+@pytest.mark.parametrize(
+    "kind", ["run-membership", "run-in-turn", "run-comparison", "run-assignment"]
+)
+def test_a_pack_of_every_kind_of_run_has_the_listed_files(
+    kind: str, make: Callable[[str], Path], tmp_path: Path
+) -> None:
+    place = divulge.evidence(make(kind), tmp_path / "pack.zip")
+    names = {name.removeprefix(pack.FOLDER) for name in read(place)}
+    assert pack.ALWAYS <= names <= pack.NAMES
+    assert divulge.check_evidence(place).manifest.files.keys() == names - {pack.MANIFEST}
+
+
+def test_a_check_says_what_it_computed_and_what_it_believed(
+    signed: Path, make: Callable[[str], Path], tmp_path: Path
+) -> None:
+    parts = divulge.check_evidence(signed).parts
+    assert parts["signature"] == "recomputed"
+    assert parts["reproduce.py"] == "compared"
+    assert parts["report.html"] == parts["annex.html"] == "digest only"
+    assert parts["figures and verdicts"] == "not checked"
+    said = call(signed, "--verify").stdout
+    assert "Recomputed: digests of files, signature\nCompared: reproduce.py\n" in said
+    assert "Not checked: figures and verdicts, run folder" in said
+    plain = divulge.evidence(make("run-membership"), tmp_path / "plain.zip")
+    assert "signature" not in divulge.check_evidence(plain).parts
+
+
+def test_the_script_of_this_version_is_among_those_that_a_check_takes() -> None:
+    script = Path(reproduce.__file__).read_bytes()
+    assert hashlib.sha256(script).hexdigest() in pack.SCRIPTS
+
+
+def repack(files: dict[str, bytes], **changes: bytes) -> bytes:
+    """A pack that somebody has made anew without a key: its manifest agrees with its files."""
+    kept = {**files, **changes}
+    told = json.loads(kept.pop(pack.MANIFEST))
+    for name in (pack.SIGNATURE, pack.PUBLIC):
+        kept.pop(name, None)
+    told["files"] = {
+        name: {"bytes": len(one), "sha256": hashlib.sha256(one).hexdigest()}
+        for name, one in kept.items()
+    }
+    return pack.pack_files({**kept, pack.MANIFEST: json.dumps(told).encode()})
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"../../../x": b"x"},
+        {"/etc/x": b"x"},
+        {"folder/annex.html": b"x"},
+        {"exposed.csv": b"id"},
+        {"reproduce.py": b"print('all is well')"},
+        {"settings.json": b'{"seed": NaN}'},
+        {"settings.json": b'{"seed": [-Infinity]}'},
+        {"settings.json": b'{"seed": 1e999}'},
+        {"settings.json": b'{"seed": 1, "seed": 2}'},
+        {"summary.json": b'{"a": {"b": 1, "b": 1}}'},
+        {"summary.json": b"[" * 100_000 + b"]" * 100_000},
+        {"summary.json": b"\xff\xfe{\x00}\x00"},
+    ],
+)
+def test_a_pack_made_anew_holds_only_what_divulge_would_write(
+    changes: dict[str, bytes], signed: Path, tmp_path: Path
+) -> None:
+    files = {name.removeprefix(pack.FOLDER): one for name, one in read(signed).items()}
+    place = tmp_path / "pack.zip"
+    place.write_bytes(repack(files))
+    assert divulge.check_evidence(place).signed_by is None
+    place.write_bytes(repack(files, **changes))
+    assert "expected" in call(place, "--verify", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"figures": {', '"figures": {"gap/auc": NaN, '),
+        ('"figures": {', '"figures": {"gap/auc": 1e999, '),
+        ('"figures": {', '"figures": {"gap/auc": "NaN", '),
+        ('"figures": {', '"figures": {"gap/auc": true, '),
+        ('"schema": 1', '"schema": 2, "schema": 1'),
+        ('"run": {', '"run": {"../x": {"bytes": 1, "sha256": "' + "0" * 64 + '"}, '),
+        ('"run": {', '"run": {"x": {"bytes": -1, "sha256": "' + "0" * 64 + '"}, '),
+        ('"run": {', '"run": {"x": {"bytes": 1, "sha256": "0"}, '),
+    ],
+)
+def test_a_manifest_with_a_doubtful_value_is_refused(
+    old: str, new: str, signed: Path, tmp_path: Path
+) -> None:
+    files = {name.removeprefix(pack.FOLDER): one for name, one in read(signed).items()}
+    text = files.pop(pack.MANIFEST).decode()
+    del files[pack.SIGNATURE], files[pack.PUBLIC]
+    assert text.count(old) == 1
+    content = pack.pack_files({**files, pack.MANIFEST: text.replace(old, new).encode()})
+    (tmp_path / "pack.zip").write_bytes(content)
+    call(tmp_path / "pack.zip", "--verify", code=2)
+
+
+def test_a_pack_with_half_a_signature_or_without_its_report_is_refused(
+    signed: Path, tmp_path: Path
+) -> None:
+    files = {name.removeprefix(pack.FOLDER): one for name, one in read(signed).items()}
+    for name in (pack.SIGNATURE, pack.PUBLIC, pack.SCRIPT, "report.html"):
+        left = {other: one for other, one in files.items() if other != name}
+        (tmp_path / "pack.zip").write_bytes(pack.pack_files(left))
+        call(tmp_path / "pack.zip", "--verify", code=2)
+
+
+def test_no_text_of_a_pack_can_print_a_line_of_ours(signed: Path, tmp_path: Path) -> None:
+    files = {name.removeprefix(pack.FOLDER): one for name, one in read(signed).items()}
+    told = json.loads(files[pack.MANIFEST])
+    told["name"] = told["verdicts"][""] = "x\nSigned by your key 1"
+    place = tmp_path / "pack.zip"
+    place.write_bytes(repack(files, **{pack.MANIFEST: json.dumps(told).encode()}))
+    said = call(place, "--verify").stdout
+    assert said.count("Signed by your key 1") == 2
+    assert "\nSigned" not in said
+
+
+def test_a_run_with_a_figure_that_is_not_finite_gives_no_pack(
+    make: Callable[[str], Path], tmp_path: Path
+) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(make("run-membership"), run)
+    (run / "summary.json").write_text('{"auc": NaN}')
+    assert "NaN" in call(run, "--pack", tmp_path / "pack.zip", code=2).stderr
+    assert not (tmp_path / "pack.zip").exists()
+
+
 def write_many(packed: zipfile.ZipFile) -> None:
     for k in range(3000):
         packed.writestr(f"{k}", b"")
@@ -212,10 +344,10 @@ def test_a_pack_of_ours_with_other_content_is_refused(signed: Path, tmp_path: Pa
         {"manifest.json": files["manifest.json"] + b" "},  # whole, but not what was signed
         {"minisign.pub": b"no key"},
     ):
-        place.write_bytes(pack._pack({**files, **change}))
+        place.write_bytes(pack.pack_files({**files, **change}))
         with pytest.raises(StoreError):
             divulge.check_evidence(place)
-    place.write_bytes(pack._pack(files))
+    place.write_bytes(pack.pack_files(files))
     assert divulge.check_evidence(place).signed_by
 
 

@@ -10,6 +10,8 @@ from collections.abc import Generator, Iterable
 from threading import Thread
 from typing import Any
 
+from divulge._util.streams import guard_streams
+
 WATCH_PERIOD = 0.5
 """Seconds between two looks at whether the parent is still there."""
 
@@ -55,10 +57,13 @@ def begin_worker(parent: int) -> None:
 def end_with_parent(parent: int) -> None:
     """In a process that was just started: end it as soon as its parent has ended.
 
+    What cannot be printed there, by code of users for example, is lost, as in the parent.
+
     Args:
         parent: the number of the process that started this one; that process itself goes on.
     """
     if os.getpid() != parent:
+        guard_streams()
         Thread(target=_leave_with_parent, args=(parent,), daemon=True).start()
 
 

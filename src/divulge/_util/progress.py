@@ -1,5 +1,6 @@
 """Long work shows its progress through a `Track`: a bar, lines, or nothing."""
 
+import contextlib
 import sys
 import time
 from collections.abc import Generator, Iterable, Sequence
@@ -167,9 +168,11 @@ def _say_now_and_then(step: _Step, over: Event) -> None:
 
 
 def say(line: str) -> None:
-    """Print a line on standard error, where there is one."""
+    """Print a line on standard error, where there is one; that it fails ends no work."""
     if sys.stderr is not None:
-        print(make_showable(line), file=sys.stderr, flush=True)  # noqa: T201 (what the user asked for)
+        # in a program of somebody else, whose streams are not ours to guard
+        with contextlib.suppress(OSError, ValueError):
+            print(make_showable(line), file=sys.stderr, flush=True)  # noqa: T201 (what was asked for)
 
 
 def format_span(seconds: float) -> str:

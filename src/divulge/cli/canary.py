@@ -196,10 +196,11 @@ def audit(
     found = audit_canaries(
         folder, scores, epsilon=epsilon, delta=delta, noise=noise, utility=utility, run=place
     )
+    failed = found.fails(fail_on)
+    code = UNDECIDED if failed is None else TRIPPED if failed else 0
     if shape == "json":
         echo(json.dumps({**found.as_json(), "report": str(place / REPORT)}))
     else:
         echo(found)
     echo(f"Report: {place / REPORT}", err=shape == "json")
-    failed = found.fails(fail_on)
-    sys.exit(UNDECIDED if failed is None else TRIPPED if failed else 0)
+    sys.exit(code)

@@ -36,5 +36,6 @@ def check(attack: str, settings: tuple[str, ...], about: str | None) -> None:
     from divulge.audits.attack_check.check import check_attack
 
     found = check_attack(attack, settings=read_pairs(settings), about=about)
+    code = _CODES[found.outcome]
     echo(found)
-    click.get_current_context().exit(_CODES[found.outcome])
+    click.get_current_context().exit(code)

@@ -12,7 +12,7 @@ from divulge.cli.terminal import echo
 from divulge.errors import SpecError
 
 if TYPE_CHECKING:
-    from divulge.audits.evidence.pack import EvidenceCheck
+    from divulge.audits.evidence.check import EvidenceCheck
 
 PASSWORD = "DIVULGE_MINISIGN_PASSWORD"  # noqa: S105 (its name, and no password)
 """The variable that holds the password of the key, where nobody can be asked."""
@@ -47,17 +47,19 @@ def evidence(
 ) -> None:
     """Write a pack of evidence about RUN: report, settings, digests, plain words, all signed.
 
-    With --verify, check a pack: that no file of it was changed, and who signed it.
+    With --verify, check a pack: that no file of it was changed, and who signed it. The last lines
+    say how each part was checked; nothing is measured again.
 
     Example: divulge evidence runs/demo-001 --key minisign.key
     """
+    from divulge.audits.evidence import check as checking
     from divulge.audits.evidence import minisign
     from divulge.audits.evidence import pack as packing
 
     if verify:
         if pack is not None or key is not None:
             raise SpecError("expected a pack and --public-key alone beside --verify, got more")
-        _show_check(packing.check_evidence(run, public_key=public_key))
+        _show_check(checking.check_evidence(run, public_key=public_key))
         return
     if public_key is not None:
         raise SpecError("expected --verify beside --public-key, got none: add it")
@@ -71,15 +73,23 @@ def evidence(
 def _show_check(found: EvidenceCheck) -> None:
     told = found.manifest
     made = f", {told.created}" if told.created else ""
-    echo(f"Whole: {len(told.files)} files as the manifest says ({told.name}{made})")
+    _echo_line(f"Whole: {len(told.files)} files as the manifest says ({told.name}{made})")
     for about, headline in told.verdicts.items():
-        echo(f"{about}: {headline}" if about else headline)
+        _echo_line(f"Verdict on {about}: {headline}" if about else f"Verdict: {headline}")
     if found.signed_by is None:
         echo("Not signed: anybody can have made this pack")
     elif found.is_known:
-        echo(f"Signed by your key {found.signed_by}: {found.comment}")
+        _echo_line(f"Signed by your key {found.signed_by}: {found.comment}")
     else:
         echo(
             f"Signed by the key {found.signed_by}, which came with the pack: give --public-key to "
             "check whose it is"
         )
+    for how in dict.fromkeys(found.parts.values()):
+        parts = [part for part, other in found.parts.items() if other == how]
+        echo(f"{how.capitalize()}: {', '.join(parts)}")
+
+
+def _echo_line(text: str) -> None:
+    """Print a text of a pack as one line: a second one could look like ours."""
+    echo(" ".join(text.split()))

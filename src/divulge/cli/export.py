@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from divulge.cli.finish import ruling_code
+from divulge.cli.finish import ruling_code, show_ruling
 from divulge.cli.gate import gate_options
 from divulge.cli.terminal import echo
 
@@ -131,7 +131,9 @@ def export(
         judge=judge,
         not_worse_than=not_worse_than,
     )
+    code = ruling_code(ruling)
     for path in (junit, sarif, job_summary, model_card, archive):
         if path not in (None, _FROM_GITHUB):
             echo(path)
-    sys.exit(ruling_code(ruling))
+    show_ruling(ruling)
+    sys.exit(code)

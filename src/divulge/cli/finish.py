@@ -1,4 +1,4 @@
-"""How commands that audit end: what was found is printed, and the exit code says how it went."""
+"""How commands that audit end: the exit code is decided, then what was found is printed."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def finish(
     found: SecretAudit | LeaveOneOut | Comparison | HardenedModel | HardenedFederation,
     shape: str,
     code: int = 0,
+    *,
+    ruling: Ruling | None = None,
 ) -> NoReturn:
     """Print what was found, and exit.
 
@@ -33,17 +35,21 @@ def finish(
         found: by an audit, a comparison or a search, with a run folder.
         shape: ``text``, or ``json`` for one object as the last line.
         code: the exit code; where it is 0, an attack that failed makes it 1.
+        ruling: what the gate says, if there is one; then the code is its own.
     """
     from divulge.cli import render
 
+    failed = any(finding.status == "failed" for finding in found.findings)
+    code = (ruling_code(ruling) if ruling else code) or (FAILED if failed else 0)
+    if ruling is not None:
+        show_ruling(ruling)
     if shape == "text":
         render.show_result(found)
     answer = render.result_as_json(found)
     echo(f"Report: {answer['report']}", err=shape == "json")
     if shape == "json":
         echo(json.dumps(answer))
-    failed = any(finding.status == "failed" for finding in found.findings)
-    sys.exit(code or (FAILED if failed else 0))
+    sys.exit(code)
 
 
 def print_estimates(settings: Path, shape: str, workers: str = "local") -> None:
@@ -64,11 +70,15 @@ def print_estimates(settings: Path, shape: str, workers: str = "local") -> None:
         echo(cost if len(costs) == 1 else f"{name}\n{cost}")
 
 
-def ruling_code(ruling: Ruling) -> int:
-    """Print what the gate says, a line for each thing that was asked, and return the exit code."""
+def show_ruling(ruling: Ruling) -> None:
+    """Print what the gate says: a line for each thing that was asked, on standard error."""
     for what, sentences in asdict(ruling).items():
         for sentence in sentences:
             echo(f"Gate {what}: {sentence}", err=True)
+
+
+def ruling_code(ruling: Ruling) -> int:
+    """The exit code that a gate gives."""
     if ruling.failed:
         return TRIPPED
     return UNDECIDED if ruling.undecided else 0

@@ -1,5 +1,6 @@
 """An inspected transcript as a terminal shows it, and as one JSON object for programs."""
 
+import json
 from collections.abc import Iterable, Sequence
 
 import pydantic
@@ -12,8 +13,8 @@ SHOWN = 20
 
 
 def as_json(found: Inspection) -> str:
-    """All of it; what is not a finite number is null."""
-    return pydantic.TypeAdapter(Inspection).dump_json(found).decode()
+    """All of it, in ASCII for any stream; what is not a finite number is null."""
+    return json.dumps(json.loads(pydantic.TypeAdapter(Inspection).dump_json(found)))
 
 
 def show(found: Inspection) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from divulge._util.extras import name_missing_extra
+from divulge._util.streams import guard_streams
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.begin import begin, take
@@ -21,7 +22,7 @@ from divulge.cli.compare import compare
 from divulge.cli.data import data
 from divulge.cli.evidence import evidence
 from divulge.cli.export import export
-from divulge.cli.finish import finish, print_estimates, ruling_code
+from divulge.cli.finish import finish, print_estimates
 from divulge.cli.gate import gate_options
 from divulge.cli.harden import harden
 from divulge.cli.history import diff, history
@@ -72,6 +73,11 @@ class _Group(click.Group):
                     for name in self.list_commands(ctx)
                 ]
             )
+
+    def main(self, *args: Any, **options: Any) -> Any:
+        """Run the program; from here on, nothing that cannot be printed changes how it ends."""
+        guard_streams()
+        return super().main(*args, **options)
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -189,7 +195,7 @@ def audit(
             progress=True,
             workers=workers,
         )
-    finish(found, shape, ruling_code(found.rule(agreed)))
+    finish(found, shape, ruling=found.rule(agreed))
 
 
 @main.command()

@@ -147,6 +147,9 @@ def reproduce(
     from divulge.cli import tables
     from divulge.reproduce import page
 
+    failed = any(outcome.empty and outcome.unmeasured for outcome in outcomes)
+    code = NOTHING_MEASURED if failed or names != asked else 0
+    written = page.write_page(runs)
     for outcome in outcomes:  # not before: they would be written into the bar
         echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
         if shape == "json":
@@ -159,9 +162,8 @@ def reproduce(
             tables.show(outcome)
     if len(outcomes) > 1 and not all(outcome.complete for outcome in outcomes):
         echo(tables.describe_all(outcomes), err=True)
-    echo(f"Page of all tables: {page.write_page(runs)}", err=True)
-    failed = any(outcome.empty and outcome.unmeasured for outcome in outcomes)
-    sys.exit(NOTHING_MEASURED if failed or names != asked else 0)
+    echo(f"Page of all tables: {written}", err=True)
+    sys.exit(code)
 
 
 def _with_data(reads: Mapping[str, tuple[str, ...]]) -> list[str]:

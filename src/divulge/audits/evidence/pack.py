@@ -1,4 +1,4 @@
-"""A pack of evidence: what is in it, how it is written, and how it is checked.
+"""A pack of evidence: what is in it, and how it is written.
 
     evidence/manifest.json          digests of all files, of the run folder, and the figures
     evidence/manifest.json.minisig  its signature, if there is a key; minisign.pub, who signed
@@ -16,39 +16,56 @@ import io
 import stat
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
+from typing import Annotated
 
 import pydantic
 
 from divulge._util import atomic, untrusted
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import LOCK
-from divulge._util.json import JSON
+from divulge._util.json import JSON, read_strict_json
 from divulge._util.showable import make_showable
 from divulge.audits.compare.result import Comparison
 from divulge.audits.evidence import minisign
 from divulge.audits.export import FoundRun, gather_cases
 from divulge.audits.gate import Gate
 from divulge.audits.load import load_audited
-from divulge.audits.result import SecretAudit
-from divulge.audits.trackers.tracked import gather_figures, name_figures, read_report
-from divulge.errors import DivulgeError, SpecError, StoreError
+from divulge.audits.result import PAGE, SecretAudit
+from divulge.audits.trackers.tracked import (
+    SUMMARIES,
+    gather_figures,
+    name_figures,
+    read_report,
+)
+from divulge.errors import SpecError, StoreError
 from divulge.report import annex
 
 FOLDER = "evidence/"
 MANIFEST, SIGNATURE, PUBLIC = "manifest.json", "manifest.json.minisig", "minisign.pub"
+ANNEX, SETTINGS, SCRIPT = "annex.html", "settings.json", "reproduce.py"
+ALWAYS = frozenset({MANIFEST, ANNEX, PAGE, SETTINGS, SCRIPT})
+"""Files of every pack."""
+NAMES = ALWAYS | {SIGNATURE, PUBLIC, *SUMMARIES}
+"""All files that a pack may have: a check accepts no others."""
+SCRIPTS = frozenset(
+    {
+        "3380680b3e3599da41e26a23085da2fe09f982d49d6fa30a3cf03a358f6e95dd",
+    }
+)
+"""The SHA-256 of `SCRIPT` in each version. One that is changed gets a line here; none goes."""
 _DATE = (1980, 1, 1, 0, 0, 0)
-_MOST_FILES = 32
+
+Figure = Annotated[float, pydantic.Field(strict=True, allow_inf_nan=False)]
 
 
 @pydantic.dataclasses.dataclass(frozen=True, slots=True, config=pydantic.ConfigDict(extra="forbid"))
 class FileDigest:
     """One file, by its size and its SHA-256."""
 
-    bytes: int
-    sha256: str
+    bytes: Annotated[int, pydantic.Field(strict=True, ge=0)]
+    sha256: Annotated[str, pydantic.Field(pattern="^[0-9a-f]{64}$")]
 
 
 @pydantic.dataclasses.dataclass(frozen=True, slots=True, config=pydantic.ConfigDict(extra="forbid"))
@@ -66,26 +83,12 @@ class EvidenceManifest:
     """The digest of model, records, truth and seed; of a comparison, of each defence."""
     verdicts: dict[str, str]
     """By defence (empty in a run with one verdict), the headline."""
-    figures: dict[str, float]
+    figures: dict[str, Figure]
     """Of attacks that passed their controls: ``ATTACK/METRIC``, with ``.low`` and ``.high``."""
     files: dict[str, FileDigest]
     """All other files of the pack."""
     run: dict[str, FileDigest]
     """All files of the run folder, which are not in the pack."""
-
-
-@dataclass(frozen=True, slots=True)
-class EvidenceCheck:
-    """A pack that is whole, and who signed it."""
-
-    manifest: EvidenceManifest
-    signed_by: str | None
-    """Number of the key that signed, as minisign prints it; None if nobody did."""
-    is_known: bool
-    """Whether the key is the one that was asked for; else it came with the pack, and says nothing
-    about who made it."""
-    comment: str
-    """The trusted comment of the signature; empty without one."""
 
 
 @check_arguments
@@ -112,7 +115,8 @@ def evidence(
 
     Raises:
         SpecError: the key cannot be used, or the pack would lie in the run folder.
-        StoreError: the run is damaged or not finished, or the pack cannot be written.
+        StoreError: the run is damaged or not finished, a figure of it is not finite, or the pack
+            cannot be written.
         MissingExtra: a key is given, and cryptography is not installed.
     """
     path, place = Path(run), Path(pack)
@@ -121,58 +125,13 @@ def evidence(
     signer = None if key is None else minisign.read_secret_key(Path(key), password)
     told, files = _gather(path)
     files[MANIFEST] = atomic.to_json(told, EvidenceManifest).encode()
+    read_json_files(files, path)
     if signer is not None:
         comment = f"divulge evidence of {told.name}"
         files[SIGNATURE] = minisign.sign(files[MANIFEST], signer, comment)
         files[PUBLIC] = signer.public.as_file()
-    atomic.write(place, _pack(files))
+    atomic.write(place, pack_files(files))
     return place
-
-
-@check_arguments
-def check_evidence(pack: FilePath, *, public_key: FilePath | None = None) -> EvidenceCheck:
-    """Check that a pack of evidence is as it was written, and who signed it.
-
-    Nothing of it is unpacked or run.
-
-    Args:
-        pack: the zip file.
-        public_key: a public key of minisign, by which it has to be signed.
-
-    Raises:
-        SpecError: the public key cannot be read.
-        StoreError: the pack is damaged or changed, not signed by that key, or not signed at all
-            though a key is given.
-        MissingExtra: it is signed, and cryptography is not installed.
-    """
-    wanted = None
-    if public_key is not None:
-        raw = untrusted.read_file(Path(public_key), untrusted.MAX_TEXT_BYTES, SpecError)
-        wanted = minisign.read_public_key(raw, str(public_key))
-    place = Path(pack)
-    packed = untrusted.read_file(place, untrusted.MAX_TEXT_BYTES, StoreError)
-    files = _unpack(packed, place)
-    told = atomic.from_json(files[MANIFEST], EvidenceManifest, place)
-    others = {name: one for name, one in files.items() if name not in (MANIFEST, SIGNATURE, PUBLIC)}
-    if told.schema != 1 or _digests(others) != told.files:
-        raise StoreError(
-            f"expected the files in {place} as its manifest says, got others: it was changed; ask "
-            "for it again"
-        )
-    if SIGNATURE not in files or PUBLIC not in files:
-        if wanted is not None:
-            raise StoreError(
-                f"expected {place} to be signed by the key {wanted.name}, it is not signed: ask "
-                "for a signed one"
-            )
-        return EvidenceCheck(told, None, is_known=False, comment="")
-    try:
-        own = minisign.read_public_key(files[PUBLIC], f"{place}: {PUBLIC}")
-    except SpecError as error:
-        raise StoreError(str(error)) from error
-    signer = wanted or own
-    comment = minisign.verify(files[MANIFEST], files[SIGNATURE], signer)
-    return EvidenceCheck(told, signer.name, is_known=wanted is not None, comment=comment)
 
 
 def describe_run(path: Path) -> EvidenceManifest:
@@ -196,9 +155,9 @@ def _gather(path: Path) -> tuple[EvidenceManifest, dict[str, bytes]]:
     }
     files = {
         **read_report(path, found.page),
-        "annex.html": annex.render(cases).encode(),
-        "settings.json": atomic.to_json(settings, dict).encode(),
-        "reproduce.py": resources.files(__package__).joinpath("reproduce.py").read_bytes(),
+        ANNEX: annex.render(cases).encode(),
+        SETTINGS: atomic.to_json(settings, dict).encode(),
+        SCRIPT: resources.files(__package__).joinpath(SCRIPT).read_bytes(),
     }
     return _describe(found, path, files), files
 
@@ -214,7 +173,7 @@ def _describe(found: FoundRun, path: Path, files: Mapping[str, bytes]) -> Eviden
         challenge=_challenge(found),
         verdicts={one.about: one.headline for one in cases.verdicts},
         figures=name_figures(gather_figures(found)),
-        files=_digests(files),
+        files=digest_files(files),
         run=_digest_folder(path),
     )
 
@@ -226,7 +185,26 @@ def _challenge(found: FoundRun) -> str:
     return make_showable(held.challenge)
 
 
-def _digests(files: Mapping[str, bytes]) -> dict[str, FileDigest]:
+def read_json_files(files: Mapping[str, bytes], place: Path) -> None:
+    """Read each JSON file of a pack, as strictly as anybody may.
+
+    Raises:
+        StoreError: one of them is none, has a key twice, or a number that is not finite.
+    """
+    for name, content in files.items():
+        if name.endswith(".json"):
+            try:
+                read_strict_json(content)
+            except ValueError as error:
+                raise StoreError(
+                    f"expected JSON with finite numbers and each key once in {name} of {place}, "
+                    f"got something else ({make_showable(str(error))[:200]}): write the report "
+                    "again, or ask for the pack again"
+                ) from error
+
+
+def digest_files(files: Mapping[str, bytes]) -> dict[str, FileDigest]:
+    """By name, the size and the SHA-256 of each file."""
     return {
         name: FileDigest(len(content), hashlib.sha256(content).hexdigest())
         for name, content in sorted(files.items())
@@ -250,7 +228,7 @@ def _digest_folder(path: Path) -> dict[str, FileDigest]:
     return found
 
 
-def _pack(files: Mapping[str, bytes]) -> bytes:
+def pack_files(files: Mapping[str, bytes]) -> bytes:
     """A zip file whose bytes follow from the content."""
     made = io.BytesIO()
     with zipfile.ZipFile(made, "w", zipfile.ZIP_STORED) as packed:
@@ -260,31 +238,3 @@ def _pack(files: Mapping[str, bytes]) -> bytes:
             entry.external_attr = (stat.S_IFREG | stat.S_IRUSR | stat.S_IWUSR) << 16
             packed.writestr(entry, content)
     return made.getvalue()
-
-
-def _unpack(packed: bytes, place: Path) -> dict[str, bytes]:
-    """The files of a pack by name.
-
-    Raises:
-        StoreError: it is not what `_pack` writes.
-    """
-    problem: Exception | None = None
-    files: dict[str, bytes] = {}
-    try:
-        with zipfile.ZipFile(io.BytesIO(packed)) as held:
-            entries = held.infolist()
-            if len(entries) <= _MOST_FILES and all(
-                one.compress_type == zipfile.ZIP_STORED and one.file_size <= len(packed)
-                for one in entries
-            ):
-                files = {one.filename.removeprefix(FOLDER): held.read(one) for one in entries}
-    except DivulgeError:
-        raise
-    except Exception as error:  # zipfile has many for damaged ones
-        problem = error
-    if MANIFEST not in files or _pack(files) != packed:
-        raise StoreError(
-            f"expected a pack of evidence in {place} as divulge wrote it, got something else: ask "
-            "for it again"
-        ) from problem
-    return files
