@@ -114,7 +114,7 @@ def test_one_client_moves_the_mean_by_its_share_of_the_clip(
     if noise_by == "clients":
         # the noisy update is rounded to its type and to fixed point, in both rounds
         reach = clip * (1 + 10 / math.sqrt(CLIENTS))
-        rounding = np.linalg.norm(2 * coarseness(sent[0]) * reach) / CLIENTS
+        rounding = float(np.linalg.norm(2 * coarseness(sent[0]) * reach)) / CLIENTS
         rounding += math.sqrt(ENTRIES) * 2.0**-32
     else:  # sums and noise in float64, of entries of some clips
         rounding = 20 * CLIENTS * math.sqrt(ENTRIES) * clip * 2.0**-52
