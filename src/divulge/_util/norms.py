@@ -22,8 +22,8 @@ def euclidean_norm(
         axis: the axis along which norms are taken; None takes one of all numbers.
 
     Examples:
-        >>> float(euclidean_norm(np.array([3e200, -4e200])))
-        5e+200
+        >>> float(euclidean_norm(np.array([3.0, -4.0]) * 2.0**700)) == 5 * 2.0**700
+        True
     """
     wide = np.asarray(values, np.float64)
     scale = _power_of_two(np.asarray(np.abs(wide).max(axis=axis, keepdims=True, initial=0.0)))
@@ -45,7 +45,7 @@ def clip_to_norm(
         order: 2 for the Euclidean norm, 1 for the sum of magnitudes.
 
     Examples:
-        >>> clip_to_norm(np.array([3e300, -4e300]), 1.0).tolist()
+        >>> clip_to_norm(np.array([3e300, -4e300]), 1.0).round(9).tolist()
         [0.6, -0.8]
         >>> clip_to_norm(np.array([1.0, np.nan]), 1.0).tolist()
         [0.0, 0.0]
