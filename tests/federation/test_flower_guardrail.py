@@ -158,9 +158,24 @@ def diverged(message: Message, context: Context) -> Message:
     return out
 
 
+def whole_numbers(message: Message, context: Context) -> Message:
+    out = toy.fit(message, context)
+    counts = {name: value.astype(np.int64) for name, value in toy.arrays(out.content).items()}
+    out.content["arrays"] = toy.record(counts)
+    return out
+
+
 def test_an_update_to_which_no_noise_can_be_added_is_refused() -> None:
     noise = LocalNoise(1.0, 1e-5, 1.0)
-    assert reply(Guardrail(0.0, noise, {"t": Fixed(1.0)}), diverged).has_error()
+    assert reply(Guardrail(0.0, noise, {"t": Fixed(1.0)}), whole_numbers).has_error()
+
+
+def test_an_update_that_diverged_leaves_as_noise_alone() -> None:
+    noise, seeded = LocalNoise(1.0, 1e-5, 1.0), SeededNoise(np.random.default_rng(0))
+    got = reply(Guardrail(0.0, noise, {"t": Fixed(1.0)}, noise=seeded), diverged)
+    moved = [value - toy.weights()[name] for name, value in toy.arrays(got.content).items()]
+    assert all(np.isfinite(one).all() for one in moved)
+    assert np.concatenate([one.ravel() for one in moved]).std() > noise.scale / 2
 
 
 @pytest.mark.parametrize("error", [DataError("cannot tell"), ZeroDivisionError("oops")])

@@ -10,13 +10,15 @@ import torch
 from dp_accounting import pld
 from torch import nn
 
-from divulge.core import Guarantee, Records
+from divulge.core import Guarantee, Records, UpdateDefence
 from divulge.defences.training.dp_sgd.loop import layer_norm
 from divulge.defences.training.dp_sgd.trainer import DPSGD
+from divulge.defences.updates.compose import chain
 from divulge.defences.updates.compression import TopK
+from divulge.defences.updates.dp_fedavg import DPFedAvg
 from divulge.defences.updates.local_dp import LocalNoise
 from divulge.defences.updates.secure_aggregation import SecureSum
-from divulge.errors import SpecError
+from divulge.errors import DataError, SpecError
 from divulge.federation.fedavg import Federation
 from divulge.federation.partition import iid
 from divulge.federation.server import accuracy
@@ -184,3 +186,47 @@ def test_the_caller_keeps_its_random_numbers() -> None:
     torch.manual_seed(5)
     simulate(federation(), 1)
     assert torch.equal(torch.rand(3), expected)
+
+
+def spoil_client(value: float) -> Records:
+    """The pool, one record of client 1 being so large."""
+    x = POOL.x.copy()
+    x[iid(POOL, SIZES)[1][0]] = value
+    return Records(x, POOL.y)
+
+
+BOUNDED = (
+    DPFedAvg(1e-6, 0.5, DELTA),
+    chain(DPFedAvg(1e-6, 0.5, DELTA), SecureSum()),
+    chain(DPFedAvg(1.0, 0.5, DELTA, "clients"), SecureSum()),
+    chain(TopK(0.5), LocalNoise(1e5, DELTA, 0.5)),
+)
+
+
+@pytest.mark.parametrize("defence", BOUNDED, ids=str)
+@pytest.mark.parametrize("value", [1e20, 3e38, -3e38])
+def test_a_client_whose_training_diverges_costs_the_others_nothing(
+    defence: UpdateDefence, value: float
+) -> None:
+    """The model moves by what the defence lets one client of three move it, and stays finite."""
+    played = [
+        simulate(federation(pool=pool, trainer=None, defence=defence), 3).rounds
+        for pool in (POOL, spoil_client(value))
+    ]
+    for usual, broken in zip(*played, strict=True):
+        assert usual.aggregated is not None
+        assert broken.aggregated is not None
+        assert all(np.isfinite(array).all() for array in broken.aggregated.values())
+        assert broken.clients == usual.clients
+    first = [one[0].aggregated for one in played]
+    assert first[0] is not None
+    assert first[1] is not None
+    moved = np.concatenate([(first[0][n] - first[1][n]).ravel() for n in first[0]])
+    share = 1 / 3 if defence.weighs_equally else SIZES[1] / sum(SIZES)
+    # the same noise in both; entries of some units are rounded to single precision
+    assert np.linalg.norm(moved) <= 2 * 0.5 * share + 100 * 2.0**-24
+
+
+def test_without_a_promise_a_client_whose_training_diverged_is_named() -> None:
+    with pytest.raises(DataError, match=r"update of client 1 finite, got NaN or infinity"):
+        simulate(federation(pool=spoil_client(3e38), trainer=None, defence=TopK(0.5)), 1)

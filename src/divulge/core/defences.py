@@ -179,6 +179,14 @@ class UpdateDefence:
         """Whether each client uses a model of its own, trained further from the global one."""
         return False
 
+    @property
+    def promises(self) -> bool:
+        """Whether clients have a guarantee; then no update is refused for its numbers.
+
+        One that is not finite counts as zeros: an error would tell of it, which no noise covers.
+        """
+        return self.guarantee() is not None
+
     def announce(self) -> tuple[Any, bytes]:
         """Prepare a round: return what the client keeps secret, and what all participants see."""
         return None, b""
@@ -187,7 +195,8 @@ class UpdateDefence:
         """Return what the client sends in place of its update, without changing the update itself.
 
         Raises:
-            DataError: the update is empty, not of floating point, or not finite.
+            DataError: the update is empty or not of floating point; or it is not finite, and
+                nothing is promised.
         """
         del context
         return update

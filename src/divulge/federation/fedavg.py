@@ -297,7 +297,8 @@ class Federation(SimulatedFederation):
     def _result(self, sent: Tensors, found: Tensors) -> dict[str, np.ndarray]:
         """Tensors that a client sends, before any defence."""
         if self._kind == "update":
-            return {name: found[name] - array for name, array in sent.items()}
+            with np.errstate(over="ignore", invalid="ignore"):  # the defence deals with it
+                return {name: found[name] - array for name, array in sent.items()}
         return {name: found[name] for name in sent}
 
     def _apply_mean(self, sent: Tensors, mean: Tensors) -> dict[str, np.ndarray]:

@@ -49,8 +49,6 @@ def exchange_updates(
         return whole, None
     total = sum(sizes.values())
     shares = {client: size / total for client, size in sizes.items()}
-    if defence.weighs_equally:
-        shares = dict.fromkeys(sizes, 1 / len(sizes))
     contexts = protocol.begin_round(defence, number, sent, shares, seed)
     messages = [
         protocol.send(defence, results[client], context) for client, context in contexts.items()

@@ -93,9 +93,16 @@ class CanaryGradients:
 
         def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             own: Tensors = grad(loss)(trained, x, y)
-            along = [(own[name] * direction[name]).sum() for name in own if name in direction]
-            norm = torch.stack([(one**2).sum() for one in own.values()]).sum().sqrt()
-            return torch.stack(along).sum() * (self._clip / (norm + 1e-6)).clamp(max=1.0)
+            # no square overflows, or becomes 0, and what is not finite adds nothing to a sum
+            largest = torch.stack([one.abs().max() for one in own.values() if one.numel()]).max()
+            scale = torch.where(largest > 0, largest, 1)
+            squares = [((one / scale) ** 2).sum() for one in own.values()]
+            norm = torch.stack(squares).sum().sqrt() * scale
+            factor = (self._clip / (norm + 1e-6)).clamp(max=1.0)
+            along = [
+                (own[name] * factor * direction[name]).sum() for name in own if name in direction
+            ]
+            return torch.where(largest.isfinite(), torch.stack(along).sum(), 0.0)
 
         chunk = max(1, _NUMBERS // max(1, sum(value.numel() for value in trained.values())))
         with translate_model_errors("the network to be differentiated", _REMEDY):

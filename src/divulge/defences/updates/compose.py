@@ -1,11 +1,16 @@
 """Chain several update defences into one, or use none at all."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise, zip_longest
 from typing import Any, ClassVar
 
 from divulge._util.arguments import check_arguments
 from divulge.core import ClientContext, Guarantee, RoundContext, ServerView, Update, UpdateDefence
-from divulge.errors import SpecError
+from divulge.defences.updates import vectors
+from divulge.defences.updates.dp_fedavg import DPFedAvg
+from divulge.defences.updates.secure_aggregation import SecureSum
+from divulge.errors import DataError, SpecError
 
 
 def no_defence() -> UpdateDefence:
@@ -27,7 +32,8 @@ def chain(*defences: UpdateDefence) -> UpdateDefence:
             are flattened.
 
     Raises:
-        SpecError: a defence stands twice, or behind one whose messages are not numbers any more.
+        SpecError: a defence stands twice, behind one whose messages are not numbers any more, or
+            behind one whose promise is for a sum that it would change.
 
     Examples:
         >>> chain(no_defence(), no_defence()).name
@@ -60,11 +66,18 @@ class Chain(UpdateDefence):
                     f"expected each defence once in a chain, got {name} {names.count(name)} times: "
                     "use one with the settings that you want"
                 )
-        for part, after in zip(self.parts, names[1:], strict=False):
+        for part, after in pairwise(self.parts):
             if part.masks:
                 raise SpecError(
-                    f"expected {part.name} last in a chain, got {after} behind it: masked values "
-                    f"cannot be clipped, rounded or compared, so put {after} before {part.name}"
+                    f"expected {part.name} last in a chain, got {after.name} behind it: masked "
+                    f"values cannot be clipped, rounded or compared, so put {after.name} before "
+                    f"{part.name}"
+                )
+            if isinstance(part, DPFedAvg) and not after.masks:
+                raise SpecError(
+                    f"expected {part.name} last in a chain, or only a secure sum behind it, got "
+                    f"{after.name}: it would change the sum that the promise is for, so put "
+                    f"{after.name} before {part.name}"
                 )
 
     @property
@@ -87,10 +100,21 @@ class Chain(UpdateDefence):
         return self.parts[-1].announce()
 
     def on_client(self, update: Update, context: ClientContext) -> Update:
-        """Through all client hooks in order."""
-        for part in self.parts:
-            update = part.on_client(update, context)
-        return update
+        """Through all client hooks in order.
+
+        Raises:
+            DataError: see the hooks; where something is promised, only for names, shapes and types.
+            SpecError: a secure sum cannot hold the noise in front of it.
+        """
+        if self.weighs_equally:
+            context = replace(context, weight=1 / len(context.round.participants))
+        promised = next((k for k, part in enumerate(self.parts) if part.promises), 0)
+        before, after = self.parts[:promised], self.parts[promised:]
+        try:
+            update = _pass_on(before, update, context)
+        except DataError:  # by what the numbers are, unless zeros are refused as well
+            update = _pass_on(before, vectors.zeros_like(update), context)
+        return _pass_on(after, update, context)
 
     def on_server(self, view: ServerView, context: RoundContext) -> ServerView:
         """Through all server hooks in reverse."""
@@ -102,3 +126,22 @@ class Chain(UpdateDefence):
         """That of the part which promises one: nothing that is done before or after weakens it."""
         promised = [part.guarantee(rounds) for part in self.parts]
         return next((each for each in promised if each is not None), None)
+
+
+def _pass_on(parts: Sequence[UpdateDefence], update: Update, context: ClientContext) -> Update:
+    for part, behind in zip_longest(parts, parts[1:]):
+        update = part.on_client(update, context)
+        if isinstance(part, DPFedAvg) and isinstance(behind, SecureSum):
+            update = _fit_fixed_point(part, behind, update, context)
+    return update
+
+
+def _fit_fixed_point(
+    noise: DPFedAvg, behind: SecureSum, update: Update, context: ClientContext
+) -> Update:
+    """What the secure sum can round and add up without a change of what is promised."""
+    count, weight = len(context.round.participants), context.weight
+    what = "entries of secure-sum over a client's weight"
+    noise.check_numbers(count, behind.limit / weight, behind.step / weight, what)
+    # with noise in it an update is rounded to the nearest, such that the error has no direction
+    return behind.shrink(update, weight) if noise.noise_by == "server" else update

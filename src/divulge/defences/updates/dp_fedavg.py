@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from divulge._util.arguments import check_arguments
+from divulge._util.norms import clip_to_norm
 from divulge.core import (
     ClientContext,
     Guarantee,
@@ -19,10 +20,18 @@ from divulge.core import (
     UpdateSum,
 )
 from divulge.defences.updates import vectors
-from divulge.defences.updates.local_dp import clip_to_norm, gaussian_mechanism_epsilon
+from divulge.defences.updates.local_dp import gaussian_mechanism_epsilon
 from divulge.errors import SpecError
 
 NoiseBy = Literal["server", "clients"]
+
+FARTHEST = 10.0
+"""No normal number is so many standard deviations away: one of 6e22 is."""
+
+FINEST = 4.0
+"""Steps of a grid within a standard deviation of noise that is rounded to it. The error of rounding
+then depends on what is rounded by e^(-2 π² 16), some 1e-137: the sum of rounded numbers is the sum
+of Gaussian ones and of noise that says nothing."""
 
 
 @check_arguments
@@ -31,7 +40,8 @@ class DPFedAvg(UpdateDefence):
     """Clip each update, average all with equal weights, and add Gaussian noise to the mean.
 
     Two rounds are neighbours when one client sends zeros in one of them; how many clients take
-    part is public. The sum of the updates then moves by ``clip`` at most.
+    part is public. The sum of the updates then moves by ``clip`` at most, whatever a client has: an
+    update that is not finite, or does not arrive, counts as zeros, and nobody learns of it.
 
     ``noise_by="server"`` (central): a trusted server adds the noise, and releases the noisy mean
     alone. ``noise_by="clients"`` (distributed): each of n clients adds noise that is smaller by the
@@ -88,17 +98,56 @@ class DPFedAvg(UpdateDefence):
         """The clipped update, with this client's part of the noise where clients add it.
 
         Raises:
-            DataError: the update is empty, not of floating point, or not finite, or its type
-                cannot hold the noise.
+            DataError: the update is empty or not of floating point.
+            SpecError: its type is too narrow, or too coarse, for the noise.
         """
-        clipped = clip_to_norm(vectors.flatten_update(update), self.clip)
-        if self.noise_by == "clients":
-            part = self.noise_multiplier * self.clip / math.sqrt(len(context.round.participants))
-            clipped = context.noise.add_normal(clipped, part)
-        return vectors.split_like(clipped, update)
+        clipped = clip_to_norm(vectors.flatten_update(update, finite=False), self.clip)
+        if self.noise_by == "server":
+            return vectors.shrink_like(clipped, update)
+        count = len(context.round.participants)
+        for dtype in {value.dtype for value in update.values() if value.size}:
+            about = np.finfo(dtype)
+            step = float(about.eps) * self.reach(count)
+            self.check_numbers(count, float(about.max), step, f"numbers of {dtype}")
+        return vectors.split_like(context.noise.add_normal(clipped, self.part(count)), update)
+
+    def part(self, count: int) -> float:
+        """Standard deviation of the noise that each of so many clients adds; 0 by the server."""
+        if self.noise_by == "server":
+            return 0.0
+        return self.noise_multiplier * self.clip / math.sqrt(count)
+
+    def reach(self, count: int) -> float:
+        """The largest magnitude of an entry that one of so many clients sends."""
+        return self.clip + FARTHEST * self.part(count)
+
+    def check_numbers(self, count: int, largest: float, step: float, what: str) -> None:
+        """Refuse numbers in which clients cannot send what is promised.
+
+        What is refused follows from settings alone. A client that refused its own update, or noise
+        that is rounded away, would break the promise.
+
+        Args:
+            count: how many clients take part.
+            largest: the largest number that they can send.
+            step: the distance of neighbouring numbers.
+            what: what they send, for the message.
+
+        Raises:
+            SpecError: noise and clipped updates do not fit, or the noise is too fine.
+        """
+        part = self.part(count)
+        if self.reach(count) > largest or 0 < part < FINEST * step:
+            raise SpecError(
+                f"expected {what} up to {self.reach(count):.4g}, and in steps of a quarter of the "
+                f"noise of one client of {count}, {part:.4g}, got up to {largest:.4g} in steps of "
+                f"{step:.2g}: change clip and noise_multiplier, or send wider numbers"
+            )
 
     def on_server(self, view: ServerView, context: RoundContext) -> ServerView:
-        """The mean, with the noise where the server adds it.
+        """The mean over all who take part, with the noise where the server adds it.
+
+        Updates that the server sees are clipped once more, and one that is missing counts as zeros.
 
         Raises:
             SpecError: the server is to add noise, and has no source of it.
@@ -109,17 +158,17 @@ class DPFedAvg(UpdateDefence):
             raise SpecError(
                 "expected a source of noise for the server, got none: give RoundContext(noise=...)"
             )
-        count = len(context.participants)
+        count, shapes = len(context.participants), context.shapes
         if isinstance(view, UpdateSum):
-            mean = {name: np.asarray(value, np.float64) for name, value in view.total.items()}
+            vector = np.concatenate([
+                np.asarray(view.total[name], np.float64).ravel() for name in sorted(view.total)
+            ])  # fmt: skip
         else:
-            mean = {
-                name: np.mean([sent[name] for sent in view.by_client.values()], 0, np.float64)
-                for name in context.shapes
-            }
-        vector = np.concatenate([mean[name].ravel() for name in sorted(mean)])
+            vector = np.zeros(sum(math.prod(shape) for shape in shapes.values()))
+            for sent in view.by_client.values():  # clipped again: a client may be broken
+                clipped = clip_to_norm(vectors.flatten_update(sent, finite=False), self.clip)
+                vector += clipped / count
         noisy = context.noise.add_normal(vector, self.noise_multiplier * self.clip / count)
-        shapes = {name: value.shape for name, value in mean.items()}
         return UpdateSum(context.participants, vectors.split_vector(noisy, shapes))
 
     def guarantee(self, rounds: int = 1) -> Guarantee:

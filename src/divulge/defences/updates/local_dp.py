@@ -14,6 +14,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr
 
 from divulge._util.arguments import check_arguments
+from divulge._util.norms import clip_to_norm
 from divulge.core import ClientContext, Guarantee, Range, SearchSpace, Update, UpdateDefence
 from divulge.defences.updates import vectors
 from divulge.errors import SpecError
@@ -86,24 +87,6 @@ def _find_root(rising: Callable[[float], float], start: float) -> float:
     return float(brentq(rising, low, high, xtol=1e-13)) if low < high else low
 
 
-def clip_to_norm(
-    vector: Float[np.ndarray, " entries"], clip: float, order: int = 2
-) -> Float[np.ndarray, " entries"]:
-    """The vector, shrunk to this norm where it is longer; never made longer.
-
-    Args:
-        vector: finite numbers.
-        clip: the largest norm.
-        order: 2 for the Euclidean norm, 1 for the sum of magnitudes.
-    """
-    largest = float(np.abs(vector).max())
-    if largest == 0:
-        return vector
-    unit = vector / largest  # so that no square overflows
-    norm = float(np.linalg.norm(unit, ord=order))
-    return unit * (clip / norm) if largest > clip / norm else vector
-
-
 Mechanism = Literal["analytic-gaussian", "gaussian", "laplace"]
 
 
@@ -116,6 +99,9 @@ class LocalNoise(UpdateDefence):
     may be replaced. Two updates of norm ``clip`` are at most ``2 * clip`` apart, and that is the
     sensitivity which the noise is made for. (A paper that writes "sensitivity S" for two clipped
     updates means ``clip=S / 2``; one that takes the sensitivity as ``clip`` promises half as much.)
+
+    An update that is not finite counts as zeros: a client that said so, or sent nothing, would say
+    something of its records.
 
     Args:
         epsilon: the ε of one message, above 0.
@@ -181,19 +167,19 @@ class LocalNoise(UpdateDefence):
         return self.sensitivity / gaussian_mechanism_mu(self.epsilon, self.delta)
 
     def on_client(self, update: Update, context: ClientContext) -> Update:
-        """The clipped and noisy update.
+        """The clipped and noisy update; noise alone where the update is not finite.
 
         Raises:
-            DataError: the update is empty, not of floating point, or not finite, or its type
-                cannot hold the noise.
+            DataError: the update is empty or not of floating point, or its type cannot hold the
+                noise.
         """
-        clipped = self.clip_to_norm(vectors.flatten_update(update))
+        clipped = self.clip_to_norm(vectors.flatten_update(update, finite=False))
         laplace, noise = self.mechanism == "laplace", context.noise
         noisy = (noise.add_laplace if laplace else noise.add_normal)(clipped, self.scale)
         return vectors.split_like(noisy, update)
 
     def clip_to_norm(self, vector: Float[np.ndarray, " entries"]) -> Float[np.ndarray, " entries"]:
-        """The vector, shrunk to the norm ``clip`` where it is longer; never made longer."""
+        """The vector, shrunk to the norm ``clip`` where it is longer; zeros if it is not finite."""
         return clip_to_norm(vector, self.clip, order=1 if self.mechanism == "laplace" else 2)
 
     def guarantee(self, rounds: int = 1) -> Guarantee:

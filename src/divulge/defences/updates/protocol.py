@@ -85,12 +85,16 @@ def session_fingerprint(context: RoundContext) -> bytes:
 def send(defence: UpdateDefence, update: Update, context: ClientContext) -> Message:
     """What a client sends: its update behind the client hook, with the round that it is for.
 
+    Where the defence promises something, an update that is not finite counts as zeros.
+
     Raises:
-        DataError: the update is not of the round's shapes, not of floating point, or not finite.
+        DataError: the update is not of the round's shapes or not of floating point; or it is not
+            finite, and nothing is promised.
     """
-    who = f"the update of client {context.client}"
-    vectors.check_update(update, who, context.round.shapes)
-    values = defence.on_client(update, context)
+    who, promises = f"the update of client {context.client}", defence.promises
+    vectors.check_update(update, who, context.round.shapes, finite=not promises)
+    kept = vectors.zeros_unless_finite(update) if promises else update
+    values = defence.on_client(kept, context)
     return Message(context.round.number, context.client, session_fingerprint(context.round), values)
 
 
@@ -100,11 +104,15 @@ def receive(
 ) -> ServerView:
     """What the server may see of the messages that arrived.
 
+    Where the defence promises something, a message that is not finite counts as zeros.
+
     Raises:
-        DataError: a message is of another round or sender, came twice, is not of the round's
-            shapes, or is not finite; or a message is missing that the defence cannot do without.
+        DataError: a message is of another round or sender, came twice, or is not of the round's
+            shapes; or it is not finite, and nothing is promised; or a message is missing that the
+            defence cannot do without.
     """
     arrived: dict[int, Update] = {}
+    lenient = defence.promises and not defence.masks
     fingerprint = session_fingerprint(context)
     for message in messages:
         who = f"the message of client {message.client}"
@@ -122,8 +130,11 @@ def receive(
             )
         if message.client in arrived:
             raise DataError(f"expected {who} once, got it twice: drop the second one")
-        vectors.check_update(message.values, who, context.shapes, masked=defence.masks)
-        arrived[message.client] = message.values
+        vectors.check_update(
+            message.values, who, context.shapes, masked=defence.masks, finite=not lenient
+        )
+        kept = vectors.zeros_unless_finite(message.values) if lenient else message.values
+        arrived[message.client] = kept
     return defence.on_server(ClientUpdates(arrived), context)
 
 

@@ -88,6 +88,11 @@ class SecureSum(UpdateDefence):
         return int(2.0 ** (EXACT_BITS - self.fraction_bits) / self.limit)
 
     @property
+    def step(self) -> float:
+        """The resolution: the distance of neighbouring numbers in fixed point."""
+        return 2.0**-self.fraction_bits
+
+    @property
     def masks(self) -> bool:
         """What leaves the client hook is masked."""
         return True
@@ -135,6 +140,17 @@ class SecureSum(UpdateDefence):
                 f"{largest:.6g}: clip updates first, or raise the limit for all clients"
             )
         return np.rint(np.ldexp(vector, self.fraction_bits)).astype(np.int64).view(np.uint64)
+
+    def shrink(self, update: Update, weight: float = 1.0) -> dict[str, np.ndarray]:
+        """The update with entries rounded towards zero, to those that `encode` leaves as they are.
+
+        Its norm does not grow, as it may where entries are rounded to the nearest.
+        """
+        step = self.step / weight
+        return {
+            name: np.asarray(np.trunc(value.astype(np.float64) / step) * step)
+            for name, value in update.items()
+        }
 
     def on_server(self, view: ServerView, context: RoundContext) -> ServerView:
         """The sum, unmasked by nothing but summing.

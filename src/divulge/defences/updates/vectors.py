@@ -2,9 +2,10 @@
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Shaped
+from jaxtyping import Bool, Float, Shaped
 
 from divulge.core import Update
 from divulge.errors import DataError
@@ -16,6 +17,7 @@ def check_update(
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     *,
     masked: bool = False,
+    finite: bool = True,
 ) -> None:
     """Make sure that this is an update.
 
@@ -24,6 +26,7 @@ def check_update(
         who: the owner of the update, for error messages.
         shapes: the shapes that it should have, by name; None where any will do.
         masked: whether its values are unsigned integers modulo 2^64, of which any will do.
+        finite: whether NaN, infinity, and what float64 cannot hold are refused.
 
     Raises:
         DataError: it is empty, of other names or shapes, of another type, or not finite.
@@ -52,22 +55,51 @@ def check_update(
                 f"expected {name!r} in {who} of floating point, got {value.dtype}: "
                 "leave counters out, and convert the rest"
             )
-        if not masked and not np.isfinite(value).all():
+        if not masked and finite and not _finite(value).all():
             raise DataError(
                 f"expected {name!r} in {who} finite, got NaN or infinity in "
-                f"{int((~np.isfinite(value)).sum())} of {value.size} entries: "
+                f"{int((~_finite(value)).sum())} of {value.size} entries: "
                 "the training diverged, or the client is broken"
             )
 
 
-def flatten_update(update: Update) -> Float[np.ndarray, " entries"]:
+def zeros_unless_finite(update: Update) -> Update:
+    """The update, or zeros in its place where one entry is NaN or infinite.
+
+    Where a defence promises something, an update is not refused for its numbers: an error, or a
+    round that ends, would say something of one client that no noise covers.
+    """
+    if all(_finite(value).all() for value in update.values()):
+        return update
+    return zeros_like(update)
+
+
+def zeros_like(update: Update) -> dict[str, np.ndarray]:
+    """What a client sends that changes nothing."""
+    return {name: np.zeros_like(value) for name, value in update.items()}
+
+
+def _finite(value: np.ndarray) -> Bool[np.ndarray, "..."]:
+    """Which entries are finite in float64: all is computed in it."""
+    if value.dtype.itemsize > np.dtype(np.float64).itemsize:
+        with np.errstate(over="ignore"):
+            value = value.astype(np.float64)
+    return np.asarray(np.isfinite(value))
+
+
+def flatten_update(update: Update, *, finite: bool = True) -> Float[np.ndarray, " entries"]:
     """All entries in float64, tensors in the order of their names.
+
+    Args:
+        update: what a client has.
+        finite: whether an update that is not finite is refused.
 
     Raises:
         DataError: the update is empty, not of floating point, or not finite.
     """
-    check_update(update, "the update")
-    return np.concatenate([update[name].ravel().astype(np.float64) for name in sorted(update)])
+    check_update(update, "the update", finite=finite)
+    with np.errstate(over="ignore"):  # of a type that is wider yet
+        return np.concatenate([update[name].ravel().astype(np.float64) for name in sorted(update)])
 
 
 def split_vector(
@@ -105,3 +137,23 @@ def split_like(vector: Float[np.ndarray, " entries"], update: Update) -> dict[st
     """
     shapes = {name: value.shape for name, value in update.items()}
     return cast_like(split_vector(vector, shapes), update)
+
+
+def shrink_like(vector: Float[np.ndarray, " entries"], update: Update) -> dict[str, np.ndarray]:
+    """As `split_like`, but each entry is rounded towards zero, so that no norm grows.
+
+    Half precision has steps of 6e-8 around zero: rounded to the nearest, an entry of 3.1e-8 becomes
+    twice as large.
+    """
+    shapes = {name: value.shape for name, value in update.items()}
+    return {
+        name: _round_towards_zero(value, update[name].dtype)
+        for name, value in split_vector(vector, shapes).items()
+    }
+
+
+def _round_towards_zero(value: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
+    with np.errstate(over="ignore", under="ignore"):
+        near = value.astype(dtype)
+        beyond = np.abs(near.astype(np.float64)) > np.abs(value)
+        return np.asarray(np.where(beyond, np.nextafter(near, np.zeros_like(near)), near))

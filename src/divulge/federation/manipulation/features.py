@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from divulge._util.arguments import Seed, check_arguments
+from divulge._util.norms import euclidean_norm
 from divulge.core import ReceivedUpdate, Round
 from divulge.errors import NotApplicable, SpecError
 
@@ -60,7 +61,7 @@ class NoiseInjection:
         if self.budget == math.inf:
             return shaped
         moved = shaped - x
-        length = np.linalg.norm(moved, axis=1, keepdims=True)
+        length = euclidean_norm(moved, axis=1)[:, None]
         near: Features = x + moved * np.minimum(1.0, self.budget / np.maximum(length, 1e-300))
         return near
 

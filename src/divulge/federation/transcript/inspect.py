@@ -6,6 +6,7 @@ from typing import Final
 
 import numpy as np
 
+from divulge._util.norms import euclidean_norm
 from divulge._util.progress import Progress, as_track
 from divulge.core import Guarantee, Round, Tensors
 from divulge.errors import NotApplicable, StoreError
@@ -204,9 +205,8 @@ def norm(tensors: Tensors) -> float:
         >>> norm({"w": np.array([3.0]), "b": np.array([4.0]), "steps": np.array(7)})
         5.0
     """
-    with np.errstate(over="ignore", invalid="ignore"):
-        flat = (array.astype(np.float64).ravel() for _, array in _floats(tensors))
-        return float(np.sqrt(sum(float(values @ values) for values in flat)))
+    each = [float(euclidean_norm(array)) for _, array in _floats(tensors)]
+    return float(euclidean_norm(np.array(each)))
 
 
 def _not_finite(tensors: Tensors) -> str:
