@@ -30,7 +30,7 @@ from divulge.core import (
     UpdateSum,
 )
 from divulge.defences.noise import SecureNoise
-from divulge.defences.training.dp_sgd.loop import Clipping
+from divulge.defences.training.dp_sgd.clipping import Clipping
 from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.defences.updates import protocol
 from divulge.defences.updates.compose import chain

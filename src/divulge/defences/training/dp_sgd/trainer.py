@@ -41,9 +41,23 @@ from divulge.training.recipe import Recipe
 _REMEDY = "make one network by hand, and put a few records to it"
 
 
+class _Trials:
+    """What trials of the network have shown. It follows from the settings, and is none of them."""
+
+    __slots__ = ("_ways_by_kind",)
+    _ways_by_kind: dict[Any, ClippingWay]
+
+    @property
+    def _ways(self) -> dict[Any, ClippingWay]:
+        """By shape and type of records: how the network's gradients are clipped."""
+        if not hasattr(self, "_ways_by_kind"):
+            object.__setattr__(self, "_ways_by_kind", {})
+        return self._ways_by_kind
+
+
 @check_arguments
 @dataclass(frozen=True, slots=True)
-class DPSGD:
+class DPSGD(_Trials):
     """Differentially private SGD (Abadi et al. 2016, algorithm 1) by Opacus, on the CPU.
 
     Every record enters every batch by a coin of its own with probability batch_size / n (Poisson
@@ -100,11 +114,6 @@ class DPSGD:
     rounds: int = 1
     noise: NoiseKind = "seeded"
     jobs: int = field(default=-1, metadata={"identity": False})
-    _ways: dict[Any, ClippingWay] = field(
-        default_factory=dict, init=False, repr=False, compare=False, metadata={"identity": False}
-    )
-    """By shape and type of records: how the network's gradients are clipped."""
-
     name: ClassVar[str] = "dp-sgd"
     paper: ClassVar[str] = "Abadi et al. 2016"
     search: ClassVar[SearchSpace] = {
