@@ -102,3 +102,11 @@ class Chain(UpdateDefence):
         """That of the part which promises one: nothing that is done before or after weakens it."""
         promised = [part.guarantee(rounds) for part in self.parts]
         return next((each for each in promised if each is not None), None)
+
+    def noise_deviation(self, clients: int) -> float | None:
+        """That of the part which adds noise; None where another part changes the update besides."""
+        known = [part.noise_deviation(clients) for part in self.parts]
+        others = [part for part, each in zip(self.parts, known, strict=True) if each is None]
+        if len(others) + 1 < len(self.parts) or not all(part.masks for part in others):
+            return None
+        return next((each for each in known if each is not None), None)
