@@ -69,18 +69,20 @@ class GradientDirections:
         return (((one[0] - one[1]) / 2**0.5) if name in self._heads else one).flatten()
 
     def _sum(self, direction: Tensors) -> tuple[Float64[np.ndarray, " sums"], float]:
-        there = [direction[name].double() for name in self._heads if name in direction]
+        there = [direction[name] for name in self._heads if name in direction]
         if len(there) < len(self._heads) or not there:
             return np.full(len(self._columns), np.nan), 0.0
-        sums = torch.cat([one.sum(dim=0).flatten() / len(one) ** 0.5 for one in there])
-        reach = torch.cat([one.flatten() for one in there]).square().mean().sqrt()
-        return sums.cpu().numpy()[self._columns], float(reach)
+        each = [one.sum(dim=0, dtype=torch.float64).flatten() / len(one) ** 0.5 for one in there]
+        sums = torch.cat(each)
+        squares = sum(float(one.norm()) ** 2 for one in there)
+        reach = (squares / sum(one.numel() for one in there)) ** 0.5
+        return sums.cpu().numpy()[self._columns], reach
 
 
-def noise_deviation(optimiser: Any, divisor: float) -> float | None:
-    """The standard deviation of noise in each entry of a gradient, as Opacus' optimiser says it.
+def noise_scale(optimiser: Any) -> float:
+    """The standard deviation of the noise on a sum of gradients, as Opacus' optimiser says it.
 
-    None where it says none, as where others add the noise.
+    0 where it says none, as where others add the noise.
     """
     scale = float(optimiser.noise_multiplier) * float(optimiser.max_grad_norm)
-    return scale / (divisor * int(getattr(optimiser, "world_size", 1))) or None
+    return scale / int(getattr(optimiser, "world_size", 1))

@@ -54,7 +54,9 @@ class NoiseCheck:
             found.append(f"{self.absent:,} of {self.steps:,} {self.unit}s have no noise")
         for kind in ("same", "correlated", "small"):
             if kind in by_kind:
-                worst = max(by_kind[kind], key=lambda one: (one.look.kind == "repeats", -one.p))
+                worst = max(
+                    by_kind[kind], key=lambda one: (one.look.kind == "repeats", one.look.evidence)
+                )
                 found.append(self._sentence(kind, worst))
         return tuple(found)
 

@@ -11,7 +11,7 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 
 from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
-from divulge.audits.canaries.directions import GradientDirections, noise_deviation
+from divulge.audits.canaries.directions import GradientDirections, noise_scale
 from divulge.audits.canaries.gradients import CanaryGradients, Prepare
 from divulge.data.canary_files import read_candidates
 from divulge.data.canary_scores import (
@@ -81,6 +81,7 @@ class CanaryRecorder:
         self._directions = GradientDirections(self._gradients, int(held.digest[:16], 16))
         self._noise = self._directions.watcher()
         self._deviation = noise_deviation
+        self._scale = 0.0  # of the noise, as Opacus' optimiser said it at the step before
         self._sums = np.zeros(len(held.y))
         self._steps = 0
         self._sampling = sampling
@@ -141,6 +142,8 @@ class CanaryRecorder:
                 "whose step() changes the weights"
             )
         self._watched = inner
+        if private is not None:
+            self._scale = noise_scale(private)
         inner.register_forward_pre_hook(self._before_forward)
         inner.register_forward_hook(self._after_forward)
         optimiser.register_step_pre_hook(lambda *_: self._before_step(inner, private))
@@ -215,8 +218,13 @@ class CanaryRecorder:
             low, high = self._divisors or (np.inf, 0.0)
             divisor = _divisor_of(private)
             self._divisors = min(low, divisor), max(high, divisor)
-            deviation = deviation or noise_deviation(private, divisor)
+            deviation = deviation or self._read_scale(private) / divisor or None
         self._noise.add(self._directions.step(direction, deviation))
+
+    def _read_scale(self, private: Any) -> float:
+        """What Opacus says of a step; adaptive clipping and schedules may have moved on since."""
+        before, self._scale = self._scale, noise_scale(private)
+        return min(before, self._scale)
 
     def _after_step(self, module: nn.Module) -> None:
         self._place = _place_of(module)

@@ -56,7 +56,8 @@ class Recorder(Strategy):
         training: settings of local training that the server knows beyond the configuration that
             is sent; this is searched for ``lr``, ``epochs``, ``batch-size`` and the like.
         canaries: canary clients that take part, see `CanaryMod`. The transcript then names their
-            digest, and for each round the (ε, δ) that the accountant of a DP strategy states.
+            digest, and for each round the (ε, δ) that the accountant of a DP strategy states, and
+            the standard deviation of its noise.
     """
 
     def __init__(
