@@ -14,6 +14,7 @@ from scipy import stats
 
 from benchmarks.timing import environment
 from divulge.audits.canaries.clients import Sees, make_canary_clients, score_transcript
+from divulge.audits.canaries.noise import check_noise
 from divulge.core import NoiseAssumption, Records, UpdateDefence
 from divulge.data import canary_files
 from divulge.data.canary_files import Neighbours
@@ -75,6 +76,13 @@ class Played(NamedTuple):
     wrong: tuple[bool, ...]
     """Whether the stated ε is contradicted, by what is supposed."""
     estimate: float
+    noise: bool
+    """Whether the noise of rounds is seen to repeat, or to be too small."""
+
+    @property
+    def found(self) -> tuple[bool, ...]:
+        """By canaries, by what is supposed; and by the noise of rounds."""
+        return (*self.wrong, self.noise)
 
 
 Play = Callable[[int, int, Fault | None], Played]
@@ -102,12 +110,12 @@ def print_faults(plays: Mapping[str, Play], faults: Sequence[Fault], repeats: in
         faults: what is planted.
         repeats: federations of each.
     """
-    print("\n| fault | mechanism | stated ε | found, any | found, independent-gaussian |")
-    print("|---|---|---:|---:|---:|")
+    print("\n| fault | mechanism | stated ε | found, any | found, independent-gaussian | noise |")
+    print("|---|---|---:|---:|---:|---:|")
     for fault in faults:
         for at, (name, play) in enumerate(plays.items()):
             found = [play(200, _seed(at, k), fault) for k in range(repeats)]
-            wrong = np.sum([each.wrong for each in found], axis=0)
+            wrong = np.sum([each.found for each in found], axis=0)
             said = " | ".join(share(int(one), repeats) for one in wrong)
             print(f"| {fault.name} | {name} | {found[0].stated:.2f} | {said} |", flush=True)
     return len(faults) * len(plays) * repeats
@@ -115,13 +123,14 @@ def print_faults(plays: Mapping[str, Play], faults: Sequence[Fault], repeats: in
 
 def print_correct(plays: Mapping[str, Play], sizes: Sequence[int], repeats: int) -> int:
     """Print a row for each mechanism and number of canaries; the number of federations."""
-    print("\n| correct federation | canaries | stated ε | any | independent-gaussian | estimate |")
-    print("|---|---:|---:|---:|---:|---:|")
-    total = np.zeros(2, int)
+    columns = " | ".join((*_NOISES, "noise", "estimate"))
+    print(f"\n| correct federation | canaries | stated ε | {columns} |")
+    print("|---|---:|---:|---:|---:|---:|---:|")
+    total = np.zeros(len(_NOISES) + 1, int)
     for at, (name, play) in enumerate(plays.items()):
         for canaries in sizes:
             found = [play(canaries, _seed(at, 1000 + k), None) for k in range(repeats)]
-            wrong = np.sum([each.wrong for each in found], axis=0)
+            wrong = np.sum([each.found for each in found], axis=0)
             total += wrong
             said = " | ".join(f"{k} of {repeats}" for k in wrong)
             estimates = [each.estimate for each in found]
@@ -129,7 +138,7 @@ def print_correct(plays: Mapping[str, Play], sizes: Sequence[int], repeats: int)
             mean = f"{np.mean(estimates):.2f} ± {1.96 * error:.2f}"
             print(f"| {name} | {canaries} | {found[0].stated:.2f} | {said} | {mean} |", flush=True)
     runs = len(plays) * len(sizes) * repeats
-    for supposed, wrong in zip(_NOISES, total, strict=True):
+    for supposed, wrong in zip((*_NOISES, "noise of rounds"), total, strict=True):
         print(f"{supposed}: false {share(int(wrong), runs)}")
     return runs
 
@@ -188,8 +197,11 @@ def judge(folder: Path, path: Path, stated: tuple[float, float] | None = None) -
     scores = read_scores(path, canary_files.read_clients(folder))
     inserted = np.load(folder / canary_files.SEALED)["inserted"]
     epsilon, delta = stated or scores.stated or (np.nan, np.nan)
-    wrong = tuple(_bound(scores, inserted, delta, noise) > epsilon for noise in _NOISES)
-    return Played(epsilon, wrong, gaussian_estimate(scores.score, inserted, delta).value)
+    wrong = tuple(_bound(scores, inserted, delta, each) > epsilon for each in _NOISES)
+    seen = scores.noise
+    noise = bool(seen and check_noise(seen, scores.steps, "round").faults)
+    estimate = gaussian_estimate(scores.score, inserted, delta).value
+    return Played(epsilon, wrong, estimate, noise)
 
 
 def _bound(

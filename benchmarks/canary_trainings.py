@@ -11,12 +11,13 @@ from unittest import mock
 
 import numpy as np
 import torch
-from torch import nn
+from torch import func, nn
 from torch.nn.functional import cross_entropy
 
 from divulge.audits.canaries.audit import centre_by_class
 from divulge.audits.canaries.batches import check_batches
 from divulge.audits.canaries.make import make_canaries
+from divulge.audits.canaries.noise import check_noise
 from divulge.audits.canaries.recorder import CanaryRecorder
 from divulge.audits.canaries.trained import score_canaries
 from divulge.core import Records
@@ -34,9 +35,13 @@ _USED = 100
 _ORDINARY = 200
 _LR = 0.2
 
-Library = Literal["Opacus", "DPSGD"]
+Library = Literal["Opacus", "DPSGD", "plain PyTorch"]
 Break = Callable[[Any], None]
 """A function that breaks an optimiser of Opacus."""
+
+Draw = Callable[[int, list[list[torch.Tensor]], list[torch.Tensor]], list[torch.Tensor]]
+"""From the number of a step, the noise of the steps before it and what would be fresh noise of unit
+scale, one tensor a parameter: the noise of the step."""
 
 
 class Setting(NamedTuple):
@@ -78,6 +83,14 @@ class Fault(NamedTuple):
     """Whether the hidden layer is normalised over each batch, and its statistics are kept."""
     rounded: bool = False
     """Whether the divisor follows from the number of records, and is rounded down."""
+    noise: "Draw | None" = None
+    """Where noise is not drawn anew in each step: how it is drawn."""
+
+    @property
+    def libraries(self) -> tuple[Library, ...]:
+        """In which it is planted; a plain loop is trained where its noise is at fault."""
+        both: tuple[Library, ...] = ("Opacus", "DPSGD")
+        return both if self.noise is None else (*both, "plain PyTorch")
 
 
 class Scores(NamedTuple):
@@ -87,7 +100,7 @@ class Scores(NamedTuple):
     black: np.ndarray
     inserted: np.ndarray
     accused: bool
-    """Whether the recorder saw what is not as stated: batches, divisors, statistics."""
+    """Whether the recorder saw what is not as stated: batches, divisors, statistics, noise."""
 
 
 def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
@@ -112,6 +125,8 @@ def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
         def watch(module: nn.Module, optimiser: Any) -> None:
             if fault.spoil:
                 fault.spoil(optimiser)
+            if fault.noise and setting.library != "plain PyTorch":
+                _draw_otherwise(fault.noise, optimiser)
             if fault.rounded:  # as Opacus' engine has it already
                 optimiser.expected_batch_size = len(pool) // setting.batches
             recorder.watch(module, optimiser)
@@ -133,14 +148,18 @@ def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
         inserted = np.load(folder / files.SEALED)["inserted"]
         batches = found[0].batches
         assert batches is not None
-        accused = bool(check_batches(batches).faults or found[0].statistics)
+        noise = found[0].noise
+        assert noise is not None
+        faults = check_batches(batches).faults + check_noise(noise, found[0].steps).faults
+        accused = bool(faults or found[0].statistics)
         return Scores(white, black, inserted, accused)
 
 
 def _stated(setting: Setting, records: int) -> StatedSampling:
-    """What the accountant is told, and the divisor that was chosen."""
+    """What the accountant is told, and the divisor that was chosen, where the optimiser says it."""
     steps = setting.epochs * setting.batches
-    return StatedSampling(records, 1 / setting.batches, steps, _size(setting, records))
+    divisor = None if setting.library == "plain PyTorch" else _size(setting, records)
+    return StatedSampling(records, 1 / setting.batches, steps, divisor)
 
 
 def _size(setting: Setting, records: int) -> int:
@@ -171,8 +190,8 @@ def _network(setting: Setting) -> nn.Module:
 def _fit(
     setting: Setting, fault: Fault, pool: Records, start: nn.Module, seed: int, watch: loop.Watch
 ) -> nn.Module:
-    fit = _fit_by_opacus if setting.library == "Opacus" else _fit_by_dpsgd
-    return fit(
+    fits = {"Opacus": _fit_by_opacus, "DPSGD": _fit_by_dpsgd, "plain PyTorch": _fit_plainly}
+    return fits[setting.library](
         setting._replace(epochs=setting.epochs * fault.epochs), fault, pool, start, seed, watch
     )
 
@@ -226,6 +245,52 @@ def _fit_by_opacus(
             torch.autograd.backward(cross_entropy(wrapped(records), labels))
             optimiser.step()
     return model.eval()
+
+
+def _fit_plainly(
+    setting: Setting, fault: Fault, pool: Records, start: nn.Module, seed: int, watch: loop.Watch
+) -> nn.Module:
+    """A loop that clips and adds noise by itself, and states nothing of it."""
+    torch.manual_seed(seed)
+    model = _network(setting)
+    model.load_state_dict(start.state_dict())
+    optimiser = torch.optim.SGD(model.parameters(), lr=_LR)
+    watch(model, optimiser)
+    x, y = torch.from_numpy(pool.x.copy()), torch.from_numpy(pool.y.copy())
+    size, before = _size(setting, len(pool)), list[list[torch.Tensor]]()
+    names = [name for name, _ in model.named_parameters()]
+
+    def loss(params: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return cross_entropy(func.functional_call(start, params, x[None]), y[None])
+
+    for step in range(setting.epochs * setting.batches):
+        rows = torch.rand(len(x)) < 1 / setting.batches
+        params = {name: p.detach() for name, p in model.named_parameters()}
+        model(x[rows])  # where the recorder counts the records
+        own = func.vmap(func.grad(loss), in_dims=(None, 0, 0))(params, x[rows], y[rows])
+        norms = torch.stack([own[name].flatten(1).norm(dim=1) for name in names]).norm(dim=0)
+        factor = (1 / (norms + 1e-6)).clamp(max=1.0)
+        fresh = [torch.randn_like(p) for p in model.parameters()]
+        before.append(fault.noise(step, before, fresh) if fault.noise else fresh)
+        for name, p, noise in zip(names, model.parameters(), before[-1], strict=True):
+            total = torch.einsum("i,i...", factor, own[name]) + setting.noise * noise
+            p.grad = total / size
+        optimiser.step()
+    return model.eval()
+
+
+def _draw_otherwise(draw: Draw, optimiser: Any) -> None:
+    """Opacus' optimiser with other noise than it states."""
+    before: list[list[torch.Tensor]] = []
+
+    def add_noise() -> None:
+        scale = optimiser.noise_multiplier * optimiser.max_grad_norm
+        fresh = [torch.randn(p.shape, generator=optimiser.generator) for p in optimiser.params]
+        before.append(draw(len(before), before, fresh))
+        for p, noise in zip(optimiser.params, before[-1], strict=True):
+            p.grad = p.summed_grad.view_as(p) + scale * noise
+
+    optimiser.add_noise = add_noise
 
 
 @contextmanager
@@ -292,6 +357,20 @@ def _leave_out(first: int, last: int, optimiser: Any) -> None:
     optimiser.clip_and_accumulate = clip
 
 
+def _repeat(
+    period: int, step: int, before: list[list[torch.Tensor]], fresh: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    return fresh if step < period else before[step - period]
+
+
+def _carry_over(
+    share: float, step: int, before: list[list[torch.Tensor]], fresh: list[torch.Tensor]
+) -> list[torch.Tensor]:
+    rest = (1 - share**2) ** 0.5
+    last = before[-1] if step else fresh
+    return [share * old + rest * new for old, new in zip(last, fresh, strict=True)]
+
+
 FAULTS = (
     Fault("noise off", _silence),
     Fault("noise for a quarter of the sensitivity", _quarter),
@@ -310,4 +389,8 @@ FAULTS = (
     Fault("shuffling accounted as Poisson sampling", shuffled=True),
     Fault("statistics of batch normalisation", hidden=16, norm=True),
     Fault("divisor from the number of records, rounded down", rounded=True),
+    Fault("noise drawn once, the same in every step", noise=partial(_repeat, 1)),
+    Fault("two drawings of noise in turn", noise=partial(_repeat, 2)),
+    Fault("noise of the same seed in every epoch", noise=partial(_repeat, 4)),
+    Fault("noise correlated with the last step's by one half", noise=partial(_carry_over, 0.5)),
 )

@@ -118,6 +118,17 @@ def test_each_mechanism_of_flower_is_held_against_its_epsilon(
     assert [independent for _, independent in found] == [True, False]
 
 
+@pytest.mark.parametrize(
+    "how", [one for one in canary_flower.MECHANISMS if one.by != "local"], ids=lambda one: one.name
+)
+def test_noise_of_a_strategy_that_repeats_is_found_over_rounds(
+    how: canary_flower.Mechanism,
+) -> None:
+    again = Fault("noise of a repeated seed", repeated=True)
+    found = [canary_flower.play(how, 60, 3, fault).noise for fault in (again, None)]
+    assert found == [True, False]
+
+
 def test_a_mod_before_it_changes_canaries_like_all_updates(tmp_path: Path) -> None:
     canaries, run = play(tmp_path, 0.0, LocalDpMod(0.5, 1e-9, 1.0, 1e-5))
     first = Transcript.open(run).rounds[0]

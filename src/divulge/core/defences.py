@@ -214,3 +214,11 @@ class UpdateDefence:
         """The guarantee for a client that sends in so many rounds; None if there is none."""
         del rounds
         return None
+
+    def noise_deviation(self, clients: int) -> float | None:
+        """The standard deviation of Gaussian noise in each entry of the mean of so many updates.
+
+        A lower bound where clients weigh differently; None where no such noise is promised.
+        """
+        del clients
+        return None

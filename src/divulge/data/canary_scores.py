@@ -11,6 +11,7 @@ from jaxtyping import Float64
 
 from divulge._util import arrays, atomic
 from divulge.data.canary_files import Canaries, sha256
+from divulge.data.noise import SeenNoise
 from divulge.data.sampling import SeenBatches
 from divulge.errors import DataError, SpecError, StoreError
 
@@ -45,6 +46,8 @@ class CanaryScores:
     """The batches that were seen, where it is known what the accountant was told of them."""
     statistics: tuple[str, ...] = ()
     """Layers that kept running statistics of records while the training was watched."""
+    noise: SeenNoise | None = None
+    """What steps or rounds show of their noise, each held against those before."""
 
     @property
     def digest(self) -> str:
@@ -53,6 +56,7 @@ class CanaryScores:
         more = [] if self.rounds is None else [self.rounds]
         more += [] if self.batches is None else list(self.batches.as_arrays().values())
         more += [np.array(self.statistics)] if self.statistics else []
+        more += [] if self.noise is None else list(self.noise.as_arrays().values())
         return sha256(*parts, *more)
 
 
@@ -82,6 +86,8 @@ def write_scores(path: Path, scores: CanaryScores, **more: np.ndarray) -> None:
         named |= scores.batches.as_arrays()
     if scores.statistics:
         named["statistics"] = np.array(scores.statistics)
+    if scores.noise is not None:
+        named |= scores.noise.as_arrays()
     atomic.write_arrays(path, named | more)
 
 
@@ -122,6 +128,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         raise atomic.damaged_file_error(path, ValueError("its rounds are not of these canaries"))
     try:
         batches, statistics = SeenBatches.from_arrays(held), read_statistics(held)
+        noise = SeenNoise.from_arrays(held)
     except (SpecError, ValueError) as error:
         raise atomic.damaged_file_error(path, error) from error
     return CanaryScores(
@@ -135,6 +142,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         float(rounding[0]) if len(rounding) else None,
         batches,
         statistics,
+        noise,
     )
 
 

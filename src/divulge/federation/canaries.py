@@ -23,6 +23,10 @@ ROUNDING = "rounding deviation"
 """Name of the figure of a round that says how far rounding by secure aggregation may put an entry
 of the mean off: its largest standard deviation."""
 
+DEVIATION = "stated noise deviation"
+"""Name of the figure of a round that says the standard deviation of the Gaussian noise in each
+entry of its new weights, as its mechanism states it."""
+
 
 @check_arguments
 class CanaryClients:

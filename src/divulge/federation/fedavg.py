@@ -26,7 +26,7 @@ from divulge.core import (
 )
 from divulge.errors import DataError, SpecError
 from divulge.federation import clients, server
-from divulge.federation.canaries import CanaryClients, StatedEpsilon
+from divulge.federation.canaries import DEVIATION, CanaryClients, StatedEpsilon
 from divulge.federation.clients import ClientTraining, LocalTrainer
 from divulge.federation.server import Evaluate
 from divulge.federation.simulation import SimulatedFederation
@@ -223,15 +223,18 @@ class Federation(SimulatedFederation):
         else:
             mean = dict(masked.tensors)
         aggregated = self._apply_mean(sent, mean)
-        metrics: Mapping[str, float] = {}
+        metrics: dict[str, float] = {}
         if self.evaluate is not None:
             from divulge.training.engine.networks import load_network
 
             network = load_network(self.recipe.network, aggregated)
             evaluate = partial(self.evaluate, network)
-            metrics = call_user_code(evaluate, "evaluate")
+            metrics = dict(call_user_code(evaluate, "evaluate"))
         if self.canaries is not None and (claim := self.defence.guarantee(max(turns.values()))):
             metrics = {**metrics, **StatedEpsilon(claim.epsilon, claim.delta).as_metrics()}
+            if deviation := self.defence.noise_deviation(len(results)):
+                rate = self.recipe.lr if self.rule == "fedsgd" else 1.0
+                metrics[DEVIATION] = rate * deviation
         return Round(
             number,
             self._kind,

@@ -23,12 +23,13 @@ _UNSEEN = {
     "adding or removing one record": "A statement that is false by less than about twice. "
     "Unless the recorder knows what the accountant was told: shuffled batches that are accounted "
     "as Poisson sampling, and a divisor that follows from the number of records. A layer in which "
-    "canaries have little of their gradient, or which has fewer weights than there are canaries.",
+    "canaries have little of their gradient, or which has fewer weights than there are canaries. "
+    "Noise that repeats after more than 192 steps, and none of the first 64; or in another order.",
     "adding or removing one client": "A statement that is false by less than about twice. Noise "
-    "that repeats from round to round, which --sees differences of divulge canary score looks for. "
-    "What the drawing of clients hides.",
+    "that repeats from round to round, where its scale is not stated; --sees differences of "
+    "divulge canary score looks for it. What the drawing of clients hides.",
     "replacing the update of one client": "A statement that is false by less than about twice. "
-    "Noise that repeats from round to round.",
+    "Noise that repeats from round to round, where its scale is not stated.",
 }
 """By what ε is for, which faults canaries do not show (docs/attacks/canaries.md)."""
 

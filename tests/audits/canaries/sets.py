@@ -58,3 +58,10 @@ def leak(folder: Path, size: float, seed: int = 0) -> np.ndarray:
     """Scores with unit noise that are so much higher where a canary was inserted."""
     member = coins(folder)
     return np.asarray(np.random.default_rng(seed).normal(size=len(member)) + size * member)
+
+
+def add_noise(network: nn.Module, deviation: float, generator: torch.Generator) -> None:
+    """Gaussian noise on each entry of a gradient."""
+    for p in network.parameters():
+        assert p.grad is not None
+        p.grad += deviation * torch.randn(p.shape, generator=generator)

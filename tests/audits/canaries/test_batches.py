@@ -94,12 +94,13 @@ def train(folder: Path, path: Path, steps: int, *, shuffled: bool, resume: bool 
         recorder._place = None  # another checkpoint, for the sake of this test
     optimiser = torch.optim.SGD(network.parameters(), lr=1e-6)
     recorder.watch(network, optimiser)
-    rng = np.random.default_rng(steps)
+    rng, noise = np.random.default_rng(steps), torch.Generator().manual_seed(steps)
     for _ in range(steps):
         one_of_three = rng.permutation(len(y)) < len(y) // 3
         rows = torch.from_numpy(one_of_three if shuffled else rng.random(len(y)) < 1 / 3)
         optimiser.zero_grad()
         torch.autograd.backward(cross_entropy(network(x[rows]), y[rows]))
+        sets.add_noise(network, 1.0, noise)
         optimiser.step()
         network.eval()(x)  # a look at the accuracy is no batch
         network.train()

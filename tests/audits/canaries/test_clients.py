@@ -291,3 +291,50 @@ delta = 1e-5
     page = (tmp_path / "low" / REPORT).read_text(encoding="utf-8")
     assert "Round by round" in page
     assert "adding or removing one client" in page
+
+
+@pytest.mark.parametrize(
+    ("defence", "neighbours", "sees"),
+    [
+        (CENTRAL, "add-or-remove", "rounds"),
+        (CENTRAL, "add-or-remove", "differences"),
+        (DISTRIBUTED, "add-or-remove", "rounds"),
+        (LocalNoise(2.9, 1e-5, 1.0), "replace", "messages"),
+    ],
+)
+def test_noise_that_repeats_from_round_to_round_is_found_whoever_adds_it(
+    defence: UpdateDefence,
+    neighbours: Neighbours,
+    sees: Sees,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    kept = SeededNoise.add_normal
+    drawn: dict[int, int] = {}
+
+    def again(self: SeededNoise, values: np.ndarray, scale: float) -> np.ndarray:
+        size = drawn[values.size] = drawn.get(values.size, -1) + 1
+        per_round = {"rounds": 1, "differences": 1, "messages": 46}[sees]
+        per_round = 26 if defence is DISTRIBUTED else per_round
+        del self
+        return kept(SeededNoise(np.random.default_rng(size % per_round)), values, scale)
+
+    for name in ("kept", "repeated"):
+        canaries, run = federations.play(
+            tmp_path / name, defence, count=40, rounds=3, neighbours=neighbours
+        )
+        found = federations.judge(canaries, run, sees=sees)
+        (one,) = found.results
+        assert one.noise is not None
+        assert one.noise.stated
+        assert bool(one.noise.faults) == (name == "repeated"), one.noise
+        assert ("difference of two rounds is free of noise" in str(found)) == (name == "repeated")
+        assert (found.verdict == "contradicted") == (name == "repeated")
+        monkeypatch.setattr(SeededNoise, "add_normal", again)
+
+
+def test_where_no_scale_is_stated_for_rounds_that_is_said(tmp_path: Path) -> None:
+    laplace = LocalNoise(2.9, 0.0, 1.0, "laplace")
+    canaries, run = federations.play(tmp_path, laplace, neighbours="replace", count=40)
+    said = str(federations.judge(canaries, run, epsilon=3.0, delta=1e-5))
+    assert "Noise: whether noise repeats cannot be said without its scale." in said

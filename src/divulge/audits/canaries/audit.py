@@ -11,6 +11,7 @@ from jaxtyping import Int64
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import take_folder
 from divulge.audits.canaries.batches import check_batches
+from divulge.audits.canaries.noise import check_noise
 from divulge.audits.canaries.plan import Epsilon
 from divulge.audits.canaries.result import (
     REPORT,
@@ -181,6 +182,9 @@ def _measure(
         one.rounding,
         None if one.batches is None else check_batches(one.batches),
         one.statistics,
+        None
+        if one.noise is None
+        else check_noise(one.noise, one.steps, "step" if canaries.neighbours is None else "round"),
     )
 
 

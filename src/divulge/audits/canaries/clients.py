@@ -13,6 +13,7 @@ from jaxtyping import Float64
 from divulge._util.arguments import FilePath, Seed, check_arguments
 from divulge._util.folders import create_folder, take_folder
 from divulge.audits.canaries.make import CanaryCount, flip_coins
+from divulge.audits.canaries.rounds import watch_rounds
 from divulge.core import Round
 from divulge.data.canary_files import (
     Canaries,
@@ -173,6 +174,7 @@ def score_transcript(
         rounds if len(rounds) > 1 else None,
         None if stated is None else (stated.epsilon, stated.delta),
         _rounding_share(seen, steps),
+        noise=None if final else watch_rounds(seen, steps, int(held.digest[:16], 16)),
     )
     write_scores(Path(path), scores)
     return Path(path)

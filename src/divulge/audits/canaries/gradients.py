@@ -109,6 +109,37 @@ class CanaryGradients:
             found = vmap(product, chunk_size=chunk)(self._x, self._y)
         return found.double().cpu().numpy()
 
+    def sums_to_zero(self, records: int = 16) -> list[str]:
+        """Trained parameters whose gradient adds up to zero over the first dimension.
+
+        So does that of a layer that gives the logits: a number that is added to all of a record's
+        logits changes no cross-entropy. Found in training mode and at random weights, where nothing
+        is zero by chance; the random numbers of the caller are left alone.
+        """
+        network = copy.deepcopy(self.network).train()
+        weights, generator = dict(network.named_parameters()), torch.Generator().manual_seed(0)
+        with torch.no_grad():
+            for value in weights.values():
+                drawn = torch.randn(value.shape, generator=generator)
+                size = 0.1 / max(1, (value.numel() // (len(value) if value.ndim else 1))) ** 0.5
+                value.add_(drawn.to(value.device, value.dtype), alpha=size)
+        some = slice(0, records)
+        with (
+            torch.random.fork_rng([self._x.device] if self._x.is_cuda else []),
+            torch.enable_grad(),
+            translate_model_errors("the network to be differentiated", _REMEDY),
+        ):
+            loss = cross_entropy(network(self._x[some]), self._y[some])
+            trained = [weights[name] for name in self.trained]
+            own: tuple[torch.Tensor | None, ...] = torch.autograd.grad(
+                loss, trained, allow_unused=True
+            )
+        return [
+            name
+            for name, one in zip(self.trained, own, strict=True)
+            if one is not None and one.ndim and len(one) > 1 and _adds_up_to_zero(one)
+        ]
+
     def statistics(self, weights: Tensors) -> dict[str, torch.Tensor]:
         """Running statistics of normalisation layers, copied: they are computed from records."""
         return {name: weights[name].detach().clone() for name in self._statistics}
@@ -125,6 +156,11 @@ class CanaryGradients:
         """The network, with these weights."""
         self.network.load_state_dict(dict(weights))
         return self.network
+
+
+def _adds_up_to_zero(gradient: torch.Tensor) -> bool:
+    whole, left = float(gradient.norm()), float(gradient.sum(dim=0).norm())
+    return whole > 0 and left <= 1e-4 * whole
 
 
 def _prepare(prepare: Prepare, features: Any, canaries: int) -> torch.Tensor:

@@ -1,14 +1,17 @@
 """Score canaries while a model is trained: a hook on the optimiser sees every noisy step."""
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import pydantic
 import torch
 from torch import nn
+from torch._C._functorch import is_functorch_wrapped_tensor
 
 from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
+from divulge.audits.canaries.directions import GradientDirections, noise_scale
 from divulge.audits.canaries.gradients import CanaryGradients, Prepare
 from divulge.data.canary_files import read_candidates
 from divulge.data.canary_scores import (
@@ -18,9 +21,13 @@ from divulge.data.canary_scores import (
     read_statistics,
     write_scores,
 )
+from divulge.data.noise import SeenNoise
 from divulge.data.sampling import SeenBatches, StatedSampling
 from divulge.errors import SpecError, StoreError
 from divulge.targets.wrap import fingerprint_model
+
+NoiseDeviation = Annotated[float, pydantic.Field(gt=0)]
+"""A standard deviation of noise, in the units of a gradient."""
 
 
 @check_arguments
@@ -28,7 +35,8 @@ class CanaryRecorder:
     """Sums, over all steps, the inner product of the noisy gradient with each canary's own.
 
     Works with Opacus' ``PrivacyEngine``, with ``DPSGD.train(..., watch=recorder.watch)`` and with a
-    plain PyTorch loop. It never needs the coins, and changes nothing of the training.
+    plain PyTorch loop. It never needs the coins, and changes nothing of the training. Besides, it
+    holds each step against earlier ones: is the noise new, and of the stated scale?
 
     Args:
         canaries: the folder of `make_canaries`; the coins in it are not read.
@@ -39,6 +47,9 @@ class CanaryRecorder:
             network gets them. For texts it gets a list of them, and returns a tensor of tokens.
         sampling: what the accountant is told about the batches. Then their sizes are recorded, and
             what Opacus divides gradients by; the audit says whether they are as stated.
+        noise_deviation: the stated standard deviation of the noise in each entry of the gradient
+            that the optimiser gets: noise multiplier times ``max_grad_norm`` over what the sum is
+            divided by. By default what Opacus' optimiser says; a loop of your own says nothing.
         resume: whether to continue the sums in the file, for a training that continues from the
             checkpoint of the same step.
 
@@ -60,12 +71,17 @@ class CanaryRecorder:
         max_grad_norm: GradNorm = 1.0,
         prepare: Prepare | None = None,
         sampling: StatedSampling | None = None,
+        noise_deviation: NoiseDeviation | None = None,
         resume: bool = False,
     ) -> None:
         held = read_candidates(Path(canaries))
         self._path = Path(path)
         self._gradients = CanaryGradients(network, held.x, held.y, max_grad_norm, prepare)
         self._canaries = held.digest
+        self._directions = GradientDirections(self._gradients, int(held.digest[:16], 16))
+        self._noise = self._directions.watcher()
+        self._deviation = noise_deviation
+        self._scale = 0.0  # of the noise, as Opacus' optimiser said it at the step before
         self._sums = np.zeros(len(held.y))
         self._steps = 0
         self._sampling = sampling
@@ -111,8 +127,8 @@ class CanaryRecorder:
                 f"({_first_difference(expected, found)}): make the recorder with the same network"
             )
         stated = self._sampling
-        divides = optimiser if stated and hasattr(optimiser, "expected_batch_size") else None
-        if stated and stated.divisor is not None and divides is None:
+        private = optimiser if hasattr(optimiser, "expected_batch_size") else None
+        if stated and stated.divisor is not None and private is None:
             raise SpecError(
                 "expected an optimiser of Opacus beside a divisor, got "
                 f"{type(optimiser).__name__}, which does not say what it divides gradients by: "
@@ -126,8 +142,11 @@ class CanaryRecorder:
                 "whose step() changes the weights"
             )
         self._watched = inner
+        if private is not None:
+            self._scale = noise_scale(private)
         inner.register_forward_pre_hook(self._before_forward)
-        optimiser.register_step_pre_hook(lambda *_: self._before_step(inner, divides))
+        inner.register_forward_hook(self._after_forward)
+        optimiser.register_step_pre_hook(lambda *_: self._before_step(inner, private))
         optimiser.register_step_post_hook(lambda *_: self._after_step(inner))
 
     def save(self) -> Path:
@@ -158,17 +177,31 @@ class CanaryRecorder:
             if self._sampling is None
             else SeenBatches(np.array(self._sizes), self._sampling, self._divisors),
             statistics=tuple(sorted(self._changed)),
+            noise=self._noise.seen(),
         )
-        write_scores(self._path, scores, place=self._place)
+        write_scores(self._path, scores, place=self._place, **self._noise.as_arrays())
         return self._path
 
     def _before_forward(self, module: nn.Module, given: tuple[Any, ...]) -> None:
         if module.training and torch.is_grad_enabled() and given:
-            self._size += len(given[0])
+            self._size += len(given[0])  # DPSGD, which may take records apart, says the number
             if self._statistics is None:
                 self._statistics = self._gradients.statistics(module.state_dict())
 
-    def _before_step(self, module: nn.Module, divides: Any) -> None:
+    def _after_forward(self, module: nn.Module, _: Any, output: Any) -> None:
+        """Look at the loss where it is differentiated: does it depend on differences of logits?"""
+        seen = isinstance(output, torch.Tensor) and output.ndim > 1 and output.requires_grad
+        if module.training and seen:
+            output.register_hook(self._look_at_loss)
+
+    def _look_at_loss(self, gradient: torch.Tensor) -> None:
+        if is_functorch_wrapped_tensor(gradient) or self._noise.loss == "other":
+            return
+        whole, sums = gradient.double().norm(), gradient.double().sum(dim=1).norm()
+        if whole > 0:
+            self._noise.loss = "shift-invariant" if sums <= 1e-3 * whole else "other"
+
+    def _before_step(self, module: nn.Module, private: Any) -> None:
         weights = module.state_dict()
         if self._place is not None and not np.array_equal(self._place, _place_of(module)):
             raise StoreError(
@@ -180,10 +213,19 @@ class CanaryRecorder:
             name: p.grad.detach() for name, p in module.named_parameters() if p.grad is not None
         }
         self._sums += self._gradients.products(weights, direction)
-        if divides is not None:
+        deviation = self._deviation
+        if private is not None:
+            self._size = getattr(private, "records_in_batch", self._size)
             low, high = self._divisors or (np.inf, 0.0)
-            divisor = _divisor_of(divides)
+            divisor = _divisor_of(private)
             self._divisors = min(low, divisor), max(high, divisor)
+            deviation = deviation or self._read_scale(private) / divisor or None
+        self._noise.add(self._directions.step(direction, deviation))
+
+    def _read_scale(self, private: Any) -> float:
+        """What Opacus says of a step; adaptive clipping and schedules may have moved on since."""
+        before, self._scale = self._scale, noise_scale(private)
+        return min(before, self._scale)
 
     def _after_step(self, module: nn.Module) -> None:
         self._place = _place_of(module)
@@ -203,6 +245,9 @@ class CanaryRecorder:
             )
         try:
             before, self._changed = SeenBatches.from_arrays(held), set(read_statistics(held))
+            noise = SeenNoise.from_arrays(held)
+            if noise is not None:  # files from before it was looked at hold nothing of it
+                self._noise.restore(noise, held)
         except (SpecError, ValueError) as error:
             raise atomic.damaged_file_error(self._path, error) from error
         if (before and before.stated) != self._sampling:

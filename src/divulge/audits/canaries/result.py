@@ -15,6 +15,7 @@ from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import create_folder
 from divulge._util.json import JSON
 from divulge.audits.canaries.batches import BatchCheck
+from divulge.audits.canaries.noise import NoiseCheck
 from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
 from divulge.core import Estimate, NoiseAssumption
 from divulge.core.runs import SCHEMA
@@ -65,6 +66,9 @@ class BoxResult:
     """Whether batches are as the accountant was told; None where that is not known."""
     statistics: tuple[str, ...] = ()
     """Layers that kept running statistics of records while the training was watched."""
+    noise: NoiseCheck | None = None
+    """Whether the noise of every step is new and as large as stated; None where it was not looked
+    at."""
 
     @property
     def highest(self) -> float:
@@ -84,6 +88,15 @@ class BoxResult:
             f"{keep} running statistics of records ({names}{more}): the model holds them without "
             "noise"
         )
+
+    @property
+    def noise_sentence(self) -> str:
+        """What the noise of steps shows, or that it shows nothing; empty for the black box."""
+        if self.box == "black":
+            return ""
+        if self.noise is None:
+            return "whether it repeats or is too small was not looked at"
+        return self.noise.sentence
 
     @property
     def rounding_sentence(self) -> str:
@@ -132,16 +145,15 @@ class CanaryAudit:
     def faults(self) -> tuple[str, ...]:
         """What was seen that is not as stated, whatever the canaries show."""
         found = [one.statistics_fault for one in self.results if one.statistics]
-        return tuple(found) + tuple(
-            fault for one in self.results if one.batches for fault in one.batches.faults
-        )
+        checks = [check for one in self.results for check in (one.noise, one.batches) if check]
+        return tuple(found) + tuple(fault for check in checks for fault in check.faults)
 
     @property
     def verdict(self) -> CanaryVerdict:
         """Contradicted, consistent with what was measured, or undecidable with so few canaries.
 
-        An ε whose accountant was told of other batches is contradicted, too, and one of a model
-        that holds statistics of records without noise: it is not this training's.
+        An ε whose accountant was told of other batches or of other noise is contradicted, too, and
+        one of a model that holds statistics of records without noise: it is not this training's.
         """
         if self.bound > self.epsilon or self.faults:
             return "contradicted"
@@ -152,9 +164,7 @@ class CanaryAudit:
         """The verdict in one sentence."""
         stated = f"ε = {self.epsilon:g} at δ = {self.delta:g}"
         if self.bound <= self.epsilon and self.faults:
-            kept = any(one.statistics for one in self.results)
-            why = "it keeps statistics without noise" if kept else "its batches are not as stated"
-            return f"{stated} is not this training's: {why}"
+            return f"{stated} is not this training's: {self._why}"
         if self.verdict == "contradicted":
             least = words.format_lower_bound(self.bound)
             return f"{stated} is contradicted: it is at least {least}"
@@ -162,6 +172,14 @@ class CanaryAudit:
             return f"The canaries do not contradict {stated}"
         many = "more than 10 million" if self.needed is None else f"{self.needed:,} or more"
         return f"{stated} cannot be tested with {self.canaries:,} canaries: make {many}"
+
+    @property
+    def _why(self) -> str:
+        """The worst of what was seen that is not as stated."""
+        if any(one.noise and one.noise.faults for one in self.results):
+            return "its noise is not as stated"
+        kept = any(one.statistics for one in self.results)
+        return "it keeps statistics without noise" if kept else "its batches are not as stated"
 
     @property
     def next_step(self) -> str:
@@ -206,6 +224,8 @@ class CanaryAudit:
                 lines.append(f"    {one.rounding_sentence}")
             if one.statistics:
                 lines.append(f"    Statistics: {one.statistics_fault}.")
+            if one.noise_sentence:
+                lines.append(f"    Noise: {one.noise_sentence}.")
             if one.batches is not None:
                 lines.append(f"    Batches: {'; '.join(one.batches.faults) or 'as stated'}.")
                 lines += [f"    {one.batches.note}."] if one.batches.note else []

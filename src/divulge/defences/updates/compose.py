@@ -127,6 +127,14 @@ class Chain(UpdateDefence):
         promised = [part.guarantee(rounds) for part in self.parts]
         return next((each for each in promised if each is not None), None)
 
+    def noise_deviation(self, clients: int) -> float | None:
+        """That of the part which adds noise; None where another part changes the update besides."""
+        known = [part.noise_deviation(clients) for part in self.parts]
+        others = [part for part, each in zip(self.parts, known, strict=True) if each is None]
+        if len(others) + 1 < len(self.parts) or not all(part.masks for part in others):
+            return None
+        return next((each for each in known if each is not None), None)
+
 
 def _pass_on(parts: Sequence[UpdateDefence], update: Update, context: ClientContext) -> Update:
     for part, behind in zip_longest(parts, parts[1:]):

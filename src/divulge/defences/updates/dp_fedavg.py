@@ -188,3 +188,7 @@ class DPFedAvg(UpdateDefence):
         mu = math.sqrt(rounds) / self.noise_multiplier
         least = gaussian_mechanism_epsilon(mu, self.delta)
         return Guarantee(max(least, 1e-12), self.delta, what, "gaussian")
+
+    def noise_deviation(self, clients: int) -> float:
+        """The same whether the server adds the noise or all clients do."""
+        return self.noise_multiplier * self.clip / clients

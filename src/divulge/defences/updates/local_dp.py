@@ -202,3 +202,7 @@ class LocalNoise(UpdateDefence):
         mu = self.sensitivity / self.scale * math.sqrt(rounds)
         spent = gaussian_mechanism_epsilon(mu, self.delta)
         return Guarantee(max(self.epsilon, spent), self.delta, what)
+
+    def noise_deviation(self, clients: int) -> float | None:
+        """Of the mean of what all clients send, each with noise of its own."""
+        return None if self.mechanism == "laplace" else self.scale / math.sqrt(clients)

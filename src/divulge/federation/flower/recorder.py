@@ -13,9 +13,14 @@ from flwr.serverapp.strategy import Result, Strategy
 
 from divulge._util.json import JSON
 from divulge.core import LocalTraining, Tensors, UpdateKind
-from divulge.federation.canaries import CanaryClients
+from divulge.federation.canaries import DEVIATION, CanaryClients
 from divulge.federation.flower import records
-from divulge.federation.flower.wrappers import first_with, intercept, stated_epsilon
+from divulge.federation.flower.wrappers import (
+    first_with,
+    intercept,
+    stated_deviation,
+    stated_epsilon,
+)
 from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.recording import Recording
 
@@ -51,7 +56,8 @@ class Recorder(Strategy):
         training: settings of local training that the server knows beyond the configuration that
             is sent; this is searched for ``lr``, ``epochs``, ``batch-size`` and the like.
         canaries: canary clients that take part, see `CanaryMod`. The transcript then names their
-            digest, and for each round the (ε, δ) that the accountant of a DP strategy states.
+            digest, and for each round the (ε, δ) that the accountant of a DP strategy states, and
+            the standard deviation of its noise.
     """
 
     def __init__(
@@ -72,6 +78,7 @@ class Recorder(Strategy):
         self._canaries = canaries
         self._records_key = _records_key(strategy)
         self._planned: dict[str, JSON] = {}
+        self._deviation: float | None = None
 
     @property
     def error(self) -> Exception | None:
@@ -114,6 +121,7 @@ class Recorder(Strategy):
             DataError: there is something in the first weights that no transcript can hold.
         """
         messages = list(self._configure(server_round, arrays, config, grid))
+        self._deviation = stated_deviation(self.strategy)
         if messages and self.error is None:
             if not self._recording.begun:
                 self._begin(messages[0].content)
@@ -196,6 +204,9 @@ class Recorder(Strategy):
         numbers = dict(metrics or {})
         if self._canaries is not None:
             numbers |= stated_epsilon(self.strategy)
+            # adaptive clipping draws noise for the norm of this round or the next
+            scales = [each for each in (self._deviation, stated_deviation(self.strategy)) if each]
+            numbers |= {DEVIATION: min(scales)} if len(scales) == 2 else {}
         self._recording.finish_round(read, numbers)
 
 

@@ -24,6 +24,16 @@ def stated_epsilon(strategy: Strategy) -> dict[str, float]:
     return {} if spent is None else StatedEpsilon(spent.epsilon, spent.delta).as_metrics()
 
 
+def stated_deviation(strategy: Strategy) -> float | None:
+    """The standard deviation of the noise that a DP strategy says it adds to each weight."""
+    inner = first_with(strategy, "num_sampled_clients")
+    names = ("noise_multiplier", "clipping_norm", "num_sampled_clients")
+    if not all(hasattr(inner, name) for name in names):
+        return None
+    multiplier, norm, clients = (float(getattr(inner, name)) for name in names)
+    return multiplier * norm / clients or None
+
+
 @contextlib.contextmanager
 def intercept(strategy: Any, mine: Mapping[str, Any]) -> Iterator[None]:
     """Put these in the place of a strategy's own methods, for all who call them meanwhile."""

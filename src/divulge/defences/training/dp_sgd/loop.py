@@ -7,6 +7,7 @@ import copy
 import pickle
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -59,26 +60,17 @@ class _DPSGDStep:
     ) -> None:
         from opacus.optimizers import DPOptimizerFastGradientClipping
 
-        secure = plan.source == "secure"
         self._gradients, self._norm = way.gradients(module), plan.max_grad_norm
         self.optimiser = DPOptimizerFastGradientClipping(
             recipe.make_optimiser([p for p in module.parameters() if p.requires_grad]),
-            noise_multiplier=0.0 if secure else plan.noise,
+            noise_multiplier=plan.noise,
             max_grad_norm=plan.max_grad_norm,
             expected_batch_size=plan.size,  # what came by chance would be another sensitivity
-            generator=None if secure else _generator(seed, "noise"),
+            generator=_generator(seed, "noise") if plan.source == "seeded" else None,
         )
-        noise = SecureNoise() if secure else None
-
-        def before_step(optimiser: Any) -> None:
-            if noise:
-                _add_secure_noise(optimiser, plan, noise)
-            for p in optimiser.params:
-                # fused optimisers go through memory, and images' weights have channels last there
-                if p.grad.stride() != p.stride():
-                    p.grad = torch.empty_like(p).copy_(p.grad)
-
-        self.optimiser.attach_step_hook(before_step)
+        if plan.source == "secure":
+            self.optimiser.add_noise = partial(_add_secure_noise, self.optimiser, SecureNoise())
+        self.optimiser.attach_step_hook(_match_memory_format)
 
     def __call__(self, rate: float, x: torch.Tensor, y: torch.Tensor) -> None:
         for group in self.optimiser.param_groups:
@@ -132,13 +124,23 @@ def _batches(plan: DPSGDPlan, records: int, seed: int) -> Callable[[], torch.Ten
     return lambda: torch.rand(records, generator=coins, dtype=torch.float64) < plan.rate
 
 
-def _add_secure_noise(optimiser: Any, plan: DPSGDPlan, noise: SecureNoise) -> None:
-    """Make each gradient from the clipped sum of Opacus, which has added no noise of its own."""
-    params = optimiser.params
+def _add_secure_noise(optimiser: Any, noise: SecureNoise) -> None:
+    """Make each gradient from the clipped sum, in place of the noise of Opacus."""
+    params, scale = optimiser.params, optimiser.noise_multiplier * optimiser.max_grad_norm
     sums = torch.cat([p.summed_grad.flatten() for p in params]).double().numpy()
-    noisy = torch.from_numpy(noise.add_normal(sums, plan.noise * plan.max_grad_norm))
+    noisy = torch.from_numpy(noise.add_normal(sums, scale))
     for p, grad in zip(params, torch.split(noisy, [p.numel() for p in params]), strict=True):
-        p.grad = grad.to(p.dtype).div_(plan.size).view_as(p)
+        p.grad = grad.to(p.dtype).view_as(p)
+
+
+def _match_memory_format(optimiser: Any) -> None:
+    """Lay gradients out as weights are: for images these have their channels last.
+
+    PyTorch's fused optimisers go through both by their place in memory.
+    """
+    for p in optimiser.params:
+        if p.grad.stride() != p.stride():
+            p.grad = torch.empty_like(p).copy_(p.grad)
 
 
 def _epoch_ends(step: int, plan: DPSGDPlan) -> bool:
