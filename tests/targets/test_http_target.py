@@ -475,7 +475,7 @@ def test_a_table_is_audited_with_its_columns(server: Endpoint) -> None:
         ({"url": "ftp://models.example/x"}, "expected a URL"),
         ({"url": "https://models.example:99999/x"}, "expected a URL"),
         ({"url": "https://models.example/\n"}, "expected a URL"),
-        ({"url": "https://me:pass@models.example/x"}, "without a name and password"),
+        ({"url": "https://me:pass@models.example/x"}, "the name and password in url"),
         ({"url": "http://models.example/x"}, "expected https://"),
         ({"fingerprint": ""}, "expected a fingerprint"),
         ({"headers": {"Authorization": "Bearer abc"}}, "name an environment variable"),
