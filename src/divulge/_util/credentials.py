@@ -212,6 +212,20 @@ def hide_text(text: str) -> str:
     return text if _SHOWN_REFERENCE.fullmatch(text) else "***"
 
 
+def keys_in_url(url: str) -> list[str]:
+    """What may be keys in a URL: the parts of its user info and of its query.
+
+    Examples:
+        >>> keys_in_url("https://me:pass@host.example/x?key=abc")
+        ['me', 'pass', 'key', 'abc']
+    """
+    if "://" not in url:
+        return []
+    address, _, query = url.partition("://")[2].partition("?")
+    user = address.rpartition("@")[0]
+    return [part for part in re.split("[:&=#]", f"{user}&{query}") if part]
+
+
 _URL = re.compile(r"((?:[A-Za-z][A-Za-z0-9+.-]*:)?//)(?:[^/\s?#]*@)?([^\s?#]*)(?:[?#]\S*)?")
 
 

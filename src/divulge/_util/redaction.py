@@ -101,14 +101,21 @@ class Redactor:
                     yield kept[k].start, kept[k + length - 1].end
 
 
-def redact_foreign(text: str) -> str:
+def redact_foreign(text: str, url: str = "") -> str:
     """A text of a library that reads keys from the environment by itself, for a message.
 
-    URLs stand in it without user info and query, and the values of variables with names for keys
-    are replaced, where they have 8 or more characters.
+    URLs stand in it without user info and query. What variables with names for keys hold, and
+    what stands in the user info and query of other variables, is replaced where it has 8 or more
+    letters and digits.
+
+    Args:
+        text: the message of an error.
+        url: where the library sent something, if it was told so; its keys are replaced as well.
     """
-    named = (value for name, value in os.environ.items() if credentials.is_key_like(name))
-    keys = [value for value in named if sum(map(str.isalnum, value)) >= 8]
+    held = [credentials.keys_in_url(url)]
+    for name, value in os.environ.items():
+        held.append([value] if credentials.is_key_like(name) else credentials.keys_in_url(value))
+    keys = [key for some in held for key in some if sum(map(str.isalnum, key)) >= 8]
     return Redactor(keys).redact(credentials.hide_in_urls(text))
 
 

@@ -50,7 +50,7 @@ def track(
             client.set_terminated(run, ended)
     except Exception as error:  # of its stores, each a library of its own
         # its own message may hold the URI with a password, and what a server said
-        said = (redact_foreign(str(error)).splitlines() or [type(error).__name__])[0]
+        said = (redact_foreign(str(error), uri or "").splitlines() or [type(error).__name__])[0]
     else:
         return str(run)
     raise StoreError(
