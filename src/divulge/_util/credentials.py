@@ -75,6 +75,7 @@ _IDENTIFIER = re.compile(
     r"|\bsha(?:1|256|384|512)[:-][0-9a-f]{40,128}\b",
     re.IGNORECASE,
 )
+_HEXADECIMAL = re.compile(r"[0-9a-f]{32,}", re.IGNORECASE)
 _SHORTEST, _LONGEST_PIECE, _FEWEST, _SHARE = 16, 8, 6, 0.4
 
 
@@ -86,7 +87,7 @@ def looks_random(text: str) -> bool:
     neighbours are other pairs, or change between letters and digits, or from small to capital
     letters. A run of which less than two fifths of neighbours are frequent pairs looks random; two
     digits beside each other do not count, and a run with fewer than six other pairs is taken for
-    none. A UUID, and a digest after the name of its hash function, are names of things and not
+    none. 32 hexadecimal digits in a row, letters and numbers, always look random. A UUID, and a digest after the name of its hash function, are names of things and not
     taken for keys.
 
     Examples:
@@ -102,6 +103,8 @@ def _is_random(run: str) -> bool:
     pieces = [len(piece) for piece in re.split(r"[+/_=-]+", run)]
     if sum(pieces) < _SHORTEST or max(pieces) < _LONGEST_PIECE:
         return False
+    if any(not found.isdigit() and not found.isalpha() for found in _HEXADECIMAL.findall(run)):
+        return True
     pairs = [a + b for a, b in _PAIR.findall(run) if not (a + b).isdigit()]
     frequent = sum(
         pair.lower() in _FREQUENT and not (pair[0].islower() and pair[1].isupper())
