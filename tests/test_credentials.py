@@ -11,10 +11,10 @@ from divulge._util.redaction import Redactor
 
 NAMES_FOR_KEYS = """
 key apikey api_key API-KEY apiKey X-Api-Key x-functions-key Ocp-Apim-Subscription-Key code sig
-token access_token id_token Private-Token X-Amz-Security-Token X-Amz-Credential X-Amz-Signature se.sig
+token access_token id_token Private-Token X-Amz-Security-Token X-Amz-Credential X-Amz-Signature
 X-Hub-Signature-256 Authorization Proxy-Authorization auth X-Auth Cookie Set-Cookie client_secret
 secretKey AWSAccessKeyId password passwd db_password pwd passphrase credentials jwt sas
-appid session_id
+appid session_id se.sig
 """.split()  # noqa: SIM905 (a table of words)
 OTHER_NAMES = """
 model version max_tokens max_completion_tokens eos_token stop_token_ids pad_token_id signature_name

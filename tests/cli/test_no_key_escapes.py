@@ -147,9 +147,10 @@ class Handler(BaseHTTPRequestHandler):
         """Answer it."""
         content = self.rfile.read(int(self.headers["content-length"])).decode()
         self.server.requests += 1
+        headers: dict[str, str] = {}
         if self.server.fault is None:
             p = [1 / (1 + np.exp(-row[0])) for row in json.loads(content)["instances"]]
-            status, headers, body = 200, {}, json.dumps({"predictions": [[1 - v, v] for v in p]})
+            status, body = 200, json.dumps({"predictions": [[1 - v, v] for v in p]})
         else:
             sent = "\n".join([self.path, *map(str, self.headers.values()), content])
             status, headers, body = self.server.fault(sent)

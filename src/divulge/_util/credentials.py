@@ -87,8 +87,8 @@ def looks_random(text: str) -> bool:
     neighbours are other pairs, or change between letters and digits, or from small to capital
     letters. A run of which less than two fifths of neighbours are frequent pairs looks random; two
     digits beside each other do not count, and a run with fewer than six other pairs is taken for
-    none. 32 hexadecimal digits in a row, letters and numbers, always look random. A UUID, and a digest after the name of its hash function, are names of things and not
-    taken for keys.
+    none. 32 hexadecimal digits in a row, letters and numbers, always look random. A UUID, and a
+    digest after the name of its hash function, are names of things and not taken for keys.
 
     Examples:
         >>> [looks_random(text) for text in ("meta-llama/Llama-3.1-8B-Instruct", "2026-11-28")]
