@@ -28,7 +28,7 @@ from divulge.audits import config, inputs
 from divulge.core import Need
 from divulge.defences import Rounding
 from divulge.errors import BudgetSpent, SpecError, TargetError
-from divulge.targets import HTTPTarget, http, http_client
+from divulge.targets import HTTPTarget, http, http_client, http_keys
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
 from divulge.targets.defended import DefendedTarget
@@ -475,7 +475,7 @@ def test_a_table_is_audited_with_its_columns(server: Endpoint) -> None:
         ({"url": "ftp://models.example/x"}, "expected a URL"),
         ({"url": "https://models.example:99999/x"}, "expected a URL"),
         ({"url": "https://models.example/\n"}, "expected a URL"),
-        ({"url": "https://me:pass@models.example/x"}, "without a name and password"),
+        ({"url": "https://me:pass@models.example/x"}, "the name and password in url"),
         ({"url": "http://models.example/x"}, "expected https://"),
         ({"fingerprint": ""}, "expected a fingerprint"),
         ({"headers": {"Authorization": "Bearer abc"}}, "name an environment variable"),
@@ -512,6 +512,45 @@ def test_a_variable_that_is_missing(server: Endpoint, monkeypatch: pytest.Monkey
             target.predict(X)
         assert "lines" not in str(caught.value)
     assert server.requests == 0
+
+
+def test_keys_of_the_environment_in_every_setting(
+    server: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {
+        "USER": "me@x",
+        "PASS": "p:/?",
+        "KEY": "a+b/c==&d",
+        "SIGNED": "s=1&sig=a%2Bb",
+        "P": "pr",
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(f"DIVULGE_TEST_{name}", value)
+    url = server.url.replace("//", "//env:DIVULGE_TEST_USER:env:DIVULGE_TEST_PASS@")
+    target = HTTPTarget(
+        f"{url}/env:DIVULGE_TEST_P?v=1&key=env:DIVULGE_TEST_KEY&env:DIVULGE_TEST_SIGNED",
+        "1",
+        headers={"X-Mine": "Bearer env:DIVULGE_TEST_KEY"},
+        parameters={"deep": [{"token": "x-env:DIVULGE_TEST_KEY"}], "n": 1},
+    )
+    settings = http_keys.FilledSettings.read(
+        target.url, target.headers or {}, target.parameters or {}, plain_http=False
+    )
+    there = server.url.replace("http://", "")
+    assert settings.url == (
+        f"http://me%40x:p%3A%2F%3F@{there}/pr?v=1&key=a%2Bb%2Fc%3D%3D%26d&s=1&sig=a%2Bb"
+    )
+    assert settings.headers == {"X-Mine": "Bearer a+b/c==&d"}
+    assert settings.parameters == {"deep": [{"token": "x-a+b/c==&d"}], "n": 1}
+    assert settings.place == f"{server.url}/env:DIVULGE_TEST_P"
+    assert "a+b" not in repr((settings, target))
+    monkeypatch.setenv("DIVULGE_TEST_URL", f"{server.url}/predict?key=abcdefgh")
+    whole = HTTPTarget("env:DIVULGE_TEST_URL", "1", headers={"Authorization": "env:DIVULGE_TEST_P"})
+    np.testing.assert_allclose(whole.predict(X[:2]), tiny.probabilities(X[:2]))
+    assert server.headers[-1]["authorization"] == "pr"
+    monkeypatch.setenv("DIVULGE_TEST_URL", "http://models.example/predict?key=abcdefgh")
+    with pytest.raises(SpecError, match=r"expected https://.*got env:DIVULGE_TEST_URL"):
+        whole.predict(X[:2])
 
 
 def test_another_way_to_ask_is_another_model(server: Endpoint) -> None:

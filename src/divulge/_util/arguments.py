@@ -21,6 +21,7 @@ import jaxtyping
 import numpy as np
 import pydantic
 
+from divulge._util.credentials import NOT_SHOWN
 from divulge._util.extras import name_missing_extra
 from divulge.errors import DataError, SpecError, did_you_mean
 
@@ -142,9 +143,10 @@ class _Judge:
         except pydantic.ValidationError:
             hint = self.hints[name]
             kind = DataError if _is_array_hint(hint) else SpecError
+            shown = shorten(value) if _may_show(hint) else f"one of type {type(value).__name__}"
             raise kind(
                 f"expected {name} of {self.name} to be {describe_hint(hint)}, got "
-                f"{shorten(value)}: {self._advise(name, value)}"
+                f"{shown}: {self._advise(name, value)}"
             ) from None
 
     def _advise(self, name: str, value: Any) -> str:
@@ -299,6 +301,13 @@ def _parts(hint: Any) -> Iterable[Any]:
             yield from _parts(part)
     else:
         yield hint
+
+
+def _may_show(hint: Any) -> bool:
+    """Whether messages may show a value: it is not in a place for keys."""
+    if get_origin(hint) is Annotated and NOT_SHOWN in hint.__metadata__:
+        return False
+    return all(map(_may_show, get_args(hint))) if get_origin(hint) else True
 
 
 def _is_array_hint(hint: Any) -> bool:

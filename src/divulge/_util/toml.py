@@ -13,6 +13,7 @@ from typing import Any, TypeVar, get_args
 import pydantic
 
 from divulge._util import untrusted
+from divulge._util.credentials import NOT_SHOWN, hides_key
 from divulge._util.json import JSON, Settings
 from divulge.errors import SpecError, did_you_mean
 
@@ -24,6 +25,12 @@ class Section(pydantic.BaseModel):
     """A section of settings: frozen, and without any other keys."""
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        shown = type(self).model_fields
+        for name, value in super().__repr_args__():
+            if name is None or name not in shown or NOT_SHOWN not in shown[name].metadata:
+                yield name, value
 
 
 def read_toml(path: Path) -> dict[str, JSON]:
@@ -152,16 +159,43 @@ def _explain(item: Any, where: str, model: type[Section]) -> str:
         return _explain_unknown(str(item["loc"][-1]), section.model_fields, where, place)
     if item["type"] == "missing":
         return f"{where}: expected the key {place!r}, it is missing: add it"
-    return f"{where}: expected a valid {place!r}, got {item['input']!r}: {item['msg']}"
+    shown = _is_shown(item["loc"], model) and not hides_key(str(item["input"]))
+    got = repr(item["input"]) if shown else "another value"
+    return f"{where}: expected a valid {place!r}, got {got}: {item['msg']}"
 
 
 def _section_at(path: tuple[str | int, ...], model: type[Section]) -> type[Section]:
     """The section at a place of the settings."""
     for key in path:
-        kind = model.model_fields[str(key)].annotation
-        inner = (kind, *get_args(kind))
-        model = next(part for part in inner if isinstance(part, type) and issubclass(part, Section))
+        model = next(_sections(model.model_fields[str(key)].annotation))
     return model
+
+
+def _sections(kind: Any) -> Iterator[type[Section]]:
+    """The kinds of sections in an annotation."""
+    for part in (kind, *get_args(kind)):
+        if isinstance(part, type) and issubclass(part, Section):
+            yield part
+
+
+def _is_shown(path: tuple[str | int, ...], model: type[Section]) -> bool:
+    """Whether messages may show a value: it is in no place for keys, nor around one."""
+    for key in path:
+        if (setting := model.model_fields.get(str(key))) is None:
+            return True
+        if NOT_SHOWN in setting.metadata:
+            return False
+        if (section := next(_sections(setting.annotation), None)) is None:
+            return True
+        model = section
+    return not any(_holds_hidden(model))
+
+
+def _holds_hidden(model: type[Section]) -> Iterator[bool]:
+    for setting in model.model_fields.values():
+        yield NOT_SHOWN in setting.metadata
+        for section in _sections(setting.annotation):
+            yield from _holds_hidden(section)
 
 
 def build_attacks(entries: Iterable[Settings], build: Callable[..., A]) -> Iterator[A]:

@@ -9,14 +9,15 @@ from typing import Annotated, Any, Literal, get_args
 
 import pydantic
 
-from divulge._util import toml
+from divulge._util import credentials, toml
 from divulge._util.arguments import Count, CountFromZero, Delta, KnownMembers, Seed
+from divulge._util.credentials import NOT_SHOWN
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog, own
 from divulge.core import Attack, MembershipDraw, NoiseAssumption
 from divulge.errors import SpecError
-from divulge.targets import http, http_formats
+from divulge.targets import http, http_address, http_formats, http_keys
 
 Judge = Literal["low", "value"]
 
@@ -44,11 +45,12 @@ class HTTPSpec(Section):
     datatype: str | None = None
     """Of ``"kserve-v2"``, the type of numeric tensors, such as ``"FP32"``; that of the records
     unless given."""
-    parameters: dict[str, JSON] | None = None
-    """Further keys of a request, such as the name of the model."""
-    headers: dict[str, str] | None = None
-    """Further headers; ``"env:NAME"`` or ``"Bearer env:NAME"`` takes an environment variable, which
-    is neither stored nor printed."""
+    parameters: Annotated[dict[str, JSON] | None, NOT_SHOWN] = None
+    """Further keys of a request, such as the name of the model; a [key](targets.md#keys) as
+    ``"env:NAME"``."""
+    headers: Annotated[dict[str, str] | None, NOT_SHOWN] = None
+    """Further headers; a [key](targets.md#keys) as ``"env:NAME"`` or ``"Bearer env:NAME"``. Other
+    values are not stored."""
     records_per_request: Count = 32
     """Highest number of records in one request."""
     concurrency: http.Concurrency = 4
@@ -71,6 +73,10 @@ class HTTPSpec(Section):
     """Allow ``http://`` to another machine: everybody on the way can read records, answers and
     headers."""
 
+    @pydantic.field_serializer("headers")
+    def _store_headers(self, headers: dict[str, str] | None) -> dict[str, str] | None:
+        return headers and {name: credentials.hide_text(text) for name, text in headers.items()}
+
 
 class TargetSpec(Section):
     """``[target]``: the model."""
@@ -78,9 +84,10 @@ class TargetSpec(Section):
     model: str | None = None
     """``file.py:name``, ``package.module:name``, or the path of a saved model: see
     [targets](targets.md); required without ``url``."""
-    url: str | None = None
+    url: Annotated[str | None, NOT_SHOWN] = None
     """In place of ``model``: the URL of [an endpoint](targets.md#models-behind-a-url) that
-    answers queries; needs ``fingerprint``."""
+    answers queries; needs ``fingerprint``. A [key](targets.md#keys) in it is ``env:NAME``; its
+    query and user info are not stored."""
     http: HTTPSpec = HTTPSpec()
     """How the endpoint is asked."""
     factory: str | None = None
@@ -114,6 +121,10 @@ class TargetSpec(Section):
     """[The model during its training](choosing.md#an-attacker-who-saw-the-training), in the order
     of training and without the last state, for ``lt-iqr``: files or patterns of files, such as
     ``"epochs/*.safetensors"``, or ``file.py:name`` of a list of models."""
+
+    @pydantic.field_serializer("url")
+    def _store_url(self, url: str | None) -> str | None:
+        return url and http_address.shown_address(url)
 
 
 class DataSpec(Section):
@@ -446,6 +457,7 @@ def parse_config(table: dict[str, JSON], where: str) -> AuditSpec:
     toml.check_finite(table, where, ())
     known = {key for kind in get_args(AuditSpec) for key in kind.model_fields}
     toml.check_keys(table, known, where)
+    _check_urls(table, where, ())
     if asked := [name for name in FEDERATED if name in table]:
         return _parse_federation(table, asked[0], where)
     if "known" in table and "target" not in table:
@@ -475,6 +487,27 @@ def parse_config(table: dict[str, JSON], where: str) -> AuditSpec:
     exported = toml.validate_section(PredictionsAuditSpec, table, where)
     _check_claim(exported.predictions, where)
     return exported
+
+
+def _check_urls(value: JSON, where: str, place: tuple[str, ...]) -> None:
+    """Refuse a URL with a key where no URL belongs: what stands there is stored, and shown.
+
+    Raises:
+        SpecError: names the place, never the URL.
+    """
+    if place in (("target", "url"), ("target", "http")):
+        return
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            _check_urls(inner, where, (*place, key))
+    elif isinstance(value, list):
+        for inner in value:
+            _check_urls(inner, where, place)
+    elif isinstance(value, str) and "://" in value and credentials.hides_key(value):
+        raise SpecError(
+            f"{where}: expected no URL with a key in {'.'.join(place)!r}, got one: only target.url "
+            "takes an endpoint; fetch a file first, and name it here"
+        )
 
 
 def _parse_federation(table: dict[str, JSON], section: str, where: str) -> FederationAuditSpec:
@@ -549,6 +582,19 @@ def _check_model(target: TargetSpec, where: str) -> None:
             "name the version of the model, since nobody can see from outside whether it has "
             "changed; its answers are kept under this name, and not paid for again"
         )
+    if target.url is not None:
+        _check_keys_of_endpoint(target.url, target.http, where)
+
+
+def _check_keys_of_endpoint(url: str, asked: HTTPSpec, where: str) -> None:
+    headers, parameters = asked.headers or {}, asked.parameters or {}
+    try:
+        http_keys.check_keys(url, headers, parameters, plain_http=asked.plain_http)
+    except SpecError as error:
+        problem = str(error)
+    else:
+        return
+    raise SpecError(f"{where}: {problem}")
 
 
 def _check_claim(audited: TargetSpec | PredictionsSpec, where: str) -> None:

@@ -2,34 +2,31 @@
 
 import asyncio
 import hashlib
-import ipaddress
 import json
-import os
 import sys
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from typing import Annotated, Any, ClassVar
-from urllib.parse import urlsplit
 
 import numpy as np
 import pydantic
 from jaxtyping import Float, Int
 
 from divulge._util.arguments import Count, check_arguments
+from divulge._util.credentials import NOT_SHOWN
 from divulge._util.json import JSON
 from divulge.core import Need
 from divulge.errors import SpecError, TargetError
-from divulge.targets import http_client
+from divulge.targets import http_client, http_keys
 from divulge.targets.batching import count_rows, take_rows
+from divulge.targets.http_address import shown_address
 from divulge.targets.http_client import Account, Memory, Pace, Patience, Prices, Session, Spent
-from divulge.targets.http_formats import (
-    ProtocolName,
-    WireFormat,
-)
+from divulge.targets.http_formats import ProtocolName, WireFormat
+from divulge.targets.http_keys import FilledSettings
 from divulge.targets.outputs import Output, access_of, to_probabilities
 
 Seconds = Annotated[float, pydantic.Field(gt=0, le=86400)]
@@ -37,6 +34,9 @@ Price = Annotated[float, pydantic.Field(ge=0)]
 Rate = Annotated[float, pydantic.Field(ge=1e-3, le=1e6)]
 Concurrency = Annotated[int, pydantic.Field(ge=1, le=256)]
 Retries = Annotated[int, pydantic.Field(ge=0, le=20)]
+Address = Annotated[str, NOT_SHOWN]
+Parameters = Annotated[Mapping[str, JSON], NOT_SHOWN]
+Headers = Annotated[Mapping[str, str], NOT_SHOWN]
 
 
 @check_arguments
@@ -46,6 +46,9 @@ class HTTPTarget:
 
     Args:
         url: the address that answers questions: ``https://``, or ``http://`` on this machine.
+            ``"env:NAME"`` in its path, query or user info, in headers and in parameters, alone or
+            as in ``"Bearer env:NAME"``, stands for the value of an environment variable, which is
+            neither stored nor printed. A key that is written out is refused.
         fingerprint: your name for the version of the model. No one can see from outside whether the
             model behind a URL has changed; answers are kept under this name, the URL and the
             format, so that none is paid for twice or taken for another version's.
@@ -63,8 +66,7 @@ class HTTPTarget:
         datatype: of ``"kserve-v2"``, the type of numeric tensors, such as ``"FP32"``, where the
             model wants another than your records have.
         parameters: further keys of the request, such as the name of the model.
-        headers: further headers. ``"env:NAME"``, also after a word as in ``"Bearer env:NAME"``, is
-            the value of an environment variable, which is neither stored nor printed.
+        headers: further headers.
         records_per_request: the highest number of records in one request.
         concurrency: the highest number of requests at the same time.
         requests_per_second: the highest number of requests a second; no limit unless given.
@@ -85,7 +87,7 @@ class HTTPTarget:
         Spent(requests=0, records=0, cost=0.0)
     """
 
-    url: str
+    url: Address
     fingerprint: str
     output: Output = "probabilities"
     classes: Count | None = None
@@ -95,8 +97,8 @@ class HTTPTarget:
     labels: tuple[str, ...] = ()
     prompt: str | None = None
     datatype: str | None = None
-    parameters: Mapping[str, JSON] | None = None
-    headers: Mapping[str, str] | None = None
+    parameters: Parameters | None = None
+    headers: Headers | None = None
     records_per_request: Count = 32
     concurrency: Concurrency = 4
     requests_per_second: Rate | None = None
@@ -112,8 +114,6 @@ class HTTPTarget:
     _memory: Memory = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        _check_url(self.url, plain_http=self.plain_http)
-        http_client.check_headers(self.headers or {})
         if not self.fingerprint:
             raise SpecError(
                 "expected a fingerprint for a model behind a URL, got none: name the version of "
@@ -127,9 +127,15 @@ class HTTPTarget:
             )
         self._wire  # noqa: B018 - refuses settings that contradict each other
         self._identity()
+        http_keys.check_keys(
+            self.url, self.headers or {}, self.parameters or {}, plain_http=self.plain_http
+        )
         prices = Prices(self.price_per_request, self.price_per_record, self.max_cost)
         memory = Memory(Account(prices), Pace(self.requests_per_second))
         object.__setattr__(self, "_memory", memory)
+
+    def __repr__(self) -> str:
+        return f"HTTPTarget({shown_address(self.url)!r}, {self.fingerprint!r})"
 
     @property
     def offers(self) -> Need:
@@ -243,7 +249,7 @@ class HTTPTarget:
             ) from error
 
     async def _ask(self, session: Session, x: Any, count: int) -> np.ndarray:
-        wire = self._wire
+        wire = replace(self._wire, parameters=session.settings.parameters)
         body = http_client.write_json(wire.encode(x))
         return await session.ask(body, count, partial(self._read, wire, count))
 
@@ -256,20 +262,31 @@ class HTTPTarget:
         """Open connections, closed at the end; requests on their way are cancelled then."""
         import httpx
 
-        headers = http_client.fill_headers(self.headers or {}, os.environ)
+        settings = FilledSettings.read(
+            self.url, self.headers or {}, self.parameters or {}, plain_http=self.plain_http
+        )
+        http_keys.silence_libraries()
         limits = httpx.Limits(
             max_connections=self.concurrency, max_keepalive_connections=self.concurrency
         )
-        client = httpx.AsyncClient(
-            verify=http_client.tls_settings(),
-            timeout=self.timeout,
-            limits=limits,
-            follow_redirects=False,
-            headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
-        )
+        try:
+            client = httpx.AsyncClient(
+                verify=http_client.tls_settings(),
+                timeout=self.timeout,
+                limits=limits,
+                follow_redirects=False,
+                headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
+            )
+        except (ValueError, httpx.InvalidURL, ImportError):
+            client = None  # its message may hold the password of a proxy
+        if client is None:
+            raise SpecError(
+                "expected proxies that httpx can use in HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, got "
+                "another: correct these variables, or name this endpoint in NO_PROXY"
+            )
         patience = Patience(self.timeout, self.retries, self.max_wait)
         try:
-            yield Session(client, self.url, headers, patience, self._memory)
+            yield Session(client, settings, patience, self._memory)
         finally:
             if not sys.is_finalizing():
                 asyncio.run_coroutine_threadsafe(_close(client), loop).result()
@@ -293,7 +310,7 @@ def _background_loop() -> Iterator[asyncio.AbstractEventLoop]:
     No thread runs any more while Python ends: what is closed only then must not wait for one.
     """
     loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name="divulge-http", daemon=True)
+    thread = threading.Thread(target=loop.run_forever, name=http_keys.THREAD, daemon=True)
     thread.start()
     try:
         yield loop
@@ -312,39 +329,3 @@ def _join(answers: list[np.ndarray]) -> Float[np.ndarray, "records classes"]:
             "this one model?"
         )
     return np.concatenate(answers)
-
-
-def _check_url(url: str, *, plain_http: bool) -> None:
-    """Refuse what is no address of an endpoint, holds a password, or would send records openly.
-
-    Raises:
-        SpecError: says which.
-    """
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError:
-        host = None
-    printable = url.isascii() and url.isprintable() and " " not in url
-    if not host or not printable or parts.scheme not in ("http", "https") or len(url) > 2000:
-        raise SpecError(
-            f"expected a URL such as https://models.example/predict, got "
-            f"{http_client.place_of(url)!r}: write the whole address that answers questions"
-        )
-    if "@" in parts.netloc:
-        raise SpecError(
-            "expected a URL without a name and password, got one with them: pass them as "
-            'headers={"Authorization": "Basic env:NAME"}, which is not stored'
-        )
-    if parts.scheme == "http" and not plain_http and not _is_this_machine(host):
-        raise SpecError(
-            f"expected https:// for {host}, got http://: everybody on the way could read records, "
-            "answers and headers; set plain_http if the network is your own"
-        )
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

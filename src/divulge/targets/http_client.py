@@ -2,7 +2,7 @@
 
 What the server sends is hostile until proven otherwise: a response is read up to a limit of bytes
 and of time, no redirect is followed, and texts of the server are shown without what a terminal
-obeys and without the values of our own headers.
+obeys and without the keys that it was sent.
 """
 
 import asyncio
@@ -11,17 +11,17 @@ import email.utils
 import functools
 import json
 import random
-import re
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
-from divulge._util import untrusted
+from divulge._util import credentials, untrusted
 from divulge._util.json import JSON
-from divulge._util.showable import make_showable
-from divulge.errors import BudgetSpent, SpecError, TargetError
+from divulge.errors import BudgetSpent, TargetError
+from divulge.targets.http_address import shown_address
+from divulge.targets.http_keys import FilledSettings
 
 if TYPE_CHECKING:
     import httpx
@@ -34,11 +34,6 @@ MAX_RESPONSE_BYTES: Final = 16 * 2**20
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0  # seconds before the first repetition, and before a later one
 
 _JITTER = random.SystemRandom()  # of its own: nobody's seeded numbers change
-
-_SECRET = re.compile(r"(.*?)env:([A-Za-z_][A-Za-z0-9_]*)")
-_SECRET_NAMES = re.compile(r"auth|cookie|key|token|secret|password|signature", re.IGNORECASE)
-_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 
 class Spent(NamedTuple):
@@ -145,8 +140,7 @@ class Session:
     """Requests to one endpoint, as long as its connections are open."""
 
     client: "httpx.AsyncClient"
-    url: str
-    headers: Mapping[str, str]
+    settings: FilledSettings
     patience: Patience
     memory: Memory
     stop: asyncio.Event = field(default_factory=asyncio.Event)
@@ -175,9 +169,9 @@ class Session:
                 await self._rest(attempt, wait, problem)
         spent = self.memory.account.spent
         raise TargetError(
-            f"expected an answer from {place_of(self.url)} within {attempt + 1} attempts, got at "
-            f"last {self._clean(problem)}: {spent.requests:,} requests were sent in all; look "
-            "after the endpoint, then continue; in a run folder, answers so far are kept"
+            f"expected an answer from {self.settings.place} within {attempt + 1} attempts, got at "
+            f"last {self.settings.clean(problem)}: {spent.requests:,} requests were sent in all; "
+            "look after the endpoint, then continue; in a run folder, answers so far are kept"
         )
 
     async def _try(self, body: bytes, read: Callable[[JSON], T]) -> T:
@@ -191,20 +185,22 @@ class Session:
         try:
             answer = read(found)
         except TargetError as error:
-            # Until an answer has fitted, the settings are at fault: repeating would not help.
-            kind = RetryableError if self.memory.fits else TargetError
-            raise kind(self._clean(str(error))) from None
-        self.memory.fits = True
-        return answer
+            problem = self.settings.clean(str(error))
+        else:
+            self.memory.fits = True
+            return answer
+        # Until an answer has fitted, the settings are at fault: repeating would not help.
+        kind = RetryableError if self.memory.fits else TargetError
+        raise kind(problem)
 
     async def _rest(self, attempt: int, wait: float | None, problem: str) -> None:
         # Jitter, so that requests which failed together do not come back together.
         usual = min(LONGEST_WAIT, FIRST_WAIT * 2**attempt) * _JITTER.uniform(0.5, 1)
         if wait is not None and wait > self.patience.max_wait:
             raise TargetError(
-                f"expected to wait {self.patience.max_wait:g} s at most for {place_of(self.url)}, "
-                f"got {self._clean(problem)}, which asks for {wait:.0f} s: continue later, or "
-                "raise max_wait; in a run folder, answers so far are kept"
+                f"expected to wait {self.patience.max_wait:g} s at most for {self.settings.place}, "
+                f"got {self.settings.clean(problem)}, which asks for {wait:.0f} s: continue later, "
+                "or raise max_wait; in a run folder, answers so far are kept"
             )
         if wait is not None:
             self.memory.pace.rest(wait)
@@ -231,39 +227,43 @@ class Session:
         """
         import httpx
 
+        untrusted_certificate = False
         try:
             async with asyncio.timeout(self.patience.timeout):
                 return await self._send(body)
         except TimeoutError:
             said = f"no whole answer within {self.patience.timeout:g} s"
-        except httpx.TransportError as error:
-            if _is_about_certificates(error):
-                raise TargetError(
-                    f"expected a certificate of {place_of(self.url)} that this machine trusts, got "
-                    f"{self._clean(str(error))}: correct it, or name the authority that signed it "
-                    "in the environment variable SSL_CERT_FILE"
-                ) from None
-            said = f"{type(error).__name__} ({error})" if str(error) else type(error).__name__
+        except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
+            untrusted_certificate = _is_about_certificates(error)
+            said = self.settings.clean(credentials.hide_in_urls(str(error)))
+            said = f"{type(error).__name__} ({said})" if said else type(error).__name__
+        # raised out here: an error of httpx holds the whole request, and would stand behind ours
+        if untrusted_certificate:
+            raise TargetError(
+                f"expected a certificate of {self.settings.place} that this machine trusts, got "
+                f"{said}: correct it, or name the authority that signed it in the environment "
+                "variable SSL_CERT_FILE"
+            )
         raise RetryableError(said)
 
     async def _send(self, body: bytes) -> JSON:
+        settings = self.settings
         async with self.client.stream(
-            "POST", self.url, content=body, headers=dict(self.headers)
+            "POST", settings.url, content=body, headers=dict(settings.headers)
         ) as response:
             if response.is_redirect:
-                where = place_of(response.headers.get("location", ""))
+                where = settings.clean(shown_address(response.headers.get("location", "")))
                 raise TargetError(
-                    f"expected an answer from {place_of(self.url)}, got a redirection to "
-                    f"{self._clean(where)}, which is not followed: if you trust it, set url to it"
+                    f"expected an answer from {settings.place}, got a redirection to {where}, "
+                    "which is not followed: if you trust it, set url to it"
                 )
             content = await self._read_limited(response)
             if not response.is_success:
                 self._refuse(response, content)
-        try:
+        with contextlib.suppress(ValueError, RecursionError):
             found: JSON = json.loads(content)
-        except (ValueError, RecursionError):
-            raise RetryableError(f"no JSON but {_excerpt(content)}") from None
-        return found
+            return found
+        raise RetryableError(f"no JSON but {settings.quote(content)}")
 
     async def _read_limited(self, response: "httpx.Response") -> bytes:
         said = response.headers.get("content-length", "")
@@ -271,10 +271,10 @@ class Session:
         coding = response.headers.get("content-encoding", "identity")
         if coding.strip().lower() not in ("", "identity"):  # it could unpack to any size
             raise TargetError(
-                f"expected a response without compression, got {self._clean(coding)!r}: none was "
-                "asked for; look at what stands between here and the endpoint"
+                f"expected a response without compression, got {self.settings.clean(coding)!r}: "
+                "none was asked for; look at what stands between here and the endpoint"
             )
-        what, parts, read = f"a response of {place_of(self.url)}", [], 0
+        what, parts, read = f"a response of {self.settings.place}", [], 0
         untrusted.check_size(size, MAX_RESPONSE_BYTES, what, TargetError)
         async for part in response.aiter_raw():
             read += len(part)
@@ -290,30 +290,27 @@ class Session:
             TargetError: for a request that will never be answered.
         """
         status = response.status_code
-        said = f"status {status} ({_excerpt(content)})"
+        # who refuses a key often repeats it, in whatever form
+        quoted = "" if status in _ABOUT_KEYS else f" ({self.settings.quote(content)})"
+        said = f"status {status}{quoted}"
         if status in (408, 429) or status >= 500:
             raise RetryableError(said, retry_after(response.headers.get("retry-after")))
         raise TargetError(
-            f"expected an answer from {place_of(self.url)}, got {self._clean(said)}: "
+            f"expected an answer from {self.settings.place}, got {self.settings.clean(said)}: "
             f"{_ADVICE.get(status, 'check url, protocol, and the form of your records')}"
         )
 
-    def _clean(self, text: str) -> str:
-        """A text that may hold words of the server, for a message."""
-        for value in self.headers.values():
-            for secret in sorted({value, *value.split()}, key=len, reverse=True):
-                if len(secret) >= 4:
-                    text = text.replace(secret, "***")
-        return make_showable(" ".join(text.split()))[:500]
-
 
 _ADVICE = {
-    401: "check the headers, and the environment variables that they name",
-    403: "check the headers, and the environment variables that they name",
+    401: "check the keys, and the environment variables that hold them",
+    403: "check the keys, and the environment variables that hold them",
     404: "check url, with the name of the model in it",
     405: "check url: the endpoint takes no POST requests there",
     413: "lower records_per_request",
 }
+
+_ABOUT_KEYS = (401, 403, 407)
+"""What a server answers when it does not take a key."""
 
 
 def _is_about_certificates(error: BaseException | None) -> bool:
@@ -322,11 +319,6 @@ def _is_about_certificates(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
-
-
-def _excerpt(content: bytes) -> str:
-    text = " ".join(content[:200].decode("utf-8", "replace").split())
-    return repr(text) if text else "an empty response"
 
 
 @functools.cache
@@ -352,57 +344,6 @@ def retry_after(said: str | None) -> float | None:
         return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError, IndexError, OSError):
         return None
-
-
-def place_of(url: str) -> str:
-    """A URL for a message: without its query, which may hold secrets."""
-    return make_showable(url.partition("?")[0].partition("#")[0])[:200]
-
-
-def check_headers(headers: Mapping[str, str]) -> None:
-    """Refuse headers that could not be sent, and secrets that are written out.
-
-    Raises:
-        SpecError: names the header, never its value.
-    """
-    for name, value in headers.items():
-        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
-            raise SpecError(
-                f"expected the name and value of a header, got {make_showable(name)[:60]!r} and a "
-                "value: use printable ASCII characters, and for the name no spaces or colons"
-            )
-        if _SECRET_NAMES.search(name) and not _SECRET.fullmatch(value):
-            raise SpecError(
-                f"expected headers.{name} to name an environment variable, such as "
-                f'"env:MODEL_TOKEN" or "Bearer env:MODEL_TOKEN", got a text: set the variable, and '
-                "leave the secret itself out of settings, which are stored"
-            )
-
-
-def fill_headers(headers: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
-    """Headers with the values of the environment variables that they name.
-
-    Raises:
-        SpecError: a variable is missing or cannot be sent; its value is not told.
-
-    Examples:
-        >>> fill_headers({"Authorization": "Bearer env:TOKEN"}, {"TOKEN": "abc"})
-        {'Authorization': 'Bearer abc'}
-    """
-    filled = {}
-    for name, value in headers.items():
-        if found := _SECRET.fullmatch(value):
-            secret = environment.get(found[2], "")
-            if not secret or not _HEADER_VALUE.fullmatch(secret):
-                got = "none" if not secret else "one with characters that no header can hold"
-                raise SpecError(
-                    f"expected a value in the environment variable {found[2]} for the header "
-                    f"{name}, got {got}: set it"
-                )
-            filled[name] = found[1] + secret
-        else:
-            filled[name] = value
-    return filled
 
 
 def write_json(body: Any) -> bytes:

@@ -7,7 +7,7 @@ anything is computed from it, and what does not fit is a `TargetError`.
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -38,7 +38,7 @@ class WireFormat:
     labels: tuple[str, ...] = ()
     prompt: str | None = None
     datatype: str | None = None
-    parameters: Mapping[str, JSON] | None = None
+    parameters: Mapping[str, JSON] | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         preset = PRESETS[self.protocol]

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from divulge._util.extras import name_missing_extra
 from divulge._util.imports import USER_MODULE_PREFIX
+from divulge._util.redaction import redact_foreign
 from divulge.errors import DivulgeError, SpecError, TargetError
 
 R = TypeVar("R")
@@ -158,8 +159,8 @@ def _fetch(ray: Any, task: Any) -> Any:
         if isinstance(cause, DivulgeError):
             raise cause from None
         raise TargetError(
-            f"expected work to be done elsewhere as here, got {type(cause).__name__}: {cause}: "
-            "leave workers out to see why"
+            f"expected work to be done elsewhere as here, got {type(cause).__name__}: "
+            f"{redact_foreign(str(cause))}: leave workers out to see why"
         ) from error
     except ray.exceptions.RayError as error:
         raise TargetError(
@@ -186,7 +187,8 @@ def _ray_session(address: str | None) -> Iterator[Any]:
     except Exception as error:
         raise SpecError(
             f"expected a Ray cluster at {address or 'this machine'}, got {type(error).__name__}: "
-            f"{error}: start one with `ray start --head`, or leave out the address"
+            f"{redact_foreign(str(error))}: start one with `ray start --head`, or leave out the "
+            "address"
         ) from error
     try:
         yield ray

@@ -15,6 +15,7 @@ from jaxtyping import Bool
 from divulge._util.arguments import check_arguments
 from divulge._util.digest import digest
 from divulge._util.processes import parallel_calls
+from divulge._util.redaction import redact_foreign
 from divulge.core import Records, Target, Trainer
 from divulge.errors import DataError, SpecError, TargetError
 from divulge.targets.batching import unlock
@@ -238,6 +239,6 @@ def _torch_seeded(seed: int) -> Iterator[None]:
 
 def _training_error(error: Exception) -> TargetError:
     return TargetError(
-        f"expected a shadow model to train, got {type(error).__name__}: {error}: "
-        "train one on half of the data by hand to see why"
+        f"expected a shadow model to train, got {type(error).__name__}: "
+        f"{redact_foreign(str(error))}: train one on half of the data by hand to see why"
     )

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
+from divulge._util.redaction import redact_foreign
 from divulge._util.registry import build
 from divulge.attacks import catalog, own
 from divulge.audits import attempt
@@ -130,7 +131,9 @@ def _try(prove: Property, case: Case) -> PropertyRow:
     except DivulgeError as error:
         return _row(prove, "failed", f"it ended with: {error}")
     except Exception as error:  # whatever breaks inside an attack is a result
-        return _row(prove, "failed", f"it raised {type(error).__name__}: {error}")
+        return _row(
+            prove, "failed", f"it raised {type(error).__name__}: {redact_foreign(str(error))}"
+        )
     return _row(prove, "passed")
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from divulge._util.extras import name_missing_extra
+from divulge._util.redaction import redact_foreign
 from divulge.errors import StoreError
 
 _EXPERIMENT = "MLFLOW_EXPERIMENT_NAME"
@@ -48,12 +49,14 @@ def track(
         finally:
             client.set_terminated(run, ended)
     except Exception as error:  # of its stores, each a library of its own
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise StoreError(
-            f"expected MLflow to take the run, got an error ({said}): check the URI after "
-            "--mlflow, such as sqlite:///mlflow.db, or MLFLOW_TRACKING_URI"
-        ) from error
-    return str(run)
+        # its own message may hold the URI with a password, and what a server said
+        said = (redact_foreign(str(error), uri or "").splitlines() or [type(error).__name__])[0]
+    else:
+        return str(run)
+    raise StoreError(
+        f"expected MLflow to take the run, got an error ({said}): check the URI after "
+        "--mlflow, such as sqlite:///mlflow.db, or MLFLOW_TRACKING_URI"
+    )
 
 
 def add(

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from divulge._util.extras import name_missing_extra
+from divulge._util.redaction import redact_foreign
 from divulge.errors import StoreError
 
 
@@ -65,7 +66,7 @@ def track(
             run.summary.update(dict(metrics))
     except (wandb.Error, OSError) as error:
         raise StoreError(
-            f"expected wandb to write an offline run in {folder}, got an error ({error}): check "
-            "the folder"
+            f"expected wandb to write an offline run in {folder}, got an error "
+            f"({redact_foreign(str(error))}): check the folder"
         ) from error
     return place.parent

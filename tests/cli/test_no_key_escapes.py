@@ -1,0 +1,465 @@
+"""Keys that settings, the environment and servers hold come out of no command and no file.
+
+Keys are planted in each place that can name one, every command and exporter runs, and all files
+and streams are searched, also within what is packed, compressed or encoded.
+"""
+
+import base64
+import gzip
+import html
+import io
+import json
+import logging
+import os
+import re
+import sqlite3
+import threading
+import traceback
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import click
+import minisign
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import divulge
+from divulge.audits import config, inputs
+from divulge.cli.main import main
+from divulge.errors import TargetError
+
+pytest.importorskip("httpx")
+
+KEYS = {
+    "DIVULGE_TEST_QUERY": "q7Jx/2+VbK9wZt4RmD8s",
+    "DIVULGE_TEST_SIGNED": "sv=2026&sig=Hn3p%2BLz8QkWv5TyGr0",
+    "DIVULGE_TEST_PATH": "bot84620:AAHdqTcvCH1vGWJxfSeof",
+    "DIVULGE_TEST_USER": "svc-audit-reader",
+    "DIVULGE_TEST_PASSWORD": "correct horse: battery/staple",
+    "DIVULGE_TEST_BEARER": "eyJhbGciOiJSUzI1NiJ9." + "zK8fQ2mX" * 110,
+    "DIVULGE_TEST_BASIC": base64.b64encode(b"alice:wonder-Land.42").decode(),
+    "DIVULGE_TEST_BODY": "pk_l1ve\"4eC39'HqLyjW",
+    "DIVULGE_MINISIGN_PASSWORD": "Tr0ub4dor&3-of-mine",
+    "MLFLOW_TRACKING_PASSWORD": "mlf-7Hq2Lw9Zx4Vb",
+    "WANDB_API_KEY": "0f3a9c7e1b5d8264" * 2 + "a1b2c3d4",
+}
+"""By the variable that holds it; signs that are escaped in URLs, JSON and HTML are among them."""
+
+URL = (
+    "http://env:DIVULGE_TEST_USER:env:DIVULGE_TEST_PASSWORD@127.0.0.1:PORT/env:DIVULGE_TEST_PATH"
+    "/predict?version=2&key=env:DIVULGE_TEST_QUERY&env:DIVULGE_TEST_SIGNED"
+)
+AUDIT = """
+seed = SEED
+attacks = [{name = "threshold"}]
+[target]
+url = "URL"
+fingerprint = "1"
+[target.http]
+retries = 0
+headers = { X-Bearer = "Bearer env:DIVULGE_TEST_BEARER", X-Api-Key = "env:DIVULGE_TEST_BASIC", X-Mine = "plain-but-mine-222" }
+parameters = { model = "small", options = { keys = ["env:DIVULGE_TEST_BODY"] } }
+[data]
+members = "members.npz"
+nonmembers = "nonmembers.npz"
+"""  # noqa: E501
+LITERAL = "plain-but-mine-222"
+"""A header's value without a key's looks: it is sent, and neither stored nor shown."""
+
+
+def forms(key: str) -> set[bytes]:
+    """A key as it may come out: whole, halved, escaped, or in base64."""
+    raw = key.encode()
+    coded = {
+        base64.b64encode(b"x" * k + raw)[2 * k + 2 : len(b"x" * k + raw) // 3 * 4] for k in range(3)
+    }
+    written = {
+        key, key[: len(key) // 2], key[len(key) // 2 :], quote(key, safe=""), quote(key),
+        json.dumps(key)[1:-1], json.dumps(key)[1:-1].replace("/", "\\/"), html.escape(key),
+        "".join(f"\\u{ord(letter):04x}" for letter in key),
+        "".join(f"&#{ord(letter)};" for letter in key), raw.hex(),
+    }  # fmt: skip
+    return {text.encode() for text in written} | coded
+
+
+NEEDLES = {name: forms(key) for name, key in {**KEYS, "LITERAL": LITERAL}.items()}
+NEEDLES["DIVULGE_TEST_BASIC"] |= forms("alice:wonder-Land.42")
+
+
+def find_keys(content: bytes) -> set[str]:
+    """The keys in a content, and in what is packed, compressed or encoded within it."""
+    held = {name for name, parts in NEEDLES.items() if any(part in content for part in parts)}
+    if content.startswith(b"PK"):
+        with zipfile.ZipFile(io.BytesIO(content)) as packed:
+            inner = [packed.read(name) for name in packed.namelist()]
+            return held.union(*map(find_keys, (*inner, *map(str.encode, packed.namelist()))))
+    if content.startswith(b"\x1f\x8b"):
+        return held | find_keys(gzip.decompress(content))
+    if content.startswith(b"SQLite format 3"):
+        with closing(sqlite3.connect(":memory:")) as database:
+            database.deserialize(content)
+            held |= find_keys("\n".join(database.iterdump()).encode())
+    for coded in re.findall(rb";base64,([A-Za-z0-9+/=]+)", content):
+        held |= find_keys(base64.b64decode(coded))
+    return held
+
+
+def test_the_search_finds_a_key_wherever_it_is() -> None:
+    key = KEYS["DIVULGE_TEST_QUERY"].encode()
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as into:
+        into.writestr("inner.gz", gzip.compress(b"so: " + key))
+    database = sqlite3.connect(":memory:")
+    database.execute("CREATE TABLE t (x)")
+    database.execute("INSERT INTO t VALUES (?)", ["a" * 9000 + key.decode()])
+    database.commit()
+    page = b"<img src='data:image/png;base64," + base64.b64encode(packed.getvalue()) + b"'>"
+    contents = [key, key[:10], base64.b64encode(b"me:" + key), packed.getvalue(), page]
+    contents += [quote(key, safe="").encode(), database.serialize()]
+    database.close()
+    for content in contents:
+        assert find_keys(content) == {"DIVULGE_TEST_QUERY"}
+    assert not find_keys(b"nothing")
+
+
+class Server(ThreadingHTTPServer):
+    """Answers well, or repeats all that it was sent, as ``fault`` says."""
+
+    fault: Callable[[str], tuple[int, dict[str, str], str]] | None = None
+    requests = 0
+
+    def handle_error(self, *_: Any) -> None:
+        """Be silent when a client does not read to the end."""
+
+
+class Handler(BaseHTTPRequestHandler):
+    """One request."""
+
+    server: Server
+
+    def do_POST(self) -> None:
+        """Answer it."""
+        content = self.rfile.read(int(self.headers["content-length"])).decode()
+        self.server.requests += 1
+        headers: dict[str, str] = {}
+        if self.server.fault is None:
+            p = [1 / (1 + np.exp(-row[0])) for row in json.loads(content)["instances"]]
+            status, body = 200, json.dumps({"predictions": [[1 - v, v] for v in p]})
+        else:
+            sent = "\n".join([self.path, *map(str, self.headers.values()), content])
+            status, headers, body = self.server.fault(sent)
+        self.send_response(status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body.encode())))
+        self.end_headers()
+        self.wfile.write(body.encode())
+
+    def log_message(self, *_: Any) -> None:
+        """Be silent."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(("127.0.0.1", 0), Handler) as it:
+        thread = threading.Thread(target=it.serve_forever)
+        thread.start()
+        yield it
+        it.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def place(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with data, two settings files, a signing key, and keys in the environment."""
+    for name, value in KEYS.items():
+        monkeypatch.setenv(name, value)
+    proxy = f"http://me:{quote(KEYS['DIVULGE_TEST_QUERY'], safe='')}@127.0.0.1:9"
+    monkeypatch.setenv("HTTPS_PROXY", proxy)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.chdir(tmp_path)
+    x = np.random.default_rng(0).normal(size=(240, 3))
+    y = (x[:, 0] > 0).astype(int)
+    np.savez(tmp_path / "members.npz", x=x[:120], y=y[:120])
+    np.savez(tmp_path / "nonmembers.npz", x=x[120:], y=y[120:])
+    for seed in ("1", "2"):
+        text = AUDIT.replace("URL", URL).replace("PORT", str(server.server_port))
+        (tmp_path / f"audit-{seed}.toml").write_text(text.replace("SEED", seed))
+    pair = minisign.KeyPair.generate()
+    pair.secret_key.encrypt(KEYS["DIVULGE_MINISIGN_PASSWORD"])
+    (tmp_path / "mine.key").write_bytes(bytes(pair.secret_key))
+    (tmp_path / "mine.pub").write_bytes(bytes(pair.public_key))
+    return tmp_path
+
+
+COMMANDS: dict[str, list[str]] = {
+    "audit": [
+        "audit-1.toml --run r1 --format json",
+        "audit-2.toml --run r2 --fail-on leak --fail-above auc=0.9",
+        "audit-1.toml --run r1 --resume",
+        "audit-1.toml --run r2 --resume",
+        "audit-1.toml --estimate",
+    ],
+    "report": ["r1", "r2"],
+    "measure": ["r1", "r1 --format json"],
+    "questions": ["r1"],
+    "plan": ["r1", "audit-1.toml"],
+    "history": ["r1 r2", "r1 r2 --format json", "r1 r2 --page history.html"],
+    "diff": ["r1 r2", "r1 r2 --format json"],
+    "evidence": [
+        "r1 --pack unsigned.zip",
+        "r1 --pack signed.zip --key mine.key",
+        "signed.zip --verify --public-key mine.pub",
+    ],
+    "export": [
+        "r1 --junit junit.xml --sarif divulge.sarif --job-summary summary.md "
+        "--model-card README.md --model-index small --archive run.zip --settings audit-1.toml",
+        "r1 --mlflow sqlite:///mlflow.db",
+        "r1 --mlflow http://me:{DIVULGE_TEST_BASIC}@127.0.0.1:9/x?key={DIVULGE_TEST_PATH}",
+        "r1 --wandb .",
+    ],
+    # what these need is no endpoint: they read the settings or the run, and refuse it
+    "compare": ["audit-1.toml"],
+    "federate": ["audit-1.toml", "audit-1.toml --estimate"],
+    "harden": ["audit-1.toml"],
+    "reproduce": ["r1"],
+    "transcript inspect": ["r1"],
+    "data convert": ["adult r1"],
+    "canary score": ["r1 r2 audit-1.toml"],
+    "canary audit": ["r1 audit-1.toml"],
+    # and these read neither
+    "canary plan": ["--epsilon 1 --delta 1e-5"],
+    "canary make": ["members.npz canaries --count 10"],
+    "canary clients": ["clients --count 10"],
+    "check": ["gap"],
+    "demo": [],  # trains for a while, and reads nothing
+    "init": ["mine"],
+    "list": ["attacks", "targets"],
+}
+"""By command, with which words it runs here, in this order."""
+
+
+def leaves(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """All commands that do something, by their words."""
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        else:
+            yield " ".join((*path, name))
+
+
+def test_every_command_and_every_file_of_export_is_tried() -> None:
+    assert set(leaves(main)) == COMMANDS.keys()
+    options = [
+        option for option in main.commands["export"].params if option.param_type_name == "option"
+    ]
+    words = " ".join(COMMANDS["export"])
+    gate = {"--fail-on", "--fail-above", "--judge", "--not-worse-than"}
+    for option in options:
+        assert set(option.opts) & gate or any(name in words for name in option.opts), option.opts
+
+
+def run(words: list[str]) -> tuple[int, bytes]:
+    """The exit code of a command, and all that it prints."""
+    done = CliRunner().invoke(main, words)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    assert "Traceback" not in done.output
+    return done.exit_code, done.output.encode()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
+def test_no_command_prints_or_writes_a_key(
+    place: Path, server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    pytest.importorskip("mlflow")
+    pytest.importorskip("wandb")
+    caplog.set_level(logging.DEBUG)
+    codes = {}
+    for command, calls in COMMANDS.items():
+        for words in calls:
+            code, output = run([*command.split(), *words.format(**KEYS).split()])
+            assert not find_keys(output), (command, words, output)
+            codes[f"{command} {words}"] = code
+    # the runs are real, and so is what was exported
+    assert codes["audit audit-1.toml --run r1 --format json"] == 0
+    assert server.requests > 8
+    stored = json.loads((place / "r1" / "run.json").read_bytes())["settings"]["target"]
+    assert stored["url"].endswith(f":{server.server_port}/env:DIVULGE_TEST_PATH/predict")
+    assert stored["http"]["headers"] == {
+        "X-Bearer": "Bearer env:DIVULGE_TEST_BEARER",
+        "X-Api-Key": "env:DIVULGE_TEST_BASIC",
+        "X-Mine": "***",
+    }
+    for command in ("report r1", "measure r1", "questions r1", "plan r1", "history r1 r2"):
+        assert codes[command] == 0, command
+    assert all(codes[f"evidence {words}"] == 0 for words in COMMANDS["evidence"])
+    assert [codes[f"export {words}"] for words in COMMANDS["export"]] == [0, 0, 2, 0]
+    files = [path for path in place.rglob("*") if path.is_file()]
+    assert len(files) > 40
+    settings = {place / f"audit-{seed}.toml" for seed in "12"}  # they hold what is no key
+    for path in files:
+        held = find_keys(path.read_bytes() + str(path).encode())
+        assert held <= ({"LITERAL"} if path in settings else set()), (path, held)
+    assert not find_keys(caplog.text.encode())
+
+
+ECHOES: dict[str, Callable[[str], str]] = {
+    "plain": str,
+    "JSON": json.dumps,
+    "JSON with all letters escaped": lambda sent: "".join(f"\\u{ord(c):04X}" for c in sent),
+    "a URL": lambda sent: quote(sent, safe=""),
+    "a URL in a URL": lambda sent: quote(quote(sent)),
+    "HTML": lambda sent: html.escape(sent).replace("/", "&#x2F;"),
+    "base64": lambda sent: base64.b64encode(sent.encode()).decode(),
+    "base64 for URLs": lambda sent: base64.urlsafe_b64encode(b"ab" + sent.encode()).decode(),
+    "base64 of each line": lambda sent: " ".join(
+        base64.b64encode(f"me:{line}".encode()).decode().rstrip("=") for line in sent.split("\n")
+    ),
+    "hexadecimal": lambda sent: sent.encode().hex(" "),
+    "pieces": lambda sent: "|".join(sent[k : k + 9] for k in range(0, len(sent), 9)),
+    "the second half of each line": lambda sent: " ".join(
+        line[len(line) // 2 :] for line in sent.split("\n")
+    ),
+    "before much else": lambda sent: sent + "x" * 100_000,
+    "after a little": lambda sent: "y" * 150 + sent,
+    "Python": lambda sent: repr(sent.encode()),
+}
+
+
+def as_header(text: str) -> str:
+    return " ".join(text.encode("ascii", "replace").decode().split())[:3000]
+
+
+FAULTS: dict[str, Callable[[str], tuple[int, dict[str, str], str]]] = {
+    **{f"status {code}": lambda echo, code=code: (code, {}, echo)  # type: ignore[misc]
+       for code in (400, 401, 403, 404, 407, 413, 422, 429, 500, 503)},
+    "no JSON": lambda echo: (200, {}, echo),
+    "an object": lambda echo: (200, {}, json.dumps({echo: 1})),
+    "a label": lambda echo: (200, {}, json.dumps({"predictions": [echo] * 240})),
+    "labels by name": lambda echo: (200, {}, json.dumps({"predictions": [{echo: 1.0}] * 32})),
+    "a redirection": lambda echo: (307, {"location": "https://x.example/" + as_header(echo)}, ""),
+    "a coding": lambda echo: (200, {"content-encoding": as_header(echo)}, "{}"),
+    "a pause": lambda echo: (429, {"retry-after": as_header(echo)}, echo),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_what_a_server_repeats_is_not_shown(
+    place: Path, server: Server, fault: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    spec = config.read_config(place / "audit-1.toml")
+    assert isinstance(spec, config.ModelAuditSpec)
+    target, _ = inputs._load_target(spec.target, place)
+    assert not find_keys(repr((spec, target)).encode())
+    for form, write in ECHOES.items():
+        # all that was sent, or what begins with one line of it: what comes first is shown
+        for line in range(-1, 9) if form in ("plain", "base64") else (-1,):
+
+            def answer(sent: str, write: Any = write, line: int = line) -> Any:
+                sent = sent if line < 0 else "\n".join(sent.split("\n")[line:])
+                return FAULTS[fault](write(sent))
+
+            server.fault = answer
+            with pytest.raises(TargetError) as caught:
+                target.predict(np.ones((32, 3)))
+            shown = "".join(traceback.format_exception(caught.value))
+            behind = [caught.value, caught.value.__cause__, caught.value.__context__]
+            assert not find_keys(f"{shown} {behind!r}".encode()), (form, line)
+            if fault.split()[-1] in ("401", "403", "407"):
+                assert str(caught.value).partition("got ")[2].startswith(f"{fault}: check")
+    code, output = run(["audit", "audit-1.toml", "--run", "r1"])
+    assert code == 2
+    assert not find_keys(output + caplog.text.encode())
+    for path in place.rglob("*"):
+        assert not path.is_file() or path.suffix == ".toml" or not find_keys(path.read_bytes())
+
+
+WRITTEN = "q7Jx2VbK9wZt4RmD8sPa"
+PLACES = {
+    "key in the query": ("URL", f"https://models.example/x?key={WRITTEN}"),
+    "key-like name": ("URL", "https://models.example/x?code=hunter2-of-mine"),
+    "unsuspicious name": ("URL", f"https://models.example/x?tenant={WRITTEN}"),
+    "piece of the query": ("URL", f"https://models.example/x?{WRITTEN}"),
+    "path": ("URL", f"https://models.example/{WRITTEN}/predict"),
+    "fragment": ("URL", f"https://models.example/x#access_token={WRITTEN}"),
+    "password": ("URL", "https://me:hunter2-of-mine@models.example/x"),
+    "token as user": ("URL", "https://hunter2-of-mine@models.example/x"),
+    "password beside a variable": ("URL", "https://env:ME:hunter2-of-mine@models.example/x"),
+    "header": ("HEADERS", {"X-Api-Key": "hunter2-of-mine"}),
+    "scheme": ("HEADERS", {"X-Mine": "Basic hunter2-of-mine"}),
+    "cookie": ("HEADERS", {"X-Mine": "theme=dark; session=hunter2-of-mine"}),
+    "header without a telling name": ("HEADERS", {"X-Mine": WRITTEN}),
+    "name of a header": ("HEADERS", {WRITTEN: "1"}),
+    "parameter": ("PARAMETERS", {"api_key": "hunter2-of-mine"}),
+    "parameter within": ("PARAMETERS", {"a": [{"b": {"password": "hunter2-of-mine"}}]}),
+    "table under a name": ("PARAMETERS", {"auth": {"kind": "x", "what": "hunter2-of-mine"}}),
+    "number": ("PARAMETERS", {"pin": 1, "token": 8462018374650}),
+    "parameter without a telling name": ("PARAMETERS", {"user": WRITTEN}),
+    "JSON in a parameter": ("PARAMETERS", {"extra": '{"api_key": "hunter2-of-mine"}'}),
+    "URL in a parameter": ("PARAMETERS", {"hook": "https://me:hunter2-of-mine@x.example/"}),
+    "wrong kind of headers": ("HEADERS", "hunter2-of-mine"),
+    "wrong kind of parameters": ("PARAMETERS", ["hunter2-of-mine"]),
+    "wrong kind of URL": ("URL", ["hunter2-of-mine"]),
+    "model": ("MODEL", "https://models.example/x?key=hunter2-of-mine"),
+}
+
+
+@pytest.mark.parametrize("where", PLACES)
+def test_a_key_that_is_written_out_is_refused_and_not_shown(place: Path, where: str) -> None:
+    kind, value = PLACES[where]
+    values = {"URL": "https://models.example/x", "HEADERS": {}, "PARAMETERS": {}, kind: value}
+    target: dict[str, Any] = {"url": values["URL"], "fingerprint": "1"}
+    if "MODEL" in values:
+        target = {"model": values["MODEL"]}
+    else:
+        target["http"] = {"headers": values["HEADERS"], "parameters": values["PARAMETERS"]}
+    data = {"members": "members.npz", "nonmembers": "nonmembers.npz"}
+    settings = place / "written.toml"
+    lines = [f"target = {as_toml(target)}", f"data = {as_toml(data)}"]
+    settings.write_text("\n".join(lines))
+    for words in (["audit"], ["plan"], ["audit", "--estimate"], ["harden"], ["compare"]):
+        code, output = run([*words, str(settings)])
+        assert code == 2, output
+        for secret in (WRITTEN, "hunter2", "8462018374650"):
+            assert secret not in output.decode(), output
+        if words == ["audit"] and "wrong kind" not in where and where != "model":
+            assert "env:MODEL_KEY" in output.decode(), output
+    assert not (place / "runs").exists()
+
+
+def as_toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{" + ", ".join(f'"{key}" = {as_toml(inner)}' for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(as_toml, value)) + "]"
+    return json.dumps(value)
+
+
+def test_an_error_of_a_function_of_the_users_shows_no_key(place: Path) -> None:
+    """httpx names the whole URL in its errors, and so do others."""
+    (place / "subject.py").write_text(
+        "import os\n"
+        "def model(rows):\n"
+        "    key = os.environ['DIVULGE_TEST_TOKEN']\n"
+        "    raise RuntimeError(f'401 for https://me:{key}@x.example/a?key={key} ({key})')\n"
+    )
+    os.environ["DIVULGE_TEST_TOKEN"] = WRITTEN
+    try:
+        data = '[data]\nmembers = "members.npz"\nnonmembers = "nonmembers.npz"\n'
+        (place / "own.toml").write_text(f'[target]\nmodel = "subject.py:model"\n{data}')
+        code, output = run(["audit", "own.toml", "--run", "own"])
+    finally:
+        del os.environ["DIVULGE_TEST_TOKEN"]
+    assert code == 2
+    assert b"401 for https://x.example/a (***)" in output
+    assert WRITTEN.encode() not in output
+    with pytest.raises(divulge.DivulgeError):
+        divulge.load("own")
