@@ -23,7 +23,7 @@ def network() -> nn.Module:
 
 
 def train(folder: Path, path: Path, model: nn.Module, *, resume: bool = False) -> Path:
-    """Two steps of a plain loop."""
+    """Two steps of a plain loop, with noise."""
     held = sets.pool(folder)
     x, y = torch.from_numpy(held.x.copy()), torch.from_numpy(held.y.copy())
     recorder = CanaryRecorder(folder, model, path, resume=resume)
@@ -32,6 +32,9 @@ def train(folder: Path, path: Path, model: nn.Module, *, resume: bool = False) -
     for _ in range(2):
         optimiser.zero_grad()
         torch.autograd.backward(cross_entropy(model(x), y))
+        for p in model.parameters():
+            assert p.grad is not None
+            p.grad += torch.randn_like(p)
         optimiser.step()
     return recorder.save()
 
