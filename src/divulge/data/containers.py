@@ -101,7 +101,8 @@ def _like(part: Any, first: Any) -> Any:
         DataError: its columns have other names.
     """
     for one, other, what in ((first, part, "lacks"), (part, first, "has besides")):
-        if odd := [name for name in one.columns if name not in set(other.columns)]:
+        known = set(other.columns)
+        if odd := [name for name in one.columns if name not in known]:
             raise DataError(
                 f"expected the columns {', '.join(map(str, list(first.columns)[:20]))}, got a "
                 f"frame that {what} {odd[0]!r}: columns are matched by name"
