@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from divulge._util import untrusted
-from divulge._util.json import JSON
+from divulge._util.json import JSON, RepeatedKey, parse_json
 from divulge._util.showable import make_showable
 from divulge.errors import BudgetSpent, SpecError, TargetError
 
@@ -260,7 +260,12 @@ class Session:
             if not response.is_success:
                 self._refuse(response, content)
         try:
-            found: JSON = json.loads(content)
+            found: JSON = parse_json(content)
+        except RepeatedKey as error:
+            raise TargetError(
+                f"expected each key once in an object of a response of {place_of(self.url)}, got "
+                f"{self._clean(str(error))}: correct the endpoint"
+            ) from None
         except (ValueError, RecursionError):
             raise RetryableError(f"no JSON but {_excerpt(content)}") from None
         return found
