@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from divulge._util import untrusted
 from divulge._util.extras import name_missing_extra
+from divulge._util.json import refuse_repeated_keys
 from divulge.core import Target
 from divulge.errors import TargetError
 from divulge.targets import onnx
@@ -20,6 +21,9 @@ from divulge.targets.torch import TorchTarget
 
 if TYPE_CHECKING:
     import torch
+
+_LARGEST_HEADER = 2**24
+"""Bytes of a .safetensors header: more than 100,000 tensors."""
 
 _ADVICE = {
     ".pkl": "a pickle can run any code; load it where you trust it and save it with "
@@ -194,8 +198,24 @@ def _load_network(
                 f"expected factory() to build a torch.nn.Module, got {type(module).__name__}: "
                 "pass a function that returns the network"
             )
+        _check_header(path)
         safetensors.torch.load_model(module, path, strict=True)
         return module if device is None else module.to(device)
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a header that takes minutes to read, or in which a tensor stands twice.
+
+    Raises:
+        TargetError: it is too long.
+        ValueError: it is no header.
+    """
+    with untrusted.open_file(path, untrusted.MAX_DATA_BYTES, TargetError) as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length <= path.stat().st_size:  # the library refuses others at once
+            what = f"the header of {path}, which names its tensors"
+            untrusted.check_size(length, _LARGEST_HEADER, what, TargetError)
+            refuse_repeated_keys(file.read(length))
 
 
 FORMATS: Mapping[str, FileFormat] = {

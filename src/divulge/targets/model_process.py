@@ -17,7 +17,7 @@ import threading
 import weakref
 from collections.abc import Mapping
 from pathlib import Path
-from typing import IO, Annotated, Any, NoReturn, final
+from typing import IO, Annotated, Any, NoReturn, final, get_args
 
 import numpy as np
 import pydantic
@@ -30,7 +30,7 @@ from divulge._util.showable import make_all_showable, make_showable
 from divulge.core import Need
 from divulge.errors import DivulgeError, TargetError
 from divulge.targets.batching import count_rows
-from divulge.targets.outputs import access_of, to_answers
+from divulge.targets.outputs import Output, access_of, to_answers
 
 TimeLimit = Annotated[float, pydantic.Field(gt=0, le=10**6)]
 
@@ -45,6 +45,7 @@ LABEL = (str, int, float, bool)
 
 _LARGEST_HEADER = 2**24
 _LONGEST_TEXT = 2000
+_ACCESS = {access_of(output).value: access_of(output) for output in get_args(Output)}
 _CODE = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "
     "from divulge.targets.model_worker import main; main(int(sys.argv[2]))"
@@ -76,7 +77,8 @@ class IsolatedTarget:
         sent = {"path": str(path.absolute()), **settings, "batch_size": batch_size}
         try:
             header, _ = self._request(sent, time_limit, "be loaded")
-            self._offers = Need(header["offers"])
+            self.offers = _ACCESS[header["offers"]]
+            """What its answers allow."""
             self.takes_frames = bool(header["takes_frames"])
             self.text = make_showable(str(header["text"])[:_LONGEST_TEXT])
             self.feature_names = _read_names(header["features"])
@@ -87,11 +89,6 @@ class IsolatedTarget:
         except DivulgeError:
             self._finalizer()
             raise
-
-    @property
-    def offers(self) -> Need:
-        """What its answers allow."""
-        return self._offers & (access_of("probabilities") | access_of("values"))
 
     def predict(self, x: Any) -> Float[np.ndarray, "records classes"]:
         """Probabilities or values in float64.
@@ -126,7 +123,7 @@ class IsolatedTarget:
             if self._ended:
                 raise TargetError(self._ended)
             late = threading.Event()
-            timer = threading.Timer(limit, self._end_late, [late])
+            timer = threading.Timer(limit, _end_late, [self._process, late])
             timer.daemon = True
             timer.start()
             try:
@@ -145,10 +142,6 @@ class IsolatedTarget:
         if "error" in header:
             raise _as_error(header)
         return header, body
-
-    def _end_late(self, late: threading.Event) -> None:
-        late.set()
-        self._process.kill()
 
     def _receive(self) -> tuple[Any, bytearray]:
         header = parse_json(bytes(_read_message(self._process.stdout, _LARGEST_HEADER)))
@@ -196,6 +189,11 @@ def _start_process() -> subprocess.Popen[bytes]:
     return subprocess.Popen(  # noqa: S603 (this Python, and code of this file)
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
+
+
+def _end_late(process: subprocess.Popen[bytes], late: threading.Event) -> None:
+    late.set()
+    process.kill()
 
 
 def _end_process(process: subprocess.Popen[bytes]) -> None:
