@@ -535,13 +535,13 @@ def _make_followed(folder: Path) -> None:
 
 def _read_model(suffix: str) -> Callable[[Path], None]:
     def read(folder: Path) -> None:
-        from divulge.targets.files import fingerprint_file, load_target
+        from divulge.targets.files import fingerprint_file, open_target
 
         from ..targets import tiny_models as tiny
 
         path = folder / f"model{suffix}"
         factory = tiny.module if suffix == ".safetensors" else None
-        target = load_target(path, "logits" if suffix != ".skops" else None, factory=factory)
+        target = open_target(path, "logits" if suffix != ".skops" else None, factory=factory)
         target.predict(tiny.X)
         fingerprint_file(path)
 

@@ -25,7 +25,7 @@ from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.encoded import EncodedTarget
-from divulge.targets.files import load_target
+from divulge.targets.files import load_target, open_target
 from divulge.targets.function import FunctionTarget
 from divulge.targets.http import HTTPTarget
 from divulge.targets.keras import KerasTarget
@@ -99,7 +99,7 @@ def _exported(low: int | None, high: int | None) -> Size:
         path = folder / f"{low}-{high}.pt2"
         if not path.exists():
             tiny.save_exported(path, tiny.module(), low, high)
-        return load_target(path, "logits", batch_size=size)
+        return open_target(path, "logits", batch_size=size)
 
     return build
 
@@ -112,7 +112,7 @@ def _safetensors(folder: Path, size: int) -> Target:
 
 def _skops(folder: Path, size: int) -> Target:
     pytest.importorskip("skops")
-    return load_target(tiny.save_skops(folder / "tiny.skops", tiny.estimator()))
+    return open_target(tiny.save_skops(folder / "tiny.skops", tiny.estimator()))
 
 
 def _encoded(folder: Path, size: int) -> Target:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from divulge.errors import TargetError
-from divulge.targets.files import load_target
+from divulge.targets.files import open_target
 
 from . import tiny_models as tiny
 
@@ -158,11 +158,11 @@ def test_the_attack_is_real(name: str, clean: Path, mark: Path) -> None:
 def test_nothing_runs(name: str, clean: Path, mark: Path) -> None:
     path = _rewrite(clean, mark.with_suffix(".pt2"), lambda r, p: ATTACKS[name](r, p, mark))
     if name in LEFT_OUT:
-        answers = load_target(path, "logits").predict(tiny.X)
+        answers = open_target(path, "logits").predict(tiny.X)
         np.testing.assert_allclose(answers, tiny.probabilities(tiny.X), atol=1e-6)
     else:
         with pytest.raises(TargetError, match="which could run code: export it to ONNX"):
-            load_target(path, "logits")
+            open_target(path, "logits")
     assert not mark.exists()
 
 
@@ -195,7 +195,7 @@ def test_odd_archives_are_refused(
     change: Callable[[Records, Any], None], message: str, clean: Path, tmp_path: Path
 ) -> None:
     with pytest.raises(TargetError, match=message):
-        load_target(_rewrite(clean, tmp_path / "odd.pt2", change), "logits")
+        open_target(_rewrite(clean, tmp_path / "odd.pt2", change), "logits")
 
 
 def test_compressed_archives_are_refused(clean: Path, tmp_path: Path) -> None:
@@ -207,4 +207,4 @@ def test_compressed_archives_are_refused(clean: Path, tmp_path: Path) -> None:
         for name in archive.namelist():
             small.writestr(name, archive.read(name))
     with pytest.raises(TargetError, match="compressed records"):
-        load_target(path, "logits")
+        open_target(path, "logits")

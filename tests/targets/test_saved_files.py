@@ -9,7 +9,7 @@ from sklearn.preprocessing import FunctionTransformer
 from divulge.data import tables
 from divulge.errors import DataError, TargetError
 from divulge.targets import predictions
-from divulge.targets.files import fingerprint_file, load_target
+from divulge.targets.files import fingerprint_file, load_target, open_target
 from divulge.targets.torch import TorchTarget
 
 from . import tiny_models as tiny
@@ -20,7 +20,7 @@ SUFFIXES = (".onnx", ".pt2", ".safetensors", ".skops")
 def _load(path: Path) -> Any:
     for package in ("onnxruntime", "torch", "safetensors", "skops"):
         pytest.importorskip(package)
-    return load_target(path, "probabilities", factory=tiny.module)
+    return open_target(path, "probabilities", factory=tiny.module)
 
 
 class Payload:
@@ -158,13 +158,13 @@ def test_types_that_skops_does_not_trust_are_listed(tmp_path: Path) -> None:
     pytest.importorskip("skops")
     path = tiny.save_skops(tmp_path / "model.skops", FunctionTransformer(tiny.logits))
     with pytest.raises(TargetError, match=r"tiny_models\.logits"):
-        load_target(path)
+        open_target(path)
 
 
 def test_what_skops_holds_must_be_a_classifier(tmp_path: Path) -> None:
     pytest.importorskip("skops")
     with pytest.raises(TargetError, match="fitted classifier"):
-        load_target(tiny.save_skops(tmp_path / "list.skops", [1, 2]))
+        open_target(tiny.save_skops(tmp_path / "list.skops", [1, 2]))
 
 
 def test_the_fingerprint_is_that_of_the_content(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 from divulge.errors import TargetError
-from divulge.targets.files import load_target
+from divulge.targets.files import open_target
 from divulge.targets.sklearn import SklearnTarget
 
 skops = pytest.importorskip("skops.io")
@@ -90,7 +90,7 @@ def saved(model: Any, folder: Path) -> Path:
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_a_classifier_answers_as_before(name: str, classes: int, tmp_path: Path) -> None:
     model = fit(CLASSIFIERS[name], classes)
-    found = load_target(saved(model, tmp_path)).predict(X)
+    found = open_target(saved(model, tmp_path)).predict(X)
     np.testing.assert_array_equal(found, SklearnTarget(model).predict(X))
 
 
@@ -196,7 +196,7 @@ def test_numbers_that_lead_nowhere_are_refused(damage: str, tmp_path: Path) -> N
     model = fit(CLASSIFIERS[name])
     change(model)
     with pytest.raises(TargetError, match=r"expected a sound sklearn\.\S+ in .*model\.skops"):
-        load_target(saved(model, tmp_path))
+        open_target(saved(model, tmp_path))
 
 
 def test_the_tree_of_neighbours_is_made_anew(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_the_tree_of_neighbours_is_made_anew(tmp_path: Path) -> None:
     state = list(model._tree.__getstate__())
     state[1] = np.full_like(np.asarray(state[1]), 10**9)  # which records are in which leaf
     model._tree.__setstate__(tuple(state))
-    np.testing.assert_array_equal(load_target(saved(model, tmp_path)).predict(X), before)
+    np.testing.assert_array_equal(open_target(saved(model, tmp_path)).predict(X), before)
 
 
 def test_nodes_without_an_axis_are_refused_before_they_are_followed(tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_nodes_without_an_axis_are_refused_before_they_are_followed(tmp_path: Pa
         for name, content in members.items():
             archive.writestr(name, one.getvalue() if name == nodes else content)
     with pytest.raises(TargetError, match=r"expected arrays with axes .* got a single number"):
-        load_target(tmp_path / "one.skops")
+        open_target(tmp_path / "one.skops")
 
 
 CUT: dict[str, tuple[Callable[[], Any], str]] = {
@@ -275,4 +275,4 @@ def test_what_cannot_be_checked_is_refused_with_its_type_and_what_to_do(
 ) -> None:
     make, said = CUT[case]
     with pytest.raises(TargetError, match=said + r"[^:]*: if you trust it, load the file yourself"):
-        load_target(saved(make(), tmp_path))
+        open_target(saved(make(), tmp_path))

@@ -16,7 +16,7 @@ from divulge.errors import DataError, SpecError, TargetError
 from divulge.targets import predictions, wrap
 from divulge.targets.cache import CachedTarget
 from divulge.targets.defended import DefendedTarget
-from divulge.targets.files import load_target
+from divulge.targets.files import load_target, open_target
 from divulge.targets.function import FunctionTarget
 from divulge.targets.planted import PlantedTarget
 from divulge.targets.shuffled import ShuffledTarget
@@ -52,7 +52,7 @@ def _safetensors(folder: Path, size: int) -> Target:
 
 def _skops(folder: Path, size: int) -> Target:
     pytest.importorskip("skops")
-    return load_target(tiny.save_skops(folder / "values.skops", estimator()))
+    return open_target(tiny.save_skops(folder / "values.skops", estimator()))
 
 
 def _onnx(folder: Path, size: int) -> Target:
@@ -71,7 +71,7 @@ def _onnx(folder: Path, size: int) -> Target:
     path = folder / "values.onnx"
     opset = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=9), path)
-    return load_target(path, "values", batch_size=size)
+    return open_target(path, "values", batch_size=size)
 
 
 def _table(folder: Path, size: int) -> Target:

@@ -89,6 +89,8 @@ def _read_archive(
     entries = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
     if len(entries) > MOST_ARRAYS:
         raise DamagedArrays(f"{len(entries)} arrays")
+    if len(entries) < len(archive.infolist()):
+        raise DamagedArrays("two arrays of one name")
     size = sum(info.file_size for info in entries.values())
     check_size(size, MAX_DATA_BYTES, f"arrays that {path} unpacks to", error)
     wanted = list(entries) if names is None else names

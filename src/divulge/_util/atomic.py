@@ -12,6 +12,7 @@ import numpy as np
 import pydantic
 
 from divulge._util import arrays, untrusted
+from divulge._util.json import RepeatedKey, refuse_repeated_keys
 from divulge.errors import SpecError, StoreError
 
 T = TypeVar("T")
@@ -179,8 +180,9 @@ def from_json(raw: bytes, kind: type[T], path: Path) -> T:
         StoreError: the bytes hold something else.
     """
     try:
+        refuse_repeated_keys(raw)
         return pydantic.TypeAdapter(kind).validate_json(raw)
-    except (pydantic.ValidationError, SpecError) as error:
+    except (pydantic.ValidationError, SpecError, RepeatedKey) as error:
         raise damaged_file_error(path, error) from error
 
 

@@ -16,6 +16,12 @@ from divulge.errors import DivulgeError, SpecError
 VARIABLE: Final = "DIVULGE_MAX_BYTES"
 """The environment variable that raises every limit to so many bytes."""
 
+COLUMNS_VARIABLE: Final = "DIVULGE_MAX_COLUMNS"
+"""The environment variable that raises the limit of columns."""
+
+MAX_COLUMNS: Final = 10**6
+"""Largest number of columns of a table, each of which has a name and a type of its own."""
+
 MAX_TEXT_BYTES: Final = 64 * 2**20
 """Largest size of settings and JSON, which become many small objects."""
 
@@ -38,10 +44,14 @@ def byte_limit(usual: int) -> int:
     Raises:
         SpecError: the variable holds something else than a number of bytes.
     """
-    said = os.environ.get(VARIABLE, "0")
-    if not (said.isascii() and said.isdigit() and len(said) < 20):
-        raise SpecError(f"expected a number of bytes in {VARIABLE}, got {said[:40]!r}: correct it")
-    return max(usual, int(said))
+    return max(usual, _read_variable(VARIABLE, "bytes"))
+
+
+def _read_variable(name: str, unit: str) -> int:
+    text = os.environ.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 20):
+        raise SpecError(f"expected a number of {unit} in {name}, got {text[:40]!r}: correct it")
+    return int(text)
 
 
 def check_size(size: int, usual: int, what: str, error: type[DivulgeError]) -> None:
@@ -61,6 +71,25 @@ def check_size(size: int, usual: int, what: str, error: type[DivulgeError]) -> N
         raise error(
             f"expected at most {limit:,} bytes of {what}, got {size:,}: make it smaller, or if you "
             f"trust it, set {VARIABLE}={size}"
+        )
+
+
+def check_columns(count: int, what: str, error: type[DivulgeError]) -> None:
+    """Refuse a table with more columns than the limit.
+
+    Args:
+        count: the number of columns.
+        what: what has so many columns, for the message.
+        error: the class of the error.
+
+    Raises:
+        DivulgeError: of this class.
+    """
+    limit = max(MAX_COLUMNS, _read_variable(COLUMNS_VARIABLE, "columns"))
+    if count > limit:
+        raise error(
+            f"expected at most {limit:,} columns in {what}, got {count:,}: leave out columns that "
+            f"are not needed, or if you trust the file, set {COLUMNS_VARIABLE}={count}"
         )
 
 

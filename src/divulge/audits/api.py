@@ -91,6 +91,7 @@ def audit(
         batch_size=access.batch_size,
         device=access.device,
         classes=access.classes,
+        time_limit=access.time_limit,
     )
     regression = Need.VALUES in target.offers
     read = partial(records.as_records, values=regression)

@@ -40,6 +40,7 @@ def from_models(models: tuple[Any, ...], access: Access) -> tuple[Checkpoint, ..
             batch_size=access.batch_size,
             device=access.device,
             classes=access.classes,
+            time_limit=access.time_limit,
         )
         for model in models
     )
@@ -55,7 +56,14 @@ def find_checkpoints(spec: TargetSpec, folder: Path) -> tuple[Checkpoint, ...]:
     Raises:
         SpecError: there is no such file or name, or its code fails.
     """
-    access = Access(spec.output, None, spec.classes, batch_size=spec.batch_size, device=spec.device)
+    access = Access(
+        spec.output,
+        None,
+        spec.classes,
+        batch_size=spec.batch_size,
+        device=spec.device,
+        time_limit=spec.time_limit,
+    )
     return tuple(
         checkpoint for text in spec.checkpoints for checkpoint in _named(text, spec, access, folder)
     )
@@ -79,6 +87,7 @@ def load_file(spec: TargetSpec, path: Path, folder: Path) -> Target:
         batch_size=spec.batch_size,
         device=spec.device,
         classes=spec.classes,
+        time_limit=spec.time_limit,
     )
 
 

@@ -18,6 +18,7 @@ from divulge.attacks import catalog, own
 from divulge.core import Attack, MembershipDraw, NoiseAssumption
 from divulge.errors import SpecError
 from divulge.targets import http, http_address, http_formats, http_keys
+from divulge.targets.model_process import TIME_LIMIT, TimeLimit
 
 Judge = Literal["low", "value"]
 
@@ -99,6 +100,9 @@ class TargetSpec(Section):
     """Records asked, and answers stored, at a time."""
     device: str | None = None
     """Where PyTorch runs, such as ``"cuda"``; where the weights are, unless given."""
+    time_limit: TimeLimit = TIME_LIMIT
+    """Seconds that [a model file](targets.md#limits-for-model-files) may take to be loaded, and
+    to answer a batch; then its process is ended."""
     classes: Annotated[Count, pydantic.Field(ge=2)] | None = None
     """How many classes there are; needed with ``output = "labels"``."""
     budget: Count | None = None

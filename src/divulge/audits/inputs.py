@@ -230,6 +230,7 @@ def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | N
         batch_size=spec.batch_size,
         device=spec.device,
         classes=spec.classes,
+        time_limit=spec.time_limit,
     )
     # a function may read its weights from anywhere: unless it is named, answers are not kept
     return target, spec.fingerprint or wrap.fingerprint_model(model)

@@ -18,6 +18,7 @@ from divulge._util.arguments import (
 from divulge._util.progress import Progress, Track, as_track
 from divulge.core import AnswerDefence, Guarantee, MembershipDraw
 from divulge.errors import SpecError
+from divulge.targets.model_process import TIME_LIMIT, TimeLimit
 from divulge.targets.outputs import Output
 
 ClassCount = Annotated[Count, pydantic.Field(ge=2)]
@@ -42,6 +43,8 @@ class Access:
             predictions, and a resumed run does not ask, or pay, for them again.
         device: where PyTorch runs the model, such as ``"cuda"``; where its weights are, unless
             given.
+        time_limit: seconds that the process of a model file may take to load it, and for each batch
+            of records; then it is ended. Your own objects and functions have no limit.
         checkpoints: the model as it was during its training, in that order and without the last
             state: models of any kind that `divulge.audit` takes. Their losses on the candidates are
             given to attacks such as ``lt-iqr``; these questions are not counted.
@@ -54,6 +57,7 @@ class Access:
     budget: Count | None = None
     fingerprint: str | None = None
     device: str | None = None
+    time_limit: TimeLimit = TIME_LIMIT
     checkpoints: Iterable[Any] = ()
 
     def only_output_and_answers(self, where: str) -> "Access":

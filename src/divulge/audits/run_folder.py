@@ -26,7 +26,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
-import pydantic
 
 from divulge._util import atomic
 from divulge._util.folders import create_folder, hold_folder, take_folder
@@ -68,10 +67,7 @@ def read_raw_head(path: Path) -> dict[str, JSON]:
     if place is None:
         raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
     raw = atomic.read(place)
-    try:
-        found = pydantic.TypeAdapter(dict[str, JSON]).validate_json(raw)
-    except pydantic.ValidationError as error:
-        raise atomic.damaged_file_error(place, error) from error
+    found: dict[str, JSON] = atomic.from_json(raw, dict, place)
     schema = found.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         raise StoreError(
@@ -150,10 +146,7 @@ def _read_finding(raw: bytes, place: Path) -> StoredFinding:
     Raises:
         StoreError: it is damaged.
     """
-    try:
-        found = pydantic.TypeAdapter(dict[str, JSON]).validate_json(raw)
-    except pydantic.ValidationError as error:
-        raise atomic.damaged_file_error(place, error) from error
+    found: dict[str, JSON] = atomic.from_json(raw, dict, place)
     control = found.get("control")
     for run in (found.get("blind"), control.get("blind") if isinstance(control, dict) else None):
         if isinstance(run, dict) and "passed" in run:

@@ -179,8 +179,9 @@ class Records:
             (columns, self.columns, "lack {name!r}"),
             (self.columns, columns, "have {name!r} besides"),
         ):
+            known = set(other)
             for name in one:
-                if name not in other:
+                if name not in known:
                     raise DataError(
                         f"expected the columns of {like}, {', '.join(columns[:20])}; got records "
                         f"that {what.format(name=name)}: columns are matched by name"
@@ -191,7 +192,8 @@ class Records:
                 "order everywhere: give each column a name of its own"
             )
         encoding = None if self.encoding is None else self.encoding.arranged(columns)
-        x = self.x[:, [self.columns.index(n) for n in columns]]
+        places = {name: place for place, name in enumerate(self.columns)}
+        x = self.x[:, [places[name] for name in columns]]
         return replace(self, x=x, columns=columns, encoding=encoding)
 
     def joined(self, other: "Records") -> "Records":

@@ -32,6 +32,13 @@ from divulge.data.columns import (
     is_series,
     narrow,
 )
+from divulge.data.dtypes import (
+    OBJECTS,
+    join_arrays,
+    kind_of_dtype,
+    kind_of_series,
+    refuse_unlike_kinds,
+)
 from divulge.errors import DataError
 
 Rows = Int[np.ndarray, " chosen"]
@@ -74,6 +81,7 @@ def _join_pandas(parts: Sequence[Any]) -> Any:
 
     first = parts[0]
     same = [_like(part, first)[list(first.columns)] for part in parts]
+    _refuse_unlike_columns(same)
     joined = pd.concat(same, ignore_index=True)
     for name in first.columns:  # categories that differ would become objects
         if all(isinstance(part[name].dtype, pd.CategoricalDtype) for part in same):
@@ -91,7 +99,14 @@ def _join_polars(parts: Sequence[Any]) -> Any:
     import polars as pl
 
     same = [_like(part, parts[0]).select(parts[0].columns) for part in parts]
-    return pl.concat(same, how="vertical_relaxed")
+    _refuse_unlike_columns(same)
+    try:
+        return pl.concat(same, how="vertical_relaxed")
+    except pl.exceptions.PolarsError as error:  # such as of two time zones
+        raise DataError(
+            "expected columns of one type in members, non-members and all other records, got "
+            f"others ({str(error).splitlines()[0][:200]}): prepare them in the same way"
+        ) from error
 
 
 def _like(part: Any, first: Any) -> Any:
@@ -101,7 +116,8 @@ def _like(part: Any, first: Any) -> Any:
         DataError: its columns have other names.
     """
     for one, other, what in ((first, part, "lacks"), (part, first, "has besides")):
-        if odd := [name for name in one.columns if name not in set(other.columns)]:
+        known = set(other.columns)
+        if odd := [name for name in one.columns if name not in known]:
             raise DataError(
                 f"expected the columns {', '.join(map(str, list(first.columns)[:20]))}, got a "
                 f"frame that {what} {odd[0]!r}: columns are matched by name"
@@ -109,11 +125,29 @@ def _like(part: Any, first: Any) -> Any:
     return part
 
 
+def _refuse_unlike_columns(frames: Sequence[Any]) -> None:
+    """Refuse frames in which a column is of unlike kinds; objects hold anything.
+
+    Raises:
+        DataError: one is.
+    """
+    types = [dict(zip(frame.columns, frame.dtypes, strict=True)) for frame in frames]
+    for name, first in types[0].items():
+        if all(each[name] == first for each in types):
+            continue
+        held = [kind_of_series(frame[name]) for frame in frames if not _is_empty(frame[name])]
+        refuse_unlike_kinds([kind for kind in held if kind != OBJECTS], f"column {str(name)!r}")
+
+
+def _is_empty(series: Any) -> bool:
+    """Whether a column of a frame holds no value."""
+    if hasattr(series, "null_count"):
+        return bool(series.null_count() == len(series))
+    return bool(series.isna().all())
+
+
 def _join_tables(parts: Sequence[np.ndarray]) -> np.ndarray:
-    if len({part.shape[1] for part in parts}) > 1:
-        widths = ", ".join(str(part.shape[1]) for part in parts)
-        raise DataError(f"expected records of one shape, got {widths} columns: encode them alike")
-    return np.concatenate(parts)
+    return join_arrays(parts, "records")
 
 
 def _take_series(rows: Any, index: Rows) -> Any:
@@ -145,7 +179,9 @@ def _take_list(rows: Any, index: Rows) -> Any:
 
 def _join_lists(parts: Sequence[Any]) -> Any:
     if all(isinstance(part, np.ndarray) for part in parts):
-        return np.concatenate(parts)
+        return join_arrays(parts, "records")
+    kinds = [kind_of_dtype(part.dtype) for part in parts if isinstance(part, np.ndarray)]
+    refuse_unlike_kinds(["a list", *(k for k in kinds if k not in (OBJECTS, "texts"))], "records")
     return list(chain.from_iterable(parts))
 
 
@@ -187,6 +223,7 @@ def _join_sparse(parts: Sequence[Any]) -> Any:
     if len({part.shape[1] for part in parts}) > 1:
         widths = ", ".join(str(part.shape[1]) for part in parts)
         raise DataError(f"expected sparse matrices of one width, got {widths}: encode them alike")
+    refuse_unlike_kinds([kind_of_dtype(part.dtype) for part in parts], "sparse matrices")
     return sparse.vstack(parts, format="csr")
 
 
@@ -251,13 +288,10 @@ def _join_arrays(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
             raise DataError(
                 f"expected arrays named {', '.join(first)} in each dict, got {', '.join(part)}"
             )
-    try:
-        return {name: np.concatenate([np.asarray(p[name]) for p in parts]) for name in first}
-    except ValueError as error:
-        raise DataError(
-            f"expected arrays of one shape in each dict, got others ({error}): pad all records to "
-            "one length"
-        ) from error
+    return {
+        name: join_arrays([np.asarray(part[name]) for part in parts], f"arrays {name!r}")
+        for name in first
+    }
 
 
 def _flat_arrays(rows: Mapping[str, Any]) -> Iterator[np.ndarray]:

@@ -84,12 +84,13 @@ def check_header(path: Path, label: str, own_id: str | None) -> tuple[str, ...]:
         DataError: there is no label, no feature, or a name stands there twice.
     """
     header = tables.read_header(path)
-    if header.count(label) != 1:
+    counts = Counter(header)
+    if counts[label] != 1:
         raise DataError(
             f"expected one column {label!r} in {path}, got {', '.join(header[:20])}: "
             "name the label column in [data] label"
         )
-    if twice := [name for name, count in Counter(header).items() if count > 1]:
+    if twice := [name for name, count in counts.items() if count > 1]:
         raise DataError(f"expected columns with different names in {path}, got {twice[0]!r} twice")
     wanted = tuple(name for name in header if name not in (label, own_id))
     if not wanted:

@@ -90,10 +90,15 @@ def read_frame(path: Path, types: Mapping[str, ColumnType]) -> Any:
     columns = {
         name: np.concatenate(arrays) if arrays else np.zeros(0) for name, arrays in parts.items()
     }
-    return pd.DataFrame({
-        name: pd.Series(column, dtype=object if column.dtype == object else None)
-        for name, column in columns.items()
-    })  # fmt: skip
+    alike: dict[np.dtype[Any], list[str]] = {}
+    for name, column in columns.items():
+        alike.setdefault(column.dtype, []).append(name)
+    # columns of one type together: a series for each would take long
+    blocks = [
+        pd.DataFrame(np.column_stack([columns[n] for n in names]), columns=names, dtype=dtype)
+        for dtype, names in alike.items()
+    ]
+    return pd.concat(blocks, axis=1)[list(columns)] if blocks else pd.DataFrame()
 
 
 def _batches(path: Path) -> Iterator[tuple[str, list[Any]]]:

@@ -2,7 +2,9 @@
 
 import csv
 import io
+import os
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +21,8 @@ _BOOLEANS = {"false": 0.0, "true": 1.0}
 _TEXT_TYPES = ("string", "large_string", "binary", "large_binary")
 _FEW_VALUES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 _BATCH = 2**20  # cells
+_FEW_COLUMNS = 1000
+_BLOCK = 2**22  # bytes, fewer than the longest line: within a block no line is too long
 
 
 def read_header(path: Path) -> list[str]:
@@ -32,8 +36,31 @@ def read_header(path: Path) -> list[str]:
         raise DataError(f"expected a .csv or .parquet file, got {path}: save the table as one")
     if path.suffix == ".parquet":
         return list(_open_parquet(path).schema_arrow.names)
+    _check_lines(path)
     with translate_read_errors(path), open_csv(path) as file:
-        return next(csv.reader(file), [])
+        header = next(csv.reader(file), [])
+    untrusted.check_columns(len(header), str(path), DataError)
+    return header
+
+
+def check_names(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:
+    """Refuse a table in which a column is missing, or a name stands twice.
+
+    Args:
+        path: the file, for the message.
+        header: the names of all columns.
+        wanted: the names that must stand there once each.
+
+    Raises:
+        DataError: one of them is missing, or stands there twice.
+    """
+    counts = Counter(header)
+    for name in wanted:
+        if counts[name] != 1:
+            raise DataError(
+                f"expected one column {name!r} in {path}, got {counts[name]} among "
+                f"{', '.join(header[:20])}: name it as it is called there, or rename them"
+            )
 
 
 def read_columns(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
@@ -54,27 +81,22 @@ def read_texts(path: Path, *names: str) -> list[list[str]]:
         DataError: the file is damaged, or a column is missing.
         MissingExtra: the file is Parquet, and pyarrow is not installed.
     """
-    header = read_header(path)
-    for name in names:
-        if header.count(name) != 1:
-            raise DataError(
-                f"expected one column {name!r} in {path}, got {', '.join(header[:20])}: name it as "
-                "it is called there"
-            )
     found: list[list[str]] = [[] for _ in names]
-    with translate_read_errors(path):
-        if path.suffix == ".parquet":
+    if path.suffix == ".parquet":
+        with translate_read_errors(path):
             for batch in parquet_batches(path, names):
                 for cells, part in zip(found, batch, strict=True):
                     cells += _as_texts(part)
-            return found
-        with open_csv(path) as file:
-            places = [header.index(name) for name in names]
-            rows = filter(None, csv.reader(file))
-            next(rows, None)
-            for row in rows:
-                for cells, at in zip(found, places, strict=True):
-                    cells.append(row[at] if at < len(row) else "")
+        return found
+    header = read_header(path)
+    check_names(path, header, names)
+    with translate_read_errors(path), open_csv(path) as file:
+        places = [header.index(name) for name in names]
+        rows = filter(None, csv.reader(file))
+        next(rows, None)
+        for row in rows:
+            for cells, at in zip(found, places, strict=True):
+                cells.append(row[at] if at < len(row) else "")
     return found
 
 
@@ -91,8 +113,8 @@ def cell_error(path: Path, column: str, row: int, wanted: str, found: object) ->
 
 
 def _read_csv(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
-    header = read_header(path)
-    positions = [header.index(name) for name in names]
+    places = {name: place for place, name in enumerate(read_header(path))}
+    positions = [places[name] for name in names]
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "loadtxt: input contained no data")
         try:
@@ -138,6 +160,26 @@ def _read_parquet(path: Path, names: Sequence[str]) -> Float[np.ndarray, "record
     return np.concatenate(blocks) if blocks else np.zeros((0, len(names)))
 
 
+def _check_lines(path: Path) -> None:
+    """Refuse a file with a line that would fill the memory with its cells.
+
+    Raises:
+        DataError: a line is longer than the limit.
+    """
+    limit = untrusted.byte_limit(untrusted.MAX_TEXT_BYTES)
+    with untrusted.open_file(path, untrusted.MAX_DATA_BYTES, DataError) as file:
+        if os.fstat(file.fileno()).st_size <= limit:
+            return
+        length = 0
+        while block := file.read(_BLOCK):
+            first = min((at for end in b"\n\r" if (at := block.find(end)) >= 0), default=len(block))
+            untrusted.check_size(
+                length + first, untrusted.MAX_TEXT_BYTES, f"a line of {path}", DataError
+            )
+            last = max(block.rfind(b"\n"), block.rfind(b"\r"))
+            length = length + len(block) if last < 0 else len(block) - last - 1
+
+
 def open_csv(path: Path) -> io.TextIOWrapper:
     """A CSV file, to be read as texts.
 
@@ -148,18 +190,21 @@ def open_csv(path: Path) -> io.TextIOWrapper:
     return io.TextIOWrapper(file, newline="", encoding="utf-8-sig")
 
 
-def _open_parquet(path: Path, texts: Sequence[str] = ()) -> Any:
+def _open_parquet(path: Path, texts: Sequence[str] = (), metadata: Any = None) -> Any:
     """Open a Parquet file.
 
     Args:
         path: the file.
         texts: columns whose values are kept once each, however often they stand there.
+        metadata: of the same file, where it was opened before.
     """
     with name_missing_extra():
         import pyarrow.parquet
     untrusted.check_file(path, untrusted.MAX_DATA_BYTES, DataError)
     with translate_read_errors(path):
-        return pyarrow.parquet.ParquetFile(path, read_dictionary=list(texts))
+        file = pyarrow.parquet.ParquetFile(path, metadata=metadata, read_dictionary=list(texts))
+    untrusted.check_columns(file.metadata.num_columns, str(path), DataError)
+    return file
 
 
 def parquet_batches(path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
@@ -168,11 +213,15 @@ def parquet_batches(path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
     The sizes of batches are counted as they come: what the file claims may be a lie.
 
     Raises:
-        DataError: the columns are larger than the limit, or hold lists or structures.
+        DataError: a column is missing, or the columns are larger than the limit, or hold lists or
+            structures.
     """
     import pyarrow as pa
 
-    types = {name: _open_parquet(path).schema_arrow.field(name).type for name in names}
+    file = _open_parquet(path)
+    schema = file.schema_arrow
+    check_names(path, schema.names, names)
+    types = {name: schema.field(name).type for name in names}
     for name, kind in types.items():
         if pa.types.is_nested(kind):
             raise DataError(
@@ -180,11 +229,13 @@ def parquet_batches(path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
                 f"{str(kind)[:80]}: spread it over several columns"
             )
     texts = [name for name, kind in types.items() if str(kind) in _TEXT_TYPES]
-    file = _open_parquet(path, texts)
+    file = _open_parquet(path, texts, file.metadata) if texts else file
     check_unpacked(path, file.metadata.num_rows * len(names) * 8)
     size = 0
     rows = max(1, _BATCH // max(1, len(names)))
-    for batch in file.iter_batches(rows, columns=list(names)):
+    # with many columns each holds little, and a thread for each would cost more than it saves
+    threads = len(names) < _FEW_COLUMNS
+    for batch in file.iter_batches(rows, columns=list(names), use_threads=threads):
         size += batch.nbytes
         check_unpacked(path, size)
         yield [batch.column(name) for name in names]

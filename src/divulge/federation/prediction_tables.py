@@ -188,12 +188,7 @@ def _read_table(
     names = [*said, *plain]
     if len(set(plain)) < len(plain):
         raise DataError(f"expected a column of its own for the class in {path}, got {label!r}")
-    for name in names if said else [probabilities]:
-        if header.count(name) != 1:
-            raise DataError(
-                f"expected one column {name!r} in {path}, got {header.count(name)} among "
-                f"{', '.join(header)}: rename or add it"
-            )
+    tables.check_names(path, header, names if said else [probabilities])
     values = tables.read_columns(path, names)
     flags = values[:, len(said) + 1 :]
     _check_columns(path, names, values, len(said))

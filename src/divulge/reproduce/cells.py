@@ -17,7 +17,7 @@ from typing import NamedTuple
 import pydantic
 
 from divulge._util import atomic
-from divulge._util.json import Settings
+from divulge._util.json import RepeatedKey, Settings, refuse_repeated_keys
 from divulge.errors import DivulgeError, StoreError
 from divulge.reproduce import source
 from divulge.reproduce.attempts import RowResult
@@ -115,8 +115,10 @@ def read_pieces(folder: Path) -> dict[str, Piece]:
     if unfinished:
         atomic.write(path, b"".join(line + b"\n" for line in lines))
     try:
+        for line in lines:
+            refuse_repeated_keys(line)
         pieces = [_AS_JSON.validate_json(line) for line in lines]
-    except pydantic.ValidationError as error:
+    except (pydantic.ValidationError, RepeatedKey) as error:
         raise atomic.damaged_file_error(path, error) from error
     return {piece.key: piece for piece in pieces}
 

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from divulge._util import untrusted
 from divulge._util.extras import name_missing_extra
+from divulge._util.json import refuse_repeated_keys
 from divulge.core import Target
 from divulge.errors import TargetError
 from divulge.targets import onnx
 from divulge.targets.batching import translate_model_errors
+from divulge.targets.model_process import TIME_LIMIT, IsolatedTarget
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.outputs import Output
 from divulge.targets.pt2 import ExportedTarget
@@ -19,6 +21,9 @@ from divulge.targets.torch import TorchTarget
 
 if TYPE_CHECKING:
     import torch
+
+_LARGEST_HEADER = 2**24
+"""Bytes of a .safetensors header: more than 100,000 tensors."""
 
 _ADVICE = {
     ".pkl": "a pickle can run any code; load it where you trust it and save it with "
@@ -60,6 +65,8 @@ class FileFormat(NamedTuple):
     load: Callable[[Path, LoadOptions], Target]
     output: Output | None
     """What such a model returns unless told otherwise; None where it has to be told."""
+    isolated: bool = True
+    """Whether a process of its own loads and queries it; not where the network is the user's."""
 
 
 def load_target(
@@ -70,8 +77,9 @@ def load_target(
     batch_size: int = 1024,
     device: str | None = None,
     classes: int | None = None,
+    time_limit: float = TIME_LIMIT,
 ) -> Target:
-    """The model in a file, as a target.
+    """The model in a file, as a target; all but the user's own network is in a process of its own.
 
     Args:
         path: a file in .onnx, .pt2, .safetensors or .skops format.
@@ -81,21 +89,36 @@ def load_target(
         batch_size: how many records to ask at a time.
         device: where PyTorch runs; where the weights are, unless given.
         classes: how many classes there are; only labels need it.
+        time_limit: seconds that the process may take to load the file, and for each batch.
 
     Raises:
-        TargetError: the file is missing, damaged, of another format, or could run code.
+        TargetError: the file is missing, damaged, of another format, could run code, or meets a
+            limit.
         MissingExtra: the package that reads this format is not installed.
     """
     path = Path(path)
-    _check_file(path)
-    kind = FORMATS[path.suffix]
-    returned = output or kind.output
-    if returned is None:
-        raise TargetError(
-            f"expected to be told what {path} returns, got nothing: "
-            'pass output="logits" or output="probabilities", or output="values" for regression'
+    returned = _output_of(path, output)
+    if not FORMATS[path.suffix].isolated:
+        return open_target(
+            path, returned, factory=factory, batch_size=batch_size, device=device, classes=classes
         )
-    return kind.load(path, LoadOptions(returned, factory, batch_size, device, classes))
+    settings = {"output": returned, "device": device, "classes": classes}
+    return IsolatedTarget(path, settings, batch_size, time_limit)
+
+
+def open_target(
+    path: Path,
+    output: Output | None = None,
+    *,
+    factory: "Callable[[], torch.nn.Module] | None" = None,
+    batch_size: int = 1024,
+    device: str | None = None,
+    classes: int | None = None,
+) -> Target:
+    """The model in a file, in this process and without limits; otherwise as `load_target`."""
+    returned = _output_of(path, output)
+    options = LoadOptions(returned, factory, batch_size, device, classes)
+    return FORMATS[path.suffix].load(path, options)
 
 
 def fingerprint_file(path: str | Path) -> str:
@@ -109,6 +132,22 @@ def fingerprint_file(path: str | Path) -> str:
         return onnx.fingerprint_onnx(path)
     with untrusted.open_file(path, untrusted.MAX_DATA_BYTES, TargetError) as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+def _output_of(path: Path, output: Output | None) -> Output:
+    """What a file that can hold a model returns.
+
+    Raises:
+        TargetError: it is missing, empty, or of another format, or does not say what it returns.
+    """
+    _check_file(path)
+    returned = output or FORMATS[path.suffix].output
+    if returned is None:
+        raise TargetError(
+            f"expected to be told what {path} returns, got nothing: "
+            'pass output="logits" or output="probabilities", or output="values" for regression'
+        )
+    return returned
 
 
 def _check_file(path: Path) -> None:
@@ -159,15 +198,34 @@ def _load_network(
                 f"expected factory() to build a torch.nn.Module, got {type(module).__name__}: "
                 "pass a function that returns the network"
             )
+        _check_header(path)
         safetensors.torch.load_model(module, path, strict=True)
         return module if device is None else module.to(device)
+
+
+def _check_header(path: Path) -> None:
+    """Refuse a header that takes minutes to read, or in which a tensor stands twice.
+
+    Raises:
+        TargetError: it is too long.
+        ValueError: it is no header.
+    """
+    with untrusted.open_file(path, untrusted.MAX_DATA_BYTES, TargetError) as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length <= path.stat().st_size:  # the library refuses others at once
+            what = f"the header of {path}, which names its tensors"
+            untrusted.check_size(length, _LARGEST_HEADER, what, TargetError)
+            refuse_repeated_keys(file.read(length))
 
 
 FORMATS: Mapping[str, FileFormat] = {
     ".onnx": FileFormat("an ONNX model, run by onnxruntime", _load_onnx, "probabilities"),
     ".pt2": FileFormat("a program that torch.export saved", _load_pt2, None),
     ".safetensors": FileFormat(
-        "weights, with a factory that builds their network", _load_safetensors, None
+        "weights, with a factory that builds their network",
+        _load_safetensors,
+        None,
+        isolated=False,
     ),
     ".skops": FileFormat(
         "a fitted scikit-learn classifier or regression model", _load_skops, "probabilities"

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from divulge._util import credentials, untrusted
-from divulge._util.json import JSON
+from divulge._util.json import JSON, RepeatedKey, parse_json
 from divulge.errors import BudgetSpent, TargetError
 from divulge.targets.http_address import shown_address
 from divulge.targets.http_keys import FilledSettings
@@ -260,9 +260,21 @@ class Session:
             content = await self._read_limited(response)
             if not response.is_success:
                 self._refuse(response, content)
-        with contextlib.suppress(ValueError, RecursionError):
-            found: JSON = json.loads(content)
-            return found
+        # raised outside of the handlers: no error with the response hangs behind ours
+        repeated = False
+        try:
+            answer: JSON = parse_json(content)
+        except RepeatedKey:
+            repeated = True
+        except (ValueError, RecursionError):
+            pass
+        else:
+            return answer
+        if repeated:
+            raise TargetError(
+                f"expected each key once in an object of a response of {settings.place}, got one "
+                "that stands twice: correct the endpoint"
+            )
         raise RetryableError(f"no JSON but {settings.quote(content)}")
 
     async def _read_limited(self, response: "httpx.Response") -> bytes:

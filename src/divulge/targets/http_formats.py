@@ -202,6 +202,8 @@ def read_rows(rows: Any, wire: WireFormat, count: int) -> Any:
         got = f"{len(rows)} answers" if isinstance(rows, list) else _kind(rows)
         raise TargetError(f"expected {count} answers, one a record, got {got}")
     read = [_read_row(row, wire) for row in rows]
+    if any(bool in set(map(type, row if isinstance(row, list) else (row,))) for row in read):
+        raise TargetError("expected numbers, got true or false: let the endpoint return numbers")
     try:
         answers = np.asarray(read)
     except ValueError:
@@ -220,7 +222,8 @@ def _read_row(row: Any, wire: WireFormat) -> Any:
     if isinstance(row, dict):
         return _in_order(row, wire.labels)
     if isinstance(row, list) and row and isinstance(row[0], dict):
-        return _in_order(dict(map(_scored_label, row)), wire.labels)
+        scores = _unique(map(_scored_label, row), "label")
+        return _in_order(scores, wire.labels)
     if isinstance(row, list) and wire.output == "labels" and len(row) == 1:
         return _read_row(row[0], wire)  # a column of labels
     return row
@@ -252,6 +255,20 @@ def _scored_label(entry: Any) -> tuple[str, Any]:
     if not isinstance(entry, dict) or not isinstance(entry.get("label"), str):
         raise TargetError("expected a label and a score in each entry, got something else")
     return entry["label"], entry.get("score")
+
+
+def _unique(pairs: Iterable[tuple[Any, Any]], what: str) -> dict[Any, Any]:
+    """The values by name; of two with one name nobody knows which one is meant.
+
+    Raises:
+        TargetError: a name stands there twice.
+    """
+    found: dict[Any, Any] = {}
+    for name, value in pairs:
+        if name in found:
+            raise TargetError(f"expected each {what} once in an answer, got {name!r} twice")
+        found[name] = value
+    return found
 
 
 def _advise(label: str, labels: tuple[str, ...]) -> str:
@@ -317,11 +334,14 @@ def _tensor(name: str, values: np.ndarray, datatype: str | None) -> JSON:
 
 def _decode_kserve(wire: WireFormat, body: JSON, count: int) -> Any:
     outputs = follow_path(body, "outputs")
-    named = {
-        one["name"]: one
-        for one in (outputs if isinstance(outputs, list) else ())
-        if isinstance(one, dict) and isinstance(one.get("name"), str)
-    }
+    named = _unique(
+        (
+            (one["name"], one)
+            for one in (outputs if isinstance(outputs, list) else ())
+            if isinstance(one, dict) and isinstance(one.get("name"), str)
+        ),
+        "output",
+    )
     name = wire.answers or (next(iter(named)) if len(named) == 1 else None)
     if name not in named:
         there = ", ".join(map(repr, list(named)[:5])) or "none"
@@ -413,11 +433,12 @@ def _encode_completions(wire: WireFormat, x: Any) -> JSON:
 
 def _decode_completions(wire: WireFormat, body: JSON, count: int) -> Any:
     choices = follow_path(body, "choices")
-    by_index: dict[int, Any] = {}
-    for place, choice in enumerate(choices if isinstance(choices, list) else ()):
-        index = choice.get("index", place) if isinstance(choice, dict) else None
-        if type(index) is int:
-            by_index[index] = choice
+    listed = choices if isinstance(choices, list) else []
+    indexed = [
+        (choice.get("index", place) if isinstance(choice, dict) else None, choice)
+        for place, choice in enumerate(listed)
+    ]
+    by_index = _unique((pair for pair in indexed if type(pair[0]) is int), "index")
     if by_index.keys() != set(range(count)):
         raise TargetError(f"expected {count} choices, one a prompt, got {len(by_index)}")
     rows = []
@@ -438,12 +459,14 @@ def _encode_chat(wire: WireFormat, x: Any) -> JSON:
 def _decode_chat(wire: WireFormat, body: JSON, count: int) -> Any:
     del count  # a conversation is about one record
     entries = follow_path(body, "choices.0.logprobs.content.0.top_logprobs")
-    tokens = {
-        entry["token"]: entry.get("logprob")
+    tokens = [
+        (entry["token"], entry.get("logprob"))
         for entry in (entries if isinstance(entries, list) else ())
         if isinstance(entry, dict) and isinstance(entry.get("token"), str)
-    }
-    return np.asarray([label_probabilities(tokens, wire.labels)])
+    ]
+    # others may share a text: parts of one character do
+    _unique((pair for pair in tokens if _label_of(pair[0], wire.labels) is not None), "token")
+    return np.asarray([label_probabilities(dict(tokens), wire.labels)])
 
 
 def label_probabilities(tokens: Any, labels: tuple[str, ...]) -> list[float]:

@@ -231,8 +231,8 @@ def _read_labels(
     """True classes, predicted ones as probabilities of 0 and 1, and names of classes."""
     if len(columns) > 1:
         raise DataError(
-            f"expected one column of predicted classes in {path}, got {', '.join(columns)}: pass "
-            'output="probabilities", or the column in probabilities='
+            f"expected one column of predicted classes in {path}, got {', '.join(columns[:20])}: "
+            'pass output="probabilities", or the column in probabilities='
         )
     (predicted,) = tables.read_texts(path, columns[0])
     told, labels, names, classes = label_columns.read_predicted_classes(
@@ -256,25 +256,21 @@ def _select_columns(
     if missing or not answers:
         raise DataError(
             f"expected a column {[*missing, probabilities][0]!r} in {path}, got "
-            f"{', '.join(header)}: pass probabilities=, label= and member= as they are called there"
+            f"{', '.join(header[:20])}: pass probabilities=, label= and member= as they are called "
+            "there"
         )
     if label == member:
         raise DataError(
             f"expected two columns for the class and the membership, got {label!r} for both: pass "
             "label= and member= as they are called there"
         )
-    for name in (*answers, label, member):
-        if header.count(name) > 1:
-            raise DataError(
-                f"expected one column {name!r} in {path}, got {header.count(name)}: rename them"
-            )
+    tables.check_names(path, header, (*answers, label, member))
     return answers
 
 
 def _check_numbers(
     path: Path, names: Sequence[str], values: Float[np.ndarray, "records columns"]
 ) -> None:
-    for name, column in zip(names, values.T, strict=True):
-        if (missing := np.isnan(column)).any():
-            row = int(missing.argmax())
-            raise tables.cell_error(path, name, row, "a number", column[row])
+    if (missing := np.isnan(values)).any():
+        at = int(missing.any(axis=0).argmax())
+        raise tables.cell_error(path, names[at], int(missing[:, at].argmax()), "a number", "nan")

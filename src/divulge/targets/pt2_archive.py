@@ -24,6 +24,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from divulge._util.json import parse_json
 from divulge.errors import TargetError
 from divulge.targets.batching import translate_model_errors
 
@@ -72,7 +73,7 @@ def sanitise_archive(path: Path) -> tuple[dict[str, Any], io.BytesIO]:
         root = archive.namelist()[0].split("/")[0] + "/"
         if any(name.startswith(root + "data/aotinductor/") for name in archive.namelist()):
             raise _refusal("compiled machine code")
-        program = json.loads(_read_record(archive, root + _MODEL))
+        program = parse_json(_read_record(archive, root + _MODEL))
         _strip_metadata(program)
         for place, text in _iterate_strings(program):
             _check_string(place, text)
@@ -111,7 +112,7 @@ def _iterate_strings(node: Any, place: str = "") -> Iterator[tuple[str, str]]:
 
 def _check_string(place: str, text: str) -> None:
     if place in ("in_spec", "out_spec"):
-        values = [value for key, value in _iterate_strings(json.loads(text)) if key]
+        values = [value for key, value in _iterate_strings(parse_json(text)) if key]
         known = all(re.fullmatch(_ALLOWED_TREE, value) for value in values)
     elif place == "expr_str":
         words = re.findall(r"\w+", text)
@@ -133,7 +134,7 @@ def _write_safe_copy(archive: zipfile.ZipFile, root: str, program: dict[str, Any
         for stamp in _STAMPS:
             safe.writestr(f"model/{stamp}", _read_record(archive, root + stamp))
         for folder, name, payload in _CONFIGS:
-            config = json.loads(_read_record(archive, root + folder + name))
+            config = parse_json(_read_record(archive, root + folder + name))
             safe.writestr(f"model/{folder}{name}", json.dumps(config))
             for file in sorted(_payload_files(config, payload)):
                 safe.writestr(f"model/{folder}{file}", _read_record(archive, root + folder + file))

@@ -7,7 +7,6 @@ that divulge trusts beyond skops are listed here, and whatever is followed is ch
 """
 
 import gc
-import json
 import types
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
@@ -18,6 +17,7 @@ import numpy as np
 
 from divulge._util import arrays, untrusted
 from divulge._util.extras import name_missing_extra
+from divulge._util.json import parse_json
 from divulge.core import Target
 from divulge.errors import TargetError
 from divulge.targets.batching import translate_model_errors
@@ -101,7 +101,7 @@ def _check_archive(path: Path) -> None:
                 if member.read(6) == np.lib.format.MAGIC_PREFIX:
                     member.seek(0)
                     shapes[info.filename], _ = arrays.read_header(member, info.file_size)
-        entries = list(_entries(json.loads(archive.read("schema.json"))))
+        entries = list(_entries(parse_json(archive.read("schema.json"))))
     if not any({"Tree", "TreeNode"} & {e.get("__class__"), e.get("__loader__")} for e in entries):
         return
     for entry in entries:

@@ -20,6 +20,7 @@ from divulge.targets.files import fingerprint_file, load_target
 from divulge.targets.function import FunctionTarget
 from divulge.targets.http import HTTPTarget
 from divulge.targets.keras import KerasTarget, find_output, fingerprint_keras
+from divulge.targets.model_process import TIME_LIMIT, IsolatedTarget
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.outputs import Output
 from divulge.targets.predictions import TableTarget
@@ -71,6 +72,7 @@ def as_target(
     device: str | None = None,
     classes: int | None = None,
     labels: tuple[Any, ...] = (),
+    time_limit: float = TIME_LIMIT,
 ) -> Target:
     """The target behind a model, a file, or a function.
 
@@ -83,6 +85,7 @@ def as_target(
         classes: how many classes there are; only labels need it.
         labels: all labels in the order of columns, where a classifier of scikit-learn's kind may
             not know them all.
+        time_limit: seconds for loading a file, and for each batch that its model is asked about.
 
     Raises:
         TargetError: it is none of these, or cannot be used as it is.
@@ -95,7 +98,14 @@ def as_target(
             "also takes how to ask it"
         )
     if isinstance(model, str | Path):
-        return load_target(model, output, batch_size=batch_size, device=device, classes=classes)
+        return load_target(
+            model,
+            output,
+            batch_size=batch_size,
+            device=device,
+            classes=classes,
+            time_limit=time_limit,
+        )
     for kind in KINDS.values():
         if kind.accepts(model):
             return kind.wrap(model, WrapOptions(output, batch_size, device, classes, labels))
@@ -107,6 +117,8 @@ def as_target(
 
 def feature_names(target: Target) -> tuple[str, ...]:
     """The names of the features in the order in which a model was fitted, where it knows them."""
+    if isinstance(target, IsolatedTarget):
+        return target.feature_names
     fitted = getattr(target, "estimator", None)
     if fitted is None:  # the method of an estimator is a function as well
         fitted = getattr(getattr(target, "function", None), "__self__", None)
@@ -121,6 +133,8 @@ def class_labels(target: Target) -> tuple[Any, ...]:
     if isinstance(target, HTTPTarget):
         return target.labels
     if isinstance(target, TransformersTarget):
+        return target.class_labels
+    if isinstance(target, IsolatedTarget):
         return target.class_labels
     found = np.asarray(getattr(getattr(target, "estimator", None), "classes_", ()))
     if found.ndim != 1 or (found.dtype.kind in "iu" and len(found) and found.min() >= 0):
@@ -154,6 +168,8 @@ def describe_model(target: Target) -> str:
             return f"function {getattr(function, '__qualname__', type(function).__name__)}"
         case HTTPTarget():
             return "model behind a URL"
+        case IsolatedTarget():
+            return target.text
         case OnnxTarget():
             return "ONNX file"
         case ExportedTarget():

@@ -25,7 +25,7 @@ import pydantic
 from divulge._util import atomic, untrusted
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import LOCK
-from divulge._util.json import JSON, read_strict_json
+from divulge._util.json import JSON, parse_strict_json
 from divulge._util.showable import make_showable
 from divulge.audits.compare.result import Comparison
 from divulge.audits.evidence import minisign
@@ -194,7 +194,7 @@ def read_json_files(files: Mapping[str, bytes], place: Path) -> None:
     for name, content in files.items():
         if name.endswith(".json"):
             try:
-                read_strict_json(content)
+                parse_strict_json(content)
             except ValueError as error:
                 raise StoreError(
                     f"expected JSON with finite numbers and each key once in {name} of {place}, "

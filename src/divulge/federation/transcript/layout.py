@@ -23,7 +23,7 @@ import numpy as np
 import pydantic
 from jaxtyping import Int, Shaped
 
-from divulge._util.json import Settings
+from divulge._util.json import RepeatedKey, Settings, refuse_repeated_keys
 from divulge.core import Guarantee, LocalTraining, Round, Tensors, UpdateKind
 from divulge.errors import DataError, DivulgeError, StoreError
 
@@ -178,8 +178,9 @@ def from_json(raw: bytes, kind: type[T], path: Path) -> T:
         StoreError: the content does not have the format.
     """
     try:
+        refuse_repeated_keys(raw)
         return pydantic.TypeAdapter(kind).validate_json(raw)
-    except (pydantic.ValidationError, DivulgeError) as error:
+    except (pydantic.ValidationError, DivulgeError, RepeatedKey) as error:
         said = _first_error(error) if isinstance(error, pydantic.ValidationError) else error
         raise StoreError(
             f"expected {path} as docs/reference/transcript.md says, got {said}"

@@ -4,7 +4,6 @@ The challenge stores arrays as pickles, which are read here and never executed.
 """
 
 import io
-import json
 import lzma
 import pickle
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float32, Int, UInt8
 
+from divulge._util.json import parse_json
 from divulge.core import Records
 from divulge.errors import DataError
 
@@ -260,7 +260,7 @@ def make_synthetic(
 
 def _read_members(path: Path, what: str, count: int) -> Bool[np.ndarray, " count"]:
     try:
-        rows = json.loads(read_limited(path))[f"{what} members"]
+        rows = parse_json(read_limited(path))[f"{what} members"]
     except (ValueError, KeyError, TypeError) as error:
         raise DataError(
             f"expected a list of members in {path}, got something else ({error}): refused"
