@@ -177,9 +177,7 @@ def test_a_table_that_finds_no_memory_is_an_error_in_one_line(
     path = tmp_path / "data.csv"
     path.write_text("a,label\n1,0\n")
     monkeypatch.setattr(np, "loadtxt", fail)
-    with pytest.raises(
-        DataError, match=r"data\.csv holds, got too little"
-    ):
+    with pytest.raises(DataError, match=r"data\.csv holds, got too little"):
         tables.read_columns(path, ["a"])
 
 
