@@ -89,12 +89,12 @@ def test_torch_takes_huge_pages_unless_told_otherwise(told: str | None, chosen: 
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_worker_that_is_killed_is_an_error_that_says_what_to_do(number: int) -> None:
     calls = [delayed(_die)(os.getpid(), k == number) for k in range(4)]
-    with pytest.raises(DivulgeError, match="one died, perhaps for want of memory.*--resume"):
+    with pytest.raises(DivulgeError, match=r"one died, perhaps for want of memory.*--resume"):
         list(parallel_calls(calls, 2))
     assert list(parallel_calls(calls[:1], 2)) == [False]  # and the next ones are others
 
 
-def _die(parent: int, die: bool) -> bool:  # noqa: FBT001 (joblib passes it)
+def _die(parent: int, die: bool) -> bool:
     if die and os.getpid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
     return die

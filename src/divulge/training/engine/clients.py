@@ -16,8 +16,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from divulge._util.arguments import check_arguments
 from divulge._util import atomic
+from divulge._util.arguments import check_arguments
 from divulge._util.processes import parallel_calls
 from divulge.core import Records
 from divulge.errors import SpecError
