@@ -13,6 +13,7 @@ import pytest
 from joblib import delayed
 
 from divulge._util.processes import parallel_calls
+from divulge.errors import DivulgeError
 
 WORK = """
 import os, sys, time
@@ -83,3 +84,17 @@ def test_torch_takes_huge_pages_unless_told_otherwise(told: str | None, chosen: 
     code = f"import os, divulge; print(os.environ[{name!r}])"
     found = subprocess.run([sys.executable, "-c", code], env=given, capture_output=True, text=True)
     assert found.stdout.strip() == chosen
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_a_worker_that_is_killed_is_an_error_that_says_what_to_do(number: int) -> None:
+    calls = [delayed(_die)(os.getpid(), k == number) for k in range(4)]
+    with pytest.raises(DivulgeError, match=r"one died, perhaps for want of memory.*--resume"):
+        list(parallel_calls(calls, 2))
+    assert list(parallel_calls(calls[:1], 2)) == [False]  # and the next ones are others
+
+
+def _die(parent: int, die: bool) -> bool:
+    if die and os.getpid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return die

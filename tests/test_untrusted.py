@@ -1,5 +1,6 @@
 """Files from outside are checked before they are opened."""
 
+import base64
 import os
 import zipfile
 from pathlib import Path
@@ -8,7 +9,7 @@ import numpy as np
 import pytest
 
 from divulge._util import arrays, atomic, imports, toml, untrusted
-from divulge.data import files, tables
+from divulge.data import files, frames, tables
 from divulge.data.records import load_records
 from divulge.errors import DataError, SpecError, StoreError
 
@@ -105,6 +106,79 @@ def test_a_parquet_file_that_unpacks_to_too_much_is_refused(
     assert path.stat().st_size < 100_000
     with pytest.raises(DataError, match="unpacks to, got 16,000,000"):
         files.read_record_file(path)
+
+
+class Counted:
+    """Counts how often texts become numbers."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __call__(self, cell: str) -> float:
+        self.calls += 1
+        return float(cell)
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "string_view", "binary", "binary_view"])
+def test_a_text_that_stands_in_every_row_of_a_parquet_file_is_read_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    path, rows, long = tmp_path / "data.parquet", 3000, b"0." + b"1" * 10_000
+    text = pa.array([long]).cast("string" if "string" in kind else "binary")
+    repeated = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), text)
+    table = pa.table({"a": repeated, "label": np.zeros(rows, np.int64)})
+    schema = pa.schema([("a", getattr(pa, kind)()), ("label", pa.int64())])
+    with parquet.ParquetWriter(path, table.schema, store_schema=False) as writer:
+        writer.write_table(table)
+        stored = base64.b64encode(schema.serialize().to_pybytes())
+        writer.add_key_value_metadata({"ARROW:schema": stored})
+    assert path.stat().st_size < 30_000
+    monkeypatch.setattr(untrusted, "MAX_DATA_BYTES", 1_000_000)  # in all rows it has 30 million
+    counted = Counted()
+    monkeypatch.setattr(tables, "_parse_number", counted)
+    if "string" in kind:
+        np.testing.assert_array_equal(tables.read_columns(path, ["a"]), np.full((rows, 1), 1 / 9))
+        assert counted.calls == 1
+    else:
+        with pytest.raises(DataError, match="expected a number"):
+            tables.read_columns(path, ["a"])
+    (cells,) = tables.read_texts(path, "a")
+    assert len({id(cell) for cell in cells}) == 1
+    ((_, framed), _) = frames._batches(path)
+    assert framed == [long.decode()] * rows
+    assert len({id(cell) for cell in framed}) == 1
+
+
+def test_a_parquet_file_with_wide_cells_is_read_in_small_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa = pytest.importorskip("pyarrow")
+    import pyarrow.parquet as parquet
+
+    path = tmp_path / "data.parquet"
+    parquet.write_table(pa.table({"a": pa.array([b"1" * 100_000] * 300, pa.binary(100_000))}), path)
+    sizes = [batch.nbytes for (batch,) in tables.parquet_batches(path, ["a"])]
+    assert sum(sizes) == 30_000_000
+    assert max(sizes) <= 2**23
+    monkeypatch.setattr(untrusted, "MAX_DATA_BYTES", 20_000_000)
+    with pytest.raises(DataError, match="unpacks to, got 30,000,000"):
+        next(tables.parquet_batches(path, ["a"]))
+
+
+def test_a_table_that_finds_no_memory_is_an_error_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    path = tmp_path / "data.csv"
+    path.write_text("a,label\n1,0\n")
+    monkeypatch.setattr(np, "loadtxt", fail)
+    with pytest.raises(DataError, match=r"data\.csv holds, got too little"):
+        tables.read_columns(path, ["a"])
 
 
 def test_cells_of_parquet_keep_their_meaning(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from divulge.attacks.catalog import INTERACTION_ATTACKS
+from divulge.audits import config
 from divulge.cli.check import SECRETS
 from divulge.cli.main import main
 
@@ -52,6 +53,15 @@ def test_from_init_to_a_report(project: Path) -> None:
     assert page.read_text() == before
     again = json.loads(call("measure", answer["run"], "--format", "json").stdout.splitlines()[-1])
     assert again == answer
+
+
+def test_no_memory_is_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(config, "read_config", fail)
+    said = call("audit", "audit.toml", code=2)
+    assert said.stderr.startswith("Error: expected memory for this work, got too little")
 
 
 def test_the_gate(project: Path) -> None:

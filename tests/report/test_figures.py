@@ -7,6 +7,7 @@ from xml.parsers import expat
 import pytest
 
 from divulge.core import Estimate
+from divulge.errors import StoreError
 from divulge.report import charts, words
 from divulge.report.summary import summarise
 from divulge.report.verdict import deciding_fpr
@@ -123,3 +124,16 @@ def _deciding(case: str, label: str) -> tuple[str, Estimate, Collection[str]]:
     fpr = deciding_fpr(cases.summary(case).sizes.nonmembers)
     name = "auc" if fpr is None else f"tpr@{fpr:g}"
     return name, row.metrics[name], row.unmeasured
+
+
+def test_a_limit_of_address_space_that_would_end_the_process_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    resource = pytest.importorskip("resource")
+    (chart, *_) = charts.draw_charts(cases.summary(DRAWN[0])).values()
+    charts._check_address_space.cache_clear()
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (4 * 2**30, resource.RLIM_INFINITY))
+    with pytest.raises(StoreError, match=r"expected 80 GiB .* limit of 4.0 GiB \(ulimit -v\)"):
+        charts.render(chart, "svg")
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY,) * 2)
+    assert charts.render(chart, "svg").startswith(b"<svg")

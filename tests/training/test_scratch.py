@@ -1,5 +1,6 @@
 """Folders for processes go with their owner, and with a process that is killed."""
 
+import errno
 import gc
 import signal
 import subprocess
@@ -7,6 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
+import pytest
+
+from divulge._util import atomic
+from divulge.errors import StoreError
+from divulge.training.engine import processes
 from divulge.training.engine.processes import TemporaryFolder
 
 from ..patience import PATIENCE
@@ -69,3 +76,21 @@ def test_nothing_is_left_to_complain_of_when_a_process_ends() -> None:
     assert code == 0
     assert not path.exists()
     assert said == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+@pytest.mark.parametrize("size", [10, 10**6])
+def test_a_full_disk_for_temporary_files_is_said(tmp_path: Path, size: int) -> None:
+    """NumPy says it without an error number."""
+    (tmp_path / "0.npy").symlink_to("/dev/full")
+    with pytest.raises(StoreError, match=r"expected room for .*0\.npy, the disk is full"):
+        processes._memory_map(np.zeros(size), tmp_path / "0.npy")
+
+
+def test_arrays_that_find_no_room_to_be_packed_are_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    monkeypatch.setattr(np, "savez", fail)
+    with pytest.raises(StoreError, match="the disk is full"):
+        atomic.pack_arrays({"a": np.zeros(1)})

@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+import re
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,9 @@ from divulge._util.json import RepeatedKey, refuse_repeated_keys
 from divulge.errors import SpecError, StoreError
 
 T = TypeVar("T")
+
+_SHORT_WRITE = re.compile(r"\d+ requested and \d+ written")
+"""What NumPy says, without an error number, when it could not write a whole array."""
 
 UNFINISHED = ".writing-"
 """How the names of files begin that are being written."""
@@ -31,7 +35,7 @@ def translate_os_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        if error.errno in (errno.ENOSPC, errno.EDQUOT) or _SHORT_WRITE.match(str(error)):
             raise StoreError(
                 f"expected room for {path}, the disk is full: free some space, then continue with "
                 "--resume; what was finished is kept"
@@ -113,8 +117,13 @@ def write_arrays(path: Path, named: dict[str, np.ndarray]) -> None:
 
 
 def pack_arrays(named: dict[str, np.ndarray]) -> bytes:
-    """Arrays as the bytes of an ``.npz`` file."""
-    with tempfile.SpooledTemporaryFile(max_size=2**26) as file:
+    """Arrays as the bytes of an ``.npz`` file.
+
+    Raises:
+        StoreError: the folder for temporary files is full, or cannot be written.
+    """
+    scratch = Path(tempfile.gettempdir())
+    with translate_os_errors(scratch), tempfile.SpooledTemporaryFile(max_size=2**26) as file:
         np.savez(file, allow_pickle=False, **named)
         file.seek(0)
         return file.read()

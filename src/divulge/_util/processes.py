@@ -7,10 +7,12 @@ import os
 import time
 import warnings
 from collections.abc import Generator, Iterable
+from concurrent.futures.process import BrokenProcessPool
 from threading import Thread
 from typing import Any
 
 from divulge._util.streams import guard_streams
+from divulge.errors import DivulgeError
 
 WATCH_PERIOD = 0.5
 """Seconds between two looks at whether the parent is still there."""
@@ -26,6 +28,9 @@ def parallel_calls(calls: Iterable[Any], processes: int, **settings: Any) -> Gen
         calls: made by ``joblib.delayed``.
         processes: their number; -1 is one a core.
         settings: of ``joblib.Parallel``.
+
+    Raises:
+        DivulgeError: a process died.
     """
     from joblib import Parallel
 
@@ -34,11 +39,21 @@ def parallel_calls(calls: Iterable[Any], processes: int, **settings: Any) -> Gen
     try:
         for result in results:  # noqa: UP028 (it would close joblib's where it may still warn)
             yield result
+    except BrokenProcessPool as error:
+        raise worker_death_error() from error
     finally:
         with warnings.catch_warnings():
             # joblib warns of what it cancels, which the caller wants
             warnings.filterwarnings("ignore", category=UserWarning, module="joblib")
             results.close()
+
+
+def worker_death_error() -> DivulgeError:
+    """The error to raise when a process that worked for this one died."""
+    return DivulgeError(
+        "expected each process to finish its work, one died, perhaps for want of memory: what was "
+        "finished is kept; continue with --resume, and with fewer processes or more memory"
+    )
 
 
 def begin_worker(parent: int) -> None:

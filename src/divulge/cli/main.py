@@ -86,6 +86,14 @@ class _Group(click.Group):
         except DivulgeError as error:
             echo(f"Error: {error}", err=True)
             ctx.exit(BAD_INPUT)
+        except MemoryError:
+            echo(
+                "Error: expected memory for this work, got too little: raise the limit (ulimit "
+                "-v), or use a machine with more; what was finished is kept, continue with "
+                "--resume",
+                err=True,
+            )
+            ctx.exit(BAD_INPUT)
 
 
 @click.group(cls=_Group, context_settings={"help_option_names": ["-h", "--help"]})

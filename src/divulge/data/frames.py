@@ -131,7 +131,7 @@ def _parquet_batches(path: Path) -> Iterator[tuple[str, list[Any]]]:
     names = tables.read_header(path)
     for batch in tables.parquet_batches(path, names):
         for name, part in zip(names, batch, strict=True):
-            yield name, [_plain(cell) for cell in tables.as_list(part)]
+            yield name, tables.as_list(part, _plain)
 
 
 def _plain(cell: Any) -> Any:

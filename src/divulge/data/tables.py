@@ -5,7 +5,7 @@ import io
 import os
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -18,9 +18,11 @@ from divulge._util.extras import name_missing_extra
 from divulge.errors import DataError, DivulgeError
 
 _BOOLEANS = {"false": 0.0, "true": 1.0}
-_TEXT_TYPES = ("string", "large_string", "binary", "large_binary")
+_TEXT_TYPES = (
+    "string", "large_string", "string_view", "binary", "large_binary", "binary_view",
+)  # fmt: skip
 _FEW_VALUES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
-_BATCH = 2**20  # cells
+_BATCH = 2**23  # bytes
 _FEW_COLUMNS = 1000
 _BLOCK = 2**22  # bytes, fewer than the longest line: within a block no line is too long
 
@@ -230,15 +232,24 @@ def parquet_batches(path: Path, names: Sequence[str]) -> Iterator[list[Any]]:
             )
     texts = [name for name, kind in types.items() if str(kind) in _TEXT_TYPES]
     file = _open_parquet(path, texts, file.metadata) if texts else file
-    check_unpacked(path, file.metadata.num_rows * len(names) * 8)
+    row_bytes = sum(map(_cell_bytes, types.values()))
+    check_unpacked(path, file.metadata.num_rows * row_bytes)
     size = 0
-    rows = max(1, _BATCH // max(1, len(names)))
+    rows = max(1, _BATCH // max(1, row_bytes))
     # with many columns each holds little, and a thread for each would cost more than it saves
     threads = len(names) < _FEW_COLUMNS
     for batch in file.iter_batches(rows, columns=list(names), use_threads=threads):
         size += batch.nbytes
         check_unpacked(path, size)
         yield [batch.column(name) for name in names]
+
+
+def _cell_bytes(kind: Any) -> int:
+    """Bytes that a cell of an Arrow type takes, as far as its type says it: at least 8."""
+    try:
+        return max(8, int(kind.bit_width) // 8)
+    except ValueError:  # texts
+        return 8
 
 
 def check_unpacked(path: Path, size: int) -> None:
@@ -258,11 +269,11 @@ def _as_numpy(column: Any) -> Shaped[np.ndarray, " records"]:
     return np.asarray(column.to_numpy(zero_copy_only=False))
 
 
-def as_list(column: Any) -> list[Any]:
-    """The cells of a column; texts that stand there often are one object."""
+def as_list(column: Any, convert: Callable[[Any], Any] = lambda cell: cell) -> list[Any]:
+    """The cells of a column, converted; texts that stand there often are converted once."""
     if not hasattr(column, "dictionary"):
-        return list(column.to_pylist())
-    once = column.dictionary.to_pylist()
+        return list(map(convert, column.to_pylist()))
+    once = list(map(convert, column.dictionary.to_pylist()))
     return [None if at is None else once[at] for at in column.indices.to_pylist()]
 
 
@@ -282,11 +293,15 @@ def _parse_numbers(
     if column.dtype.kind in "fiub":
         return column.astype(np.float64, copy=False)
     numbers = np.empty(len(column))
+    known: dict[Any, float] = {}  # a small file may hold a long text in each of its rows
     for row, cell in enumerate(column):
-        try:
-            numbers[row] = _parse_number(str(cell))
-        except ValueError as error:
-            raise cell_error(path, name, above + row, "a number", repr(cell)[:80]) from error
+        if cell not in known:
+            try:
+                known[cell] = _parse_number(str(cell))
+            except ValueError as error:
+                shown = repr(cell[:80] if isinstance(cell, str | bytes) else cell)[:80]
+                raise cell_error(path, name, above + row, "a number", shown) from error
+        numbers[row] = known[cell]
     return numbers
 
 
@@ -306,6 +321,11 @@ def translate_read_errors(path: Path) -> Iterator[None]:
         yield
     except DivulgeError:
         raise
+    except MemoryError as error:
+        raise DataError(
+            f"expected memory for what {path} holds, got too little: leave out rows or columns, or "
+            "use a machine with more memory"
+        ) from error
     except Exception as error:
         raise DataError(
             f"expected a table in {path}, got {type(error).__name__}: {error}: "

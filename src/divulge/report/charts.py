@@ -1,5 +1,8 @@
 """Vega draws the charts of a summary, without a browser or a network."""
 
+import functools
+import importlib
+import importlib.util
 import math
 from collections.abc import Collection, Sequence
 from typing import Any, Literal, NamedTuple
@@ -8,6 +11,7 @@ import altair as alt
 import vl_convert
 
 from divulge.core import Estimate
+from divulge.errors import StoreError
 from divulge.report import chart_style, words
 from divulge.report.schema import AttackRow, Summary
 from divulge.report.verdict import CHANCE_AUC, deciding_fpr
@@ -24,6 +28,9 @@ _GUESSING = "guessing"
 
 _LABEL = 46
 """Most characters of a name in a figure: as many as the longest label of a default attack."""
+
+ADDRESS_SPACE = 80 * 2**30
+"""Bytes of address space with which charts are drawn: V8 reserves 64 GiB beside what is loaded."""
 
 LETTER = 6.8
 """Width of a letter of a row's name, in pixels, in the widest font that a reader may have instead
@@ -43,11 +50,31 @@ def draw_charts(summary: Summary) -> dict[str, alt.LayerChart]:
 
 def render(chart: alt.LayerChart | alt.FacetChart | alt.HConcatChart, format: Format) -> bytes:  # noqa: A002 - the user's word for it
     """The chart as a file: SVG, PNG at twice the size, or PDF."""
+    _check_address_space()
     # the version that wrote the chart must compile it
     version = "_".join(alt.SCHEMA_VERSION.split(".")[:2])
     drawing = chart.to_dict(validate=False)  # which takes longer than the drawing: tests do it
     svg: str = vl_convert.vegalite_to_svg(drawing, vl_version=version)
     return svg.encode() if format == "svg" else convert(svg, format)
+
+
+@functools.cache  # the engine reserves it once
+def _check_address_space() -> None:
+    """Refuse to draw where the engine that draws would end this whole process.
+
+    Raises:
+        StoreError: the limit of address space is too low.
+    """
+    if importlib.util.find_spec("resource") is None:  # Windows has no such limit
+        return
+    resource = importlib.import_module("resource")
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < ADDRESS_SPACE:
+        raise StoreError(
+            f"expected {ADDRESS_SPACE // 2**30} GiB of address space, which drawing reserves but "
+            f"does not use, got a limit of {limit / 2**30:.1f} GiB (ulimit -v): raise it, then run "
+            "divulge report on the run folder; what was measured is kept"
+        )
 
 
 def convert(svg: str, format: Literal["png", "pdf"]) -> bytes:  # noqa: A002 - as above

@@ -13,8 +13,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 import joblib
 
-from divulge._util.processes import begin_worker
-from divulge.errors import DivulgeError
+from divulge._util.processes import begin_worker, worker_death_error
 from divulge.reproduce import datasets
 from divulge.training.cluster import RayCluster, collect, count_processors, submit
 
@@ -187,7 +186,4 @@ def _alive() -> Iterator[None]:
     try:
         yield
     except BrokenProcessPool as error:
-        raise DivulgeError(
-            "expected each process to finish its work, one died, perhaps for want of memory: "
-            "continue with --resume and fewer --processes"
-        ) from error
+        raise worker_death_error() from error

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from divulge._util import atomic
 from divulge._util.arguments import check_arguments
 from divulge._util.processes import parallel_calls
 from divulge.core import Records
@@ -318,7 +319,8 @@ class ClientWorkers:
         _write_state(given.arrays(memory, 0), start)
         # sent once a process, however large what it holds
         used = folder / f"use-{uuid4().hex}"
-        used.write_bytes(pickle_settings(use, self._recipe.network))
+        with atomic.translate_os_errors(used):
+            used.write_bytes(pickle_settings(use, self._recipe.network))
         calls = (
             delayed(_train_tasks_in_worker)(folder, given, used, chunk, [tasks[k] for k in chunk])
             for chunk in chunks
@@ -340,9 +342,11 @@ class ClientWorkers:
         if self._scratch is None:
             self._scratch = TemporaryFolder(self)
             folder = self._scratch.path
-            for name, value in self._data._asdict().items():
-                np.save(folder / name, np.asarray(value))
-            (folder / "recipe").write_bytes(pickle_settings(self._recipe, self._recipe.network))
+            recipe = pickle_settings(self._recipe, self._recipe.network)
+            with atomic.translate_os_errors(folder):
+                for name, value in self._data._asdict().items():
+                    np.save(folder / name, np.asarray(value))
+                (folder / "recipe").write_bytes(recipe)
         return self._scratch.path
 
 

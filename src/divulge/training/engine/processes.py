@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from importlib.machinery import PathFinder
 from multiprocessing import current_process
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import gettempdir, mkdtemp
 from time import monotonic
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ import numpy as np
 from jaxtyping import Shaped
 from torch import nn
 
+from divulge._util import atomic
 from divulge._util.processes import parallel_calls
 from divulge.core import Records
 from divulge.training.engine.loop import Job, build_network, torch_threads, train_network
@@ -67,7 +68,8 @@ class TemporaryFolder:
     def __init__(self, owner: Any) -> None:
         from joblib.externals.loky.backend import resource_tracker
 
-        self.path = Path(mkdtemp(prefix="divulge-"))
+        with atomic.translate_os_errors(Path(gettempdir())):
+            self.path = Path(mkdtemp(prefix="divulge-"))
         resource_tracker.register(str(self.path), "folder")
         self.remove = weakref.finalize(owner, _remove_folder, self.path)
 
@@ -145,7 +147,8 @@ def _same_preparation(one: PoolArrays, other: PoolArrays) -> bool:
 
 
 def _memory_map(array: Shaped[np.ndarray, "..."], path: Path) -> Shaped[np.ndarray, "..."]:
-    np.save(path, array)
+    with atomic.translate_os_errors(path):
+        np.save(path, array)
     mapped: np.ndarray = np.load(path, mmap_mode="r")
     return mapped
 
