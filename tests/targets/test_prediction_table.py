@@ -157,7 +157,7 @@ def test_probabilities_are_not_taken_for_labels(tmp_path: Path) -> None:
 def test_wide_parquet_is_read_in_parts_of_few_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_BATCH", 7)  # cells: two rows of three columns
+    monkeypatch.setattr(tables, "_BATCH", 56)  # bytes: two rows of three numbers
     wide = {f"c{k}": [10.0 * row + k for row in range(5)] for k in range(3)}
     path = _parquet(tmp_path / "t", wide)
     assert [len(part[0]) for part in tables.parquet_batches(path, list(wide))] == [2, 2, 1]

@@ -10,7 +10,7 @@ so that what is published tells which it was (Mironov 2012; Holohan and Braghin 
 is therefore drawn much finer than needed, and values and noise are each rounded to multiples of one
 power of two before they are added. That is what rounding the exact sum would give: a function of
 what the mechanism on real numbers publishes, which costs no privacy. See
-docs/differential-privacy.md.
+docs/secure-noise.md.
 """
 
 import math
