@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import glob
 import os
 import re
 import tempfile
@@ -73,7 +74,7 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
         StoreError: it cannot be written.
     """
     with translate_os_errors(path):
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=UNFINISHED)  # mode 0600
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=_unfinished(path))  # mode 0600
         try:
             with os.fdopen(handle, "wb") as file:
                 yield file
@@ -83,6 +84,25 @@ def replace_file(path: Path) -> Iterator[BinaryIO]:
         except BaseException:
             Path(temporary).unlink(missing_ok=True)
             raise
+
+
+def remove_unfinished(path: Path) -> None:
+    """Remove what a process that was killed had written of a file that this process alone writes.
+
+    Run folders need no call: whoever holds one removes what is unfinished in it.
+
+    Raises:
+        StoreError: it cannot be removed.
+    """
+    with translate_os_errors(path):
+        for file in path.parent.glob(f"{glob.escape(_unfinished(path))}*"):
+            if file.is_file() and not file.is_symlink():
+                file.unlink(missing_ok=True)
+
+
+def _unfinished(path: Path) -> str:
+    """How the names of files begin that are being written in place of this one."""
+    return f"{UNFINISHED}{path.name[:40]}-"  # names may have 255 bytes
 
 
 def write_within(folder: Path, name: str, data: bytes) -> Path:

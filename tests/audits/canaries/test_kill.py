@@ -120,7 +120,9 @@ def test_a_watched_training_goes_on_from_its_last_checkpoint(
     monkeypatch.chdir(tmp_path)
     with np.load("white.npz") as held:
         assert held["steps"].tolist() == [3]
+    assert list(tmp_path.glob(".writing-white.npz-*"))  # a part of the second file
     again = np.load(train(resume=True))["score"]
+    assert not list(tmp_path.glob(".writing-*"))
     Path("white.npz").unlink()
     whole = np.load(train())["score"]
     assert again == pytest.approx(whole)

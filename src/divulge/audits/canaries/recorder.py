@@ -93,6 +93,7 @@ class CanaryRecorder:
         self._place: np.ndarray | None = None  # where the last step left the weights
         self._watched: nn.Module | None = None
         if resume:
+            atomic.remove_unfinished(self._path)
             self._continue()
         elif self._path.exists():
             raise StoreError(
