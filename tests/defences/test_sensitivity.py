@@ -14,7 +14,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import nn
 from torch.nn.functional import dropout, linear
-from torch.nn.utils.parametrizations import weight_norm
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
 from divulge.core import NoiseKind, Records
 from divulge.defences.training.dp_sgd.clipping import Clipping
@@ -56,9 +56,10 @@ class Shaped(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         given = x.reshape(len(x), *self.shape)
-        many = isinstance(self.layer, nn.MultiheadAttention)
-        answers: torch.Tensor = self.layer(given, given, given)[0] if many else self.layer(given)
-        return x + answers.flatten(1)
+        several = (given,) * (3 if isinstance(self.layer, nn.MultiheadAttention) else 1)
+        answers = self.layer(*several)
+        first: torch.Tensor = answers[0] if isinstance(answers, tuple) else answers
+        return x + first.flatten(1)
 
 
 class Coded(nn.Module):
@@ -147,6 +148,8 @@ PARTS: dict[str, Any] = {
     "frozen": lambda _: frozen(),
     "half frozen": lambda _: half_frozen(),
     "weight norm": lambda _: weight_norm(nn.Linear(WIDTH, WIDTH)),
+    "spectral norm": lambda _: spectral_norm(nn.Linear(WIDTH, WIDTH)),
+    "recurrent": lambda _: Shaped((3, 2), nn.LSTM(2, 2, batch_first=True)),
     "tied": same_weight,
     "function": lambda first: Tied(first, "function"),
     "transposed": lambda first: Tied(first, "transposed"),

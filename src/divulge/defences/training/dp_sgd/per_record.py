@@ -4,6 +4,7 @@ It is the gradient of every network, however it uses its weights: several times,
 The network never gets two records together, so that none can reach the gradient of another.
 """
 
+import warnings
 from collections.abc import Callable
 
 import torch
@@ -69,7 +70,10 @@ class PerRecordGradients:
         trained = {
             name: p.detach() for name, p in self._module.named_parameters() if p.requires_grad
         }
-        gradients, losses = self._function(trained, x, y)
+        with warnings.catch_warnings():
+            # some layers are taken record by record by PyTorch itself, which is slow and right
+            warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
+            gradients, losses = self._function(trained, x, y)
         return losses, [gradients[name] for name in self._names]
 
     def _one_by_one(self, x: torch.Tensor, y: torch.Tensor) -> Gradients:

@@ -5,6 +5,7 @@ would tell something about it, and one odd record could stop a training or chang
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 import torch
@@ -150,15 +151,22 @@ def choose_way(network: nn.Module, x: torch.Tensor, clipping: Clipping) -> Clipp
         ways.insert(0, ("one pass", lambda: OnePassGradients(network)))
     reasons: list[str] = []
     for way, make in ways:
-        reason = _obstacle(make, network, x, y)
+        reason = _obstacle(way, make, network, x, y)
         if reason is None:
             return ClippingWay(way, "; ".join(reasons))
         reasons.append(reason)
     return ClippingWay("one by one", "; ".join(reasons))
 
 
+_WORDS: dict[Way, str] = {"one pass": "in one pass", "vectorised": "for many records at once"}
+
+
 def _obstacle(
-    make: Callable[[], RecordGradients], network: nn.Module, x: torch.Tensor, y: torch.Tensor
+    way: Way,
+    make: Callable[[], RecordGradients],
+    network: nn.Module,
+    x: torch.Tensor,
+    y: torch.Tensor,
 ) -> str | None:
     """Why this way is wrong for the network; None where it is right."""
     compared = 0
@@ -168,7 +176,7 @@ def _obstacle(
             truth = _autograd(network, compute, x, y)
             if not all(bool(t.isfinite().all()) for one in truth for t in one):
                 continue  # these weights say nothing
-            with temporary_seed(1, torch.device("cpu")):
+            with _same_start(network, 1):
                 gradients = compute(x, y)
             wrong = _first_difference(gradients, truth)
             if wrong is not None:
@@ -179,7 +187,9 @@ def _obstacle(
         return str(error)
     except Exception as error:  # what PyTorch cannot do this way, it can in another
         line = str(error).strip().partition("\n")[0]
-        return f"PyTorch cannot vectorise the network ({type(error).__name__}: {line:.100})"
+        return (
+            f"its gradients cannot be computed {_WORDS[way]} ({type(error).__name__}: {line:.100})"
+        )
     return None if compared else "the network's gradients at random weights are not finite"
 
 
@@ -196,12 +206,12 @@ def _autograd(
         return [torch.zeros_like(p) if part is None else part for part, p in pairs]
 
     if not compute.alone:
-        with temporary_seed(1, torch.device("cpu")):
+        with _same_start(network, 1):
             losses = cross_entropy(network(x), y, reduction="none")
         return [differentiate(loss) for loss in losses]
     truth = []
     for k in range(len(x)):
-        with temporary_seed(1, torch.device("cpu")):
+        with _same_start(network, 1):
             truth.append(differentiate(cross_entropy(network(x[k : k + 1]), y[k : k + 1])))
     return truth
 
@@ -249,15 +259,12 @@ def _trial_weights(network: nn.Module) -> Iterator[None]:
 
 def _what_changes_with_records(network: nn.Module, trial: TrialRecords) -> str | None:
     """What of the network depends on the record that it was called with."""
-    before = _state(network)
     after, probes = [], []
     for record in torch.split(torch.cat(trial), 1):
-        with temporary_seed(2, torch.device("cpu")):
+        with _same_start(network, 2):
             network(record)
             after.append(_state(network))
             probes.append(network(trial.x).detach())
-        for name, tensor in _state(network, copy=False).items():
-            tensor.data.copy_(before[name])
     for name, one in after[0].items():
         if not all(_equal(one, other[name]) for other in after[1:]):
             return repr(name)
@@ -266,10 +273,23 @@ def _what_changes_with_records(network: nn.Module, trial: TrialRecords) -> str |
     return "what it answers later"
 
 
-def _state(network: nn.Module, *, copy: bool = True) -> dict[str, torch.Tensor]:
-    """All weights and buffers, those that are not saved too."""
-    tensors = dict(network.named_parameters()) | dict(network.named_buffers())
-    return {name: t.detach().clone() if copy else t for name, t in tensors.items()}
+@contextmanager
+def _same_start(network: nn.Module, seed: int) -> Iterator[None]:
+    """The same random numbers each time; at the end weights and buffers are as they were.
+
+    A forward pass may change them whatever the records are, as spectral normalisation does.
+    """
+    before = _state(network)
+    with temporary_seed(seed, torch.device("cpu")):
+        yield
+    for name, tensor in (*network.named_parameters(), *network.named_buffers()):
+        tensor.data.copy_(before[name])
+
+
+def _state(network: nn.Module) -> dict[str, torch.Tensor]:
+    """Copies of all weights and buffers, those that are not saved too."""
+    tensors = (*network.named_parameters(), *network.named_buffers())
+    return {name: t.detach().clone() for name, t in tensors}
 
 
 def _mixes_records(network: nn.Module, trial: TrialRecords) -> bool:
@@ -277,7 +297,7 @@ def _mixes_records(network: nn.Module, trial: TrialRecords) -> bool:
     x, others = trial
     answers = []
     for some in (x, torch.cat([x[:1], others[1:]])):
-        with temporary_seed(3, torch.device("cpu")):  # dropout draws
+        with _same_start(network, 3):  # dropout draws
             answers.append(network(some).detach()[0])
     return not _equal(*answers)
 
