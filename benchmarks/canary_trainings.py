@@ -26,6 +26,7 @@ from divulge.data.canary_scores import read_scores
 from divulge.data.sampling import StatedSampling
 from divulge.defences.training.dp_sgd import loop
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
+from divulge.defences.training.dp_sgd.clipping import set_clipped_sum
 from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.training.recipe import Recipe
 
@@ -89,6 +90,10 @@ class Fault(NamedTuple):
     @property
     def libraries(self) -> tuple[Library, ...]:
         """In which it is planted; a plain loop is trained where its noise is at fault."""
+        if (
+            self.norm
+        ):  # DPSGD gives a network each record by itself, which leaves nothing to average
+            return ("Opacus",)
         both: tuple[Library, ...] = ("Opacus", "DPSGD")
         return both if self.noise is None else (*both, "plain PyTorch")
 
@@ -210,9 +215,29 @@ def _fit_by_dpsgd(
     with ExitStack() as broken:
         if fault.shuffled:
             broken.enter_context(_shuffled())
-        if fault.norm:  # which the trainer refuses
-            broken.enter_context(mock.patch.object(DPSGD, "check"))
-        return trainer.train(pool, seed, watch)
+        broken.enter_context(mock.patch.object(loop, "set_clipped_sum", _set_sum_by_optimiser))
+
+        def watch_both(model: nn.Module, optimiser: Any) -> None:
+            watch(model, optimiser)
+            model.optimiser_at_fault = optimiser
+
+        return trainer.train(pool, seed, watch_both)
+
+
+def _set_sum_by_optimiser(
+    compute: Any, x: torch.Tensor, y: torch.Tensor, max_grad_norm: float
+) -> None:
+    """As DPSGD does, unless a fault has changed how the optimiser of Opacus clips."""
+    optimiser: Any = compute.module.optimiser_at_fault
+    if "clip_and_accumulate" not in vars(optimiser):
+        set_clipped_sum(compute, x, y, max_grad_norm)
+        return
+    for p, gradients in zip(compute.params, compute.gradients(x, y)[1], strict=True):
+        p.grad_sample = gradients
+    optimiser._get_flat_grad_sample = lambda p: p.grad_sample  # it has none of its own
+    optimiser.clip_and_accumulate()
+    for p in compute.params:
+        p.grad, p.summed_grad = p.summed_grad, None
 
 
 def _fit_by_opacus(

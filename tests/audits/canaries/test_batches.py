@@ -5,7 +5,7 @@ import re
 import warnings
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -23,6 +23,7 @@ from divulge.audits.canaries.recorder import CanaryRecorder
 from divulge.data.canary_scores import read_arrays
 from divulge.data.sampling import SeenBatches, StatedSampling
 from divulge.defences import DPSGD
+from divulge.defences.training.dp_sgd.clipping import Clipping
 from divulge.errors import SpecError, StoreError
 from divulge.training import Recipe
 from tests.audits.canaries import sets
@@ -122,12 +123,12 @@ def test_shuffled_batches_are_not_what_the_accountant_was_told(tmp_path: Path) -
         assert ("pairs of batches have one size" in str(found)) == shuffled
 
 
-def test_the_private_trainer_draws_as_it_states(tmp_path: Path) -> None:
+@pytest.mark.parametrize("clipping", get_args(Clipping))
+def test_the_private_trainer_draws_as_it_states(tmp_path: Path, clipping: Clipping) -> None:
     folder = sets.make(tmp_path, 60)
     held = sets.pool(folder)
-    trainer = DPSGD(
-        Recipe(sets.linear, lr=0.1, epochs=6, batch_size=20), 1e-5, noise_multiplier=4.0, jobs=1
-    )
+    recipe = Recipe(sets.linear, lr=0.1, epochs=6, batch_size=20)
+    trainer = DPSGD(recipe, 1e-5, noise_multiplier=4.0, clipping=clipping, jobs=1)
     steps = 6 * math.ceil(len(held) / 20)
     sampling = StatedSampling(len(held), 20 / len(held), steps)
     recorder = CanaryRecorder(folder, sets.linear(), tmp_path / "w.npz", sampling=sampling)

@@ -60,7 +60,7 @@ class _DPSGDStep:
     ) -> None:
         from opacus.optimizers import DPOptimizerFastGradientClipping
 
-        self._gradients, self._norm = way.gradients(module), plan.max_grad_norm
+        self._gradients = way.gradients(module)
         self.optimiser = DPOptimizerFastGradientClipping(
             recipe.make_optimiser([p for p in module.parameters() if p.requires_grad]),
             noise_multiplier=plan.noise,
@@ -77,7 +77,7 @@ class _DPSGDStep:
             group["lr"] = rate
         self.optimiser.zero_grad()
         if len(x):
-            set_clipped_sum(self._gradients, x, y, self._norm)
+            set_clipped_sum(self._gradients, x, y, self.optimiser.max_grad_norm)
         else:  # nobody's gradient, but the noise of every step
             for p in self.optimiser.params:
                 p.grad = torch.zeros_like(p)

@@ -44,11 +44,8 @@ class PerRecordGradients:
     """
 
     def __init__(self, module: nn.Module, *, vectorised: bool, same_draws: bool = False) -> None:
-        self._module = module
-        self._compute = self._one_by_one
-        if vectorised:
-            self._function = _record_gradient(module, same_draws=same_draws)
-            self._compute = self._all_at_once
+        self.module = module
+        self._vectorised = _record_gradient(module, same_draws=same_draws) if vectorised else None
         self._names = [name for name, p in module.named_parameters() if p.requires_grad]
         self.params = [p for p in module.parameters() if p.requires_grad]
         self.alone = True
@@ -57,7 +54,7 @@ class PerRecordGradients:
 
     def __call__(self, x: torch.Tensor, y: torch.Tensor) -> BatchGradients:
         """The gradients of a batch; see `divulge.defences.training.dp_sgd.clipping`."""
-        losses, gradients = self._compute(x.contiguous(), y)
+        losses, gradients = self.gradients(x.contiguous(), y)
         squares = torch.stack([squared_norms(one) for one in gradients]).sum(0)
 
         def weigh(factors: Factors) -> list[torch.Tensor]:
@@ -66,21 +63,24 @@ class PerRecordGradients:
 
         return BatchGradients(losses, squares, weigh)
 
-    def _all_at_once(self, x: torch.Tensor, y: torch.Tensor) -> Gradients:
+    def gradients(self, x: torch.Tensor, y: torch.Tensor) -> Gradients:
+        """Each record's own loss and gradients."""
+        if self._vectorised is None:
+            return self._one_by_one(x, y)
         trained = {
-            name: p.detach() for name, p in self._module.named_parameters() if p.requires_grad
+            name: p.detach() for name, p in self.module.named_parameters() if p.requires_grad
         }
         with warnings.catch_warnings():
             # some layers are taken record by record by PyTorch itself, which is slow and right
             warnings.filterwarnings("ignore", "There is a performance drop", UserWarning)
-            gradients, losses = self._function(trained, x, y)
+            gradients, losses = self._vectorised(trained, x, y)
         return losses, [gradients[name] for name in self._names]
 
     def _one_by_one(self, x: torch.Tensor, y: torch.Tensor) -> Gradients:
         losses = torch.empty(len(x))
         gradients = [p.new_zeros((len(x), *p.shape)) for p in self.params]
         for k in range(len(x)):
-            loss = cross_entropy(self._module(x[k : k + 1]), y[k : k + 1])
+            loss = cross_entropy(self.module(x[k : k + 1]), y[k : k + 1])
             losses[k] = loss.detach()
             parts = torch.autograd.grad(loss, self.params, allow_unused=True)
             for one, part in zip(gradients, parts, strict=True):
