@@ -189,7 +189,7 @@ def _power_of_tops(exposed: int, members: int, nonmembers: int, critical: float)
     best = 0.0
     for share in SHARES:
         places = max(1, round(share * records))
-        # mean and variance in closed form: SciPy's also come with a kurtosis, which two records lack
+        # in closed form: SciPy computes a kurtosis beside, which two records do not have
         mean = places * (members / records)
         ways = members * nonmembers * places * (records - places)
         variance = ways / (records * records * (records - 1))
