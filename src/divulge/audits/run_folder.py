@@ -67,9 +67,9 @@ def read_raw_head(path: Path) -> dict[str, JSON]:
     """
     with atomic.translate_os_errors(path):
         place = next((path / name for name in (HEAD, *EARLIER) if (path / name).exists()), None)
-        refuse_linked_folders(path)
     if place is None:
         raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
+    refuse_linked_folders(path)
     raw = atomic.read(place)
     found: dict[str, JSON] = atomic.from_json(raw, dict, place)
     schema = found.get("schema")
@@ -89,7 +89,8 @@ def refuse_linked_folders(path: Path) -> None:
     Raises:
         StoreError: a folder in it is a link, or it is a run within a run and is a link itself.
     """
-    links = [one for one in path.iterdir() if one.is_symlink() and one.is_dir()]
+    with atomic.translate_os_errors(path):
+        links = [one for one in path.iterdir() if one.is_symlink() and one.is_dir()]
     if path.is_symlink() and path.parent.name in _WITHIN:
         links.append(path)
     if links:
