@@ -7,14 +7,16 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from filelock import LeaseCompromise, SoftFileLease
 from sklearn.tree import DecisionTreeClassifier
 
 import divulge
 from divulge._util import atomic
-from divulge._util.folders import LOCK, hold_folder, take_folder
+from divulge._util.folders import HEARTBEAT, LEASE, LOCK, hold_folder, take_folder
 from divulge.errors import StoreError
 
 X = np.random.default_rng(0).normal(size=(200, 3))
@@ -107,6 +109,67 @@ def test_a_lock_that_names_another_host_is_left_with_advice(tmp_path: Path) -> N
     (tmp_path / LOCK).write_text("\x1b[2J nonsense")
     with pytest.raises(StoreError, match="another process works in it"):
         audit(tmp_path)
+
+
+@pytest.fixture
+def elsewhere(holder: "subprocess.Popen[str]", tmp_path: Path) -> Path:
+    """The lock of another process that works in ``run``, as if it were on another host."""
+    place = tmp_path / "run" / LOCK
+    text = place.read_text(encoding="utf-8")
+    lines = [f"host=elsewhere{line[4:]}" if "host=" in line else line for line in text.splitlines()]
+    place.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    os.kill(holder.pid, signal.SIGKILL)
+    holder.communicate()
+    return place
+
+
+def test_the_lock_of_a_machine_that_is_gone_is_taken_over(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not before the time is up, in which it could have given a sign of life."""
+    waited = []
+    acquire = SoftFileLease.acquire
+
+    def hurry(lock: SoftFileLease, timeout: float | None = None) -> Any:
+        if timeout is not None:
+            waited.append(timeout)
+            seen, moment = lock._marker_seen or (None, 0.0)
+            if seen is not None:
+                lock._marker_seen = (seen, moment - timeout)  # as if the time had passed
+        return acquire(lock, timeout=0)
+
+    monkeypatch.setattr(SoftFileLease, "acquire", hurry)
+    with take_folder(elsewhere.parent):
+        assert "elsewhere" not in elsewhere.read_text(encoding="utf-8")
+    assert LEASE - 1 <= sum(waited) <= LEASE + 3
+
+
+def test_a_process_on_another_host_that_gives_a_sign_of_life_keeps_its_lock(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    acquire = SoftFileLease.acquire
+
+    def live(lock: SoftFileLease, timeout: float | None = None) -> Any:
+        if timeout is not None and elsewhere.exists():
+            os.utime(elsewhere, (1, 10**9))
+        return acquire(lock, timeout=0)
+
+    monkeypatch.setattr(SoftFileLease, "acquire", live)
+    with pytest.raises(StoreError, match="on elsewhere"), hold_folder(elsewhere.parent):
+        pass
+
+
+def test_a_process_whose_lock_was_taken_over_ends_with_an_error(tmp_path: Path) -> None:
+    lock = SoftFileLease(
+        tmp_path.resolve() / LOCK,
+        timeout=0,
+        mode=0o600,
+        is_singleton=True,
+        lease_duration=LEASE,
+        heartbeat_interval=HEARTBEAT,
+    )
+    with pytest.raises(StoreError, match="another one took it over"), hold_folder(tmp_path):
+        lock._claim.compromise = LeaseCompromise(str(tmp_path / LOCK), "x", "owner-changed", None)
 
 
 def test_what_was_being_written_at_a_kill_goes(tmp_path: Path) -> None:

@@ -326,6 +326,40 @@ def test_a_pipe_in_a_run_folder_is_not_waited_for(run: Run, name: str) -> None:
         divulge.load(run.path)
 
 
+@pytest.mark.parametrize("name", ["findings", "figures", "shadows"])
+def test_a_link_in_place_of_a_folder_is_not_followed_for_reading(
+    run: Run, tmp_path: Path, name: str
+) -> None:
+    place, elsewhere = run.path / name, tmp_path / "elsewhere"
+    if place.exists():
+        place.rename(elsewhere)
+    else:
+        elsewhere.mkdir()
+    place.symlink_to(elsewhere)
+    for read in (run.contents, run.manifest, lambda: divulge.load(run.path)):
+        with pytest.raises(StoreError, match=f"expected a folder at .*{name}, got a link"):
+            read()
+    with pytest.raises(StoreError, match="got a link"):
+        Run.open(run.path)
+
+
+def test_a_run_within_a_run_is_no_link(run: Run, tmp_path: Path) -> None:
+    within = tmp_path / "whole" / "targets" / "001"
+    within.parent.mkdir(parents=True)
+    within.symlink_to(run.path)
+    with pytest.raises(StoreError, match="targets/001, got a link"):
+        Run(within).manifest()
+    named = tmp_path / "mine"
+    named.symlink_to(run.path)  # what the user names may be one
+    assert Run(named).manifest() == run.manifest()
+
+
+@pytest.mark.parametrize("key", ["../../outside", "a/../../b"])
+def test_a_finding_is_read_from_the_folder_of_findings_alone(run: Run, key: str) -> None:
+    with pytest.raises(StoreError, match="expected a path within"):
+        run.get(key)
+
+
 def test_a_finding_is_not_written_by_way_of_a_link(run: Run, tmp_path: Path) -> None:
     (run.path / "findings").rename(tmp_path / "elsewhere")
     (run.path / "findings").symlink_to(tmp_path / "elsewhere")

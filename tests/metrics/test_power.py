@@ -86,3 +86,8 @@ def test_a_leak_too_small_to_be_seen_needs_too_many() -> None:
 def test_what_is_no_leak_is_refused(leak: dict[str, float]) -> None:
     with pytest.raises(SpecError, match="give one of the two"):
         members_needed(**leak)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("sizes", [(1, 1), (1, 3), (2, 2)])
+def test_the_fewest_records_show_nothing_and_warn_of_nothing(sizes: tuple[int, int]) -> None:
+    assert visible_leaks(*sizes, 2.0).exposed is None

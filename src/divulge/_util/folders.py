@@ -1,11 +1,13 @@
 """Run folders are chosen, numbered, created, and taken by one process at a time here."""
 
 import contextlib
+import math
+import tempfile
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
 
-from filelock import SoftFileLock, Timeout
+from filelock import LeaseSettingsMismatch, SoftFileLease, Timeout
 
 from divulge._util import atomic
 from divulge.errors import StoreError
@@ -13,32 +15,106 @@ from divulge.errors import StoreError
 LOCK = ".lock"
 """The file that says which process works in a run folder: its number, its host, its start."""
 
+LEASE = 90.0
+"""Seconds without a sign of life after which a process on another host counts as gone."""
+
+HEARTBEAT = 15.0
+"""Seconds between two signs of life."""
+
+_GLANCE = 1.0
+
 
 @contextlib.contextmanager
 def hold_folder(path: Path) -> Iterator[None]:
     """Keep every other process, and every other thread of this one, out of a folder.
 
-    The lock of a process of this host that has ended, however it ended, is taken over.
+    The lock of a process of this host that has ended, however it ended, is taken over; that of a
+    process on another host where it has shown no sign of life for `LEASE` seconds.
 
     Args:
         path: the folder, which has to be there. Its holder may hold it again.
 
     Raises:
-        StoreError: another process or thread holds it, or it cannot be written to.
+        StoreError: another process or thread holds it, or took it over while this process was
+            stopped; or it cannot be written to.
     """
     place = path.resolve() / LOCK
-    lock = SoftFileLock(place, timeout=0, mode=0o600, is_singleton=True)
+    lock = SoftFileLease(
+        place,
+        timeout=0,
+        mode=0o600,
+        is_singleton=True,
+        lease_duration=LEASE,
+        heartbeat_interval=HEARTBEAT,
+    )
     with atomic.translate_os_errors(path):
         try:
-            lock.acquire()
-        except Timeout:
+            _acquire(lock, place)
+        except (Timeout, LeaseSettingsMismatch):
             raise StoreError(_describe_holder(path, place)) from None
     try:
         if lock.lock_counter == 1:
             _remove_unfinished(path)
         yield
+        if lock.compromise is not None and lock.compromise.reason == "owner-changed":
+            raise StoreError(
+                f"expected {path} for this process alone, another one took it over while this one "
+                f"was stopped for more than {LEASE:g} s: work in a new folder"
+            )
     finally:
         lock.release()
+
+
+def _acquire(lock: SoftFileLease, place: Path) -> None:
+    """Take a lock, also of a process on another host that is gone.
+
+    Raises:
+        Timeout: its holder lives, or nobody can know.
+        LeaseSettingsMismatch: its holder is another version.
+    """
+    with contextlib.suppress(Timeout):
+        lock.acquire()
+        return
+    before = _read_sign(place)
+    glances = math.ceil(LEASE / _GLANCE) + 2 if _expires(place) else 0
+    for _ in range(glances):
+        with contextlib.suppress(Timeout):
+            lock.acquire(timeout=_GLANCE)
+            return
+        if _read_sign(place) != before:
+            break
+    raise Timeout(str(place))
+
+
+def _read_sign(place: Path) -> float:
+    """The time of the last sign of life, by the clock of the file system."""
+    try:
+        return place.lstat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def _expires(place: Path) -> bool:
+    """Whether a lock is of another host, or container, and its holder shows signs of life."""
+    holder = _read_holder(place)
+    if holder.get("mode") != "lease":
+        return False
+    with tempfile.TemporaryDirectory() as folder:  # how this host is called in a lock
+        own = Path(folder) / LOCK
+        with SoftFileLease(own, lease_duration=LEASE):
+            return holder.get("host") != _read_holder(own).get("host")
+
+
+def _read_holder(place: Path) -> dict[str, str]:
+    """What a lock says of its holder; of earlier versions number and host alone."""
+    try:
+        with place.open(encoding="utf-8", errors="replace") as file:
+            lines = file.read(1024).splitlines()
+    except OSError:
+        return {}
+    if len(lines) in (2, 3):
+        return {"pid": lines[0], "host": lines[1]}
+    return dict(line.split("=", 1) for line in lines if "=" in line)
 
 
 def _remove_unfinished(path: Path) -> None:
@@ -51,11 +127,11 @@ def _remove_unfinished(path: Path) -> None:
 
 def _describe_holder(path: Path, place: Path) -> str:
     """The message for who comes second."""
-    try:
-        number, host, *_ = place.read_text("utf-8", errors="replace")[:1024].split()
-        who = f"process {int(number)} on {ascii(host.partition('?')[0])[1:-1]}"
-    except (OSError, ValueError):
-        who = "another process"
+    holder = _read_holder(place)
+    who = "another process"
+    if holder.get("pid", "").isdecimal():
+        host = holder.get("host", "").partition("?")[0]
+        who = f"process {holder['pid'][:10]} on {ascii(host[:200])[1:-1]}"
     return (
         f"expected {path} for this process alone, {who} works in it: wait until that has ended, or "
         f"choose another folder; only if it has ended for certain, such as on a machine or in a "

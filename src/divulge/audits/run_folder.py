@@ -27,7 +27,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from divulge._util import atomic
+from divulge._util import atomic, untrusted
 from divulge._util.folders import create_folder, hold_folder, take_folder
 from divulge._util.json import JSON
 from divulge.core import (
@@ -53,6 +53,9 @@ EARLIER = {
 }
 """Heads of folders from before all were called ``run.json``, with their kind."""
 
+_WITHIN = ("targets", "defences")
+"""Folders of a run whose folders are runs."""
+
 H = TypeVar("H")
 
 
@@ -66,6 +69,7 @@ def read_raw_head(path: Path) -> dict[str, JSON]:
         place = next((path / name for name in (HEAD, *EARLIER) if (path / name).exists()), None)
     if place is None:
         raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
+    refuse_linked_folders(path)
     raw = atomic.read(place)
     found: dict[str, JSON] = atomic.from_json(raw, dict, place)
     schema = found.get("schema")
@@ -77,6 +81,22 @@ def read_raw_head(path: Path) -> dict[str, JSON]:
     return (
         found if "kind" in found else _upgrade_head(found, EARLIER.get(place.name, "audit"), path)
     )
+
+
+def refuse_linked_folders(path: Path) -> None:
+    """Refuse a run folder that leads elsewhere: links in it could point at any file of the reader.
+
+    Raises:
+        StoreError: a folder in it is a link, or it is a run within a run and is a link itself.
+    """
+    with atomic.translate_os_errors(path):
+        links = [one for one in path.iterdir() if one.is_symlink() and one.is_dir()]
+    if path.is_symlink() and path.parent.name in _WITHIN:
+        links.append(path)
+    if links:
+        raise StoreError(
+            f"expected a folder at {links[0]}, got a link: copy what it points to into its place"
+        )
 
 
 def _upgrade_head(found: dict[str, JSON], kind: str, path: Path) -> dict[str, JSON]:
@@ -184,6 +204,7 @@ class Run:
         """
         if not (path / "findings").is_dir():
             raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
+        refuse_linked_folders(path)
         return cls(path)
 
     def begin(self, manifest: Manifest, candidates: Candidates | None) -> Manifest:
@@ -247,7 +268,7 @@ class Run:
         Raises:
             StoreError: it is damaged.
         """
-        base = self.path / "findings" / key
+        base = untrusted.path_within(self.path, f"findings/{key}", StoreError)
         if not base.with_suffix(".json").exists():
             return None
         raw = atomic.read(base.with_suffix(".json"))
@@ -382,6 +403,6 @@ def hold_run(path: Path | None) -> AbstractContextManager[None]:
     if path is None:
         return nullcontext()
     root = path.resolve()
-    while root.parent.name in ("targets", "defences") and has_head(root.parent.parent):
+    while root.parent.name in _WITHIN and has_head(root.parent.parent):
         root = root.parent.parent
     return hold_folder(root)

@@ -36,7 +36,7 @@ from divulge.data.dtypes import (
     OBJECTS,
     join_arrays,
     kind_of_dtype,
-    kind_of_series,
+    refuse_unlike_columns,
     refuse_unlike_kinds,
 )
 from divulge.errors import DataError
@@ -81,7 +81,7 @@ def _join_pandas(parts: Sequence[Any]) -> Any:
 
     first = parts[0]
     same = [_like(part, first)[list(first.columns)] for part in parts]
-    _refuse_unlike_columns(same)
+    refuse_unlike_columns(same)
     joined = pd.concat(same, ignore_index=True)
     for name in first.columns:  # categories that differ would become objects
         if all(isinstance(part[name].dtype, pd.CategoricalDtype) for part in same):
@@ -99,7 +99,7 @@ def _join_polars(parts: Sequence[Any]) -> Any:
     import polars as pl
 
     same = [_like(part, parts[0]).select(parts[0].columns) for part in parts]
-    _refuse_unlike_columns(same)
+    refuse_unlike_columns(same)
     try:
         return pl.concat(same, how="vertical_relaxed")
     except pl.exceptions.PolarsError as error:  # such as of two time zones
@@ -123,27 +123,6 @@ def _like(part: Any, first: Any) -> Any:
                 f"frame that {what} {odd[0]!r}: columns are matched by name"
             )
     return part
-
-
-def _refuse_unlike_columns(frames: Sequence[Any]) -> None:
-    """Refuse frames in which a column is of unlike kinds; objects hold anything.
-
-    Raises:
-        DataError: one is.
-    """
-    types = [dict(zip(frame.columns, frame.dtypes, strict=True)) for frame in frames]
-    for name, first in types[0].items():
-        if all(each[name] == first for each in types):
-            continue
-        held = [kind_of_series(frame[name]) for frame in frames if not _is_empty(frame[name])]
-        refuse_unlike_kinds([kind for kind in held if kind != OBJECTS], f"column {str(name)!r}")
-
-
-def _is_empty(series: Any) -> bool:
-    """Whether a column of a frame holds no value."""
-    if hasattr(series, "null_count"):
-        return bool(series.null_count() == len(series))
-    return bool(series.isna().all())
 
 
 def _join_tables(parts: Sequence[np.ndarray]) -> np.ndarray:

@@ -96,3 +96,24 @@ def refuse_unlike_kinds(kinds: Sequence[str], what: str) -> None:
             f"expected {what} of one type in members, non-members and all other records, got "
             f"{' and '.join(different)}: prepare them in the same way"
         )
+
+
+def refuse_unlike_columns(frames: Sequence[Any]) -> None:
+    """Refuse frames in which a column is of unlike kinds; objects hold anything.
+
+    Raises:
+        DataError: one is.
+    """
+    types = [dict(zip(frame.columns, frame.dtypes, strict=True)) for frame in frames]
+    for name, first in types[0].items():
+        if all(each[name] == first for each in types):
+            continue
+        held = [kind_of_series(frame[name]) for frame in frames if not _is_empty(frame[name])]
+        refuse_unlike_kinds([kind for kind in held if kind != OBJECTS], f"column {str(name)!r}")
+
+
+def _is_empty(series: Any) -> bool:
+    """Whether a column of a frame holds no value."""
+    if hasattr(series, "null_count"):
+        return bool(series.null_count() == len(series))
+    return bool(series.isna().all())

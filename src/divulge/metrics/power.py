@@ -189,8 +189,11 @@ def _power_of_tops(exposed: int, members: int, nonmembers: int, critical: float)
     best = 0.0
     for share in SHARES:
         places = max(1, round(share * records))
-        by_chance = stats.hypergeom(records, members, places)
-        enough = by_chance.mean() + critical * by_chance.std()
+        # in closed form: SciPy computes a kurtosis beside, which two records do not have
+        mean = places * (members / records)
+        ways = members * nonmembers * places * (records - places)
+        variance = ways / (records * records * (records - 1))
+        enough = mean + critical * math.sqrt(variance)
         filled = min(exposed, places)
         others = stats.hypergeom(records - exposed, members - exposed, places - filled)
         best = max(best, float(others.sf(math.ceil(enough - filled - 1e-9) - 1)))

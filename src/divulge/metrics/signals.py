@@ -28,7 +28,8 @@ PSEUDO_COUNT = 10
 BLOCK = 2**16
 """Numbers worked on at a time, so that they and their temporaries stay in the processor's cache."""
 
-_SATURATED = -np.log(SMALLEST) - 0.1  # the size from which a signal in nats says "beyond"
+SATURATED = -np.log(SMALLEST) - 0.1
+"""The size from which a signal in nats says "beyond"."""
 
 _NOTHING = np.finfo(np.float64).tiny  # added to a zero, so that 0 log 0 is zero
 
@@ -107,13 +108,13 @@ def tame(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
 def largest_unsaturated(array: np.ndarray) -> float:
     """The largest size of a signal that is not saturated; 0 where there is none."""
     sizes = np.abs(array)
-    return float(np.max(sizes, initial=0.0, where=sizes < _SATURATED))
+    return float(np.max(sizes, initial=0.0, where=sizes < SATURATED))
 
 
 def tame_beyond(largest: float, array: np.ndarray) -> np.ndarray:
     """The same signals, with saturated ones log 2 nats beyond the largest of the others."""
     limit = largest + np.log(2.0)
-    return np.where(np.abs(array) < _SATURATED, array, np.sign(array) * limit)
+    return np.where(np.abs(array) < SATURATED, array, np.sign(array) * limit)
 
 
 def class_statistics(

@@ -13,6 +13,7 @@ from divulge.core import Need
 from divulge.core.records import LARGEST_VALUE
 from divulge.errors import TargetError
 from divulge.metrics import signals
+from divulge.metrics.tiny_probabilities import keep_order, log_of
 
 Output = Literal["probabilities", "logits", "labels", "values"]
 """What a model answers; ``values`` are the numbers of a regression model, one a record."""
@@ -92,7 +93,8 @@ def to_probabilities(
 ) -> Float[np.ndarray, "records classes"]:
     """Probabilities in float64 from whatever a model answered about this many records.
 
-    A single column of probabilities or logits means class 1 of two.
+    A single column of probabilities or logits means class 1 of two. Probabilities below exp(-700)
+    are as `divulge.metrics.tiny_probabilities` writes them: too small to matter, and in order.
 
     Args:
         raw: the model's answers, anything that NumPy reads.
@@ -199,7 +201,8 @@ def _softmax(logits: Float[np.ndarray, "records columns"]) -> Float[np.ndarray, 
     # Every class keeps its own exponential, so the small ones are exact to the last bit: log-odds
     # are later taken from the sum of the other classes, never from one minus the largest.
     weights = np.exp(logits - top)
-    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+    whole = weights.sum(axis=1, keepdims=True)
+    return keep_order(weights / whole, lambda: logits - top - np.log(whole))
 
 
 def _check_probabilities(
@@ -220,7 +223,8 @@ def _check_probabilities(
             'if these are logits, pass output="logits"'
         )
     kept = np.clip(probabilities, 0, None)
-    return np.asarray(kept / kept.sum(axis=1, keepdims=True))
+    kept /= kept.sum(axis=1, keepdims=True)
+    return keep_order(kept, lambda: log_of(kept))
 
 
 def _one_hot(

@@ -9,7 +9,7 @@ from scipy import special
 from divulge._util.arguments import check_arguments
 from divulge.attacks.shared import decision
 from divulge.core import Assignment, FederationView, Need
-from divulge.metrics import signals
+from divulge.metrics.exact_signals import compute_exactly
 
 
 @check_arguments
@@ -40,7 +40,7 @@ class SIA:
         clients = decision.clients_under_attack(view)
         x, y = view.records.x, view.records.y
         log_p = np.column_stack([
-            signals.compute_signal("loss", view.targets[k].predict(x), y) for k in clients
+            compute_exactly("loss", view.targets[k].predict(x), y) for k in clients
         ])  # fmt: skip
         score = np.zeros((len(view.records), len(view.targets)))
         score[:, clients] = special.softmax(log_p, axis=1)

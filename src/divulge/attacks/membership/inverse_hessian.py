@@ -11,7 +11,7 @@ from jaxtyping import Float64
 from divulge._util.arguments import check_arguments
 from divulge.core import ModelView, Need, Records, Scores, WhiteBox, as_white_box
 from divulge.errors import NotApplicable, SpecError
-from divulge.metrics import signals
+from divulge.metrics.exact_signals import rank_records
 
 NEGLIGIBLE = 0.1
 """Share of the damping up to which the size of an eigenvalue counts as 0."""
@@ -75,7 +75,7 @@ class InverseHessian:
         for gradient in _gradients(inside, view.records):
             moved = solve(gradient)
             parts.append((moved**2).sum(axis=1) / len(known) + 2 * moved @ pull)
-        loss = -signals.compute_for_records("loss", view, view.records)
+        loss = -rank_records("loss", view, view.records)
         return Scores(loss - np.concatenate(parts) / self.learning_rate)
 
     def _invert(self, product: Product, start: np.ndarray) -> Callable[[Vectors], Vectors]:

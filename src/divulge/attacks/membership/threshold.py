@@ -8,6 +8,7 @@ import numpy as np
 from divulge._util.arguments import check_arguments
 from divulge.core import ModelView, Need, Scores
 from divulge.metrics import signals
+from divulge.metrics.exact_signals import rank_records
 
 
 @check_arguments
@@ -46,10 +47,10 @@ class Threshold:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The signal of each candidate."""
         del rng
-        score = signals.compute_for_records(self.signal, view, view.records)
+        score = rank_records(self.signal, view, view.records)
         if self.per_class:
             assert view.reference is not None
-            reference = signals.compute_for_records(self.signal, view, view.reference)
+            reference = rank_records(self.signal, view, view.reference)
             score = score - signals.class_statistics(
                 np.median, reference, view.reference.y, of=view.records.y
             )
