@@ -41,6 +41,7 @@ LEVELS = {
     "refuted": "leak",
     "hostile": "leak",
     "shadowed": "leak",
+    "exchanged": "inputs doubtful",
 }
 
 
