@@ -83,8 +83,8 @@ def choose_deciding(evidence: Sequence[Evidence]) -> Evidence:
 def choose_backwards(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
     """Choose the sound attacks that rank members below non-members, the furthest below first.
 
-    None is chosen where a sound attack shows a leak: sets that were exchanged turn all attacks
-    round, while a single attack may rank members low for reasons of its own. So a leak stands.
+    None is chosen where a sound attack shows a leak: sets that were exchanged reverse all
+    attacks, while a single one may rank members low for reasons of its own. So a leak stands.
     """
     sound = [item for item in evidence if item.row.sound]
     if any(item.leaks for item in sound):

@@ -83,7 +83,7 @@ class RandomisationTest:
         return RandomisationTest(columns, tuple(one[:, kept] for one in self.draws), self.smallest)
 
     def reverse(self) -> "RandomisationTest":
-        """The same test of the AUCs alone, where a low one counts: is the truth turned round?
+        """The same test of the AUCs alone, where a low one counts: is the truth reversed?
 
         Other statistics are left out: a guess that is right less often than by chance need not be
         the opposite of a right one.
