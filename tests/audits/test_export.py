@@ -202,6 +202,7 @@ def test_a_gate_that_failed_is_a_failure_and_an_undecided_one_an_error(tmp_path:
         ("failed", {"instrument-failed": "warning"}),
         ("tiny", {"undecided": "warning"}),
         ("empty", {"nothing-measured": "warning", "attack-failed": "warning"}),
+        ("exchanged", {"inputs-doubtful": "warning"}),
         ("refuted", {"leak": "error"}),
     ],
 )

@@ -4,6 +4,7 @@ from typing import get_args
 
 import pytest
 
+from divulge.audits.config import FailOn
 from divulge.audits.gate import (
     Gate,
     Ruling,
@@ -103,10 +104,18 @@ def test_untested_controls_fail_by_a_word_of_their_own_alone(level: Level) -> No
     (sentence,) = asked.failed
     assert "raifle could not be run" in sentence
     assert "6 clients are too few" in sentence
-    assert hold_against_gate(Gate(("control-untested",)), Verdict(level), LIMITS).passes
+    tested = hold_against_gate(Gate(("control-untested",)), Verdict(level), LIMITS)
+    assert tested.passes == (level != "inputs doubtful")
     other = hold_against_gate(Gate(("control-failed",)), Verdict(level), LIMITS, untested)
     assert bool(other.failed) == (level == "instrument failed")
     assert all("controls not tested of raifle" in said for said in other.passed)
+
+
+@pytest.mark.parametrize("word", get_args(FailOn))
+def test_doubtful_inputs_leave_every_gate_undecided(word: str) -> None:
+    for gate in (Gate((word,)), Gate(fail_above={"auc": 0.99}), Gate(fail_above={"auc": 0.1})):
+        ruling = ruled(gate, "inputs doubtful")
+        assert ruling == Ruling(undecided=("Headline. Do this next.",))
 
 
 def test_an_unknown_metric_names_the_nearest() -> None:

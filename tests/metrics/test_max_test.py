@@ -11,6 +11,7 @@ from divulge.errors import DataError
 from divulge.metrics import max_test as module
 from divulge.metrics.max_test import (
     LEVEL,
+    LEVEL_BELOW,
     SHARES,
     STATISTICS,
     max_test,
@@ -111,6 +112,32 @@ def test_leaks_are_seen_with_the_power_that_was_asked_for(
         scores = correlated(rng, 12, 2 * size) + shift * member + 10 * lifted
         found += max_test(scores, member).p_value <= LEVEL
     assert found >= stats.binom.ppf(1e-3, runs, least)
+
+
+def test_the_p_value_below_chance_is_that_of_reversed_scores() -> None:
+    rng = np.random.default_rng(8)
+    member = halves(100)
+    scores = correlated(rng, 4, 200) - np.array([0.1, 0.2, 0.3, 0.4])[:, None] * member
+    test = max_test(scores, member)
+    shifts = test.deviation[:, 0]
+    assert list(np.argsort(test.p_below, kind="stable")) == list(np.argsort(shifts, kind="stable"))
+    drawn = np.array([
+        max_test(scores, rng.permutation(member)).deviation[:, 0].min() for _ in range(400)
+    ])  # fmt: skip
+    for shift, p in zip(shifts, test.p_below, strict=True):
+        share = np.mean(drawn <= shift)
+        assert abs(share - p) <= 4 * math.sqrt(max(p, 0.01) * (1 - p) / 400)
+
+
+def test_chance_seldom_ranks_members_below_non_members(few_draws: None) -> None:
+    rng = np.random.default_rng(9)
+    runs = 400
+    alarms = sum(
+        bool((max_test(correlated(rng, 6, 100), halves(50)).p_below <= LEVEL_BELOW).any())
+        for _ in range(runs)
+    )
+    assert stats.binom.ppf(1e-3, runs, LEVEL_BELOW) <= alarms
+    assert alarms <= stats.binom.isf(1e-3, runs, LEVEL_BELOW)
 
 
 def test_the_critical_deviation_is_where_p_crosses_the_level(few_draws: None) -> None:

@@ -274,6 +274,17 @@ def shadowed() -> Contents:
     return made.contents([made.done("lira", made.shifted(1.5))], shadows="online")
 
 
+def exchanged() -> Contents:
+    """Members stand where non-members should, and the other way round."""
+    made = bench(seed=4)
+    return made.contents(
+        [
+            made.done("threshold", -made.shifted(2)),
+            made.done("gap", (made.shifted(-0.6) > 0).astype(float)),
+        ]
+    )
+
+
 CASES: dict[str, Callable[[], Contents]] = {
     maker.__name__: maker
     for maker in (
@@ -291,6 +302,7 @@ CASES: dict[str, Callable[[], Contents]] = {
         refuted,
         hostile,
         shadowed,
+        exchanged,
     )
 }
 

@@ -7,12 +7,22 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from divulge.core import Check, Control, ControlOutcome, Entry, Status
+from divulge.core import (
+    Check,
+    Claim,
+    Control,
+    ControlOutcome,
+    Entry,
+    Guarantee,
+    Measurements,
+    Status,
+)
 from divulge.metrics import membership
+from divulge.metrics.max_test import LEVEL_BELOW
 from divulge.report import words
 from divulge.report.schema import Conclusion, ShadowKind
 from divulge.report.summary import summarise
-from divulge.report.verdict import deciding_fpr
+from divulge.report.verdict import deciding_fpr, judge_models
 
 from . import cases
 
@@ -31,6 +41,7 @@ LEVELS = {
     "refuted": "leak",
     "hostile": "leak",
     "shadowed": "leak",
+    "exchanged": "inputs doubtful",
 }
 
 
@@ -269,11 +280,89 @@ def test_every_verdict_says_what_it_could_have_seen_and_what_to_do_next(case: st
     assert verdict.sensitivity.endswith(".") == (verdict.level != "nothing measured")
 
 
-def test_scores_that_point_the_wrong_way_are_pointed_out() -> None:
+def test_exchanged_sets_make_the_inputs_doubtful() -> None:
     made = cases.bench()
-    verdict = _verdict(made, [made.done("flipped", -made.shifted(1))])
-    assert verdict.level == "no leak found"
-    assert "reversed, it would identify members" in verdict.warnings[0]
+    entries = [
+        made.done("idle", made.shifted(0)),
+        made.done("low", -made.shifted(1)),
+        made.done("lower", -made.shifted(2)),
+    ]
+    summary = summarise(made.contents(entries))
+    verdict = summary.verdict
+    assert (verdict.level, verdict.attack, verdict.warnings) == ("inputs doubtful", "lower", ())
+    assert verdict.sentences[0].startswith(
+        "Members and non-members look exchanged: lower ranks members below non-members, AUC 0.0"
+    )
+    assert "2 of 3 attacks do; p = 0.001, corrected for all 3 attacks" in verdict.sentences[0]
+    assert "a defence or unlearning has pushed members below" in verdict.sentences[1]
+    assert "Check what says who is a member" in verdict.next_step
+    assert not summary.exposed.lists
+    assert "rank members below non-members" in summary.exposed.reason
+
+
+def test_models_that_divulge_trained_overshoot_in_words_of_their_own() -> None:
+    made = cases.bench()
+    entry = made.done("low", -made.shifted(1))
+    assert entry.score is not None
+    rows = summarise(made.contents([entry])).attacks
+    together = {"low": Measurements(dict(entry.finding.metrics), {})}
+    models = [({"low": entry.score}, made.member)]
+    verdict = judge_models(rows, models, together, cases.CHECKS, trained=True)
+    assert verdict.level == "inputs doubtful"
+    assert "exchanged" not in " ".join([verdict.headline, *verdict.sentences, verdict.next_step])
+    assert "This way to train and to answer overshoots: low" in verdict.sentences[0]
+    assert "weaken the defence" in verdict.next_step
+
+
+def test_a_leak_stands_beside_attacks_that_rank_members_below_others() -> None:
+    made = cases.bench()
+    entries = [
+        made.done("shows", made.shifted(1)),
+        *(made.done(f"flipped{number}", -made.shifted(2)) for number in range(3)),
+    ]
+    verdict = _verdict(made, entries)
+    assert (verdict.level, verdict.attack) == ("leak", "shows")
+    said = [line for line in verdict.warnings if "reversed, it would identify members" in line]
+    assert len(said) == 3
+
+
+def test_an_attack_that_failed_its_controls_makes_no_input_doubtful() -> None:
+    made = cases.bench()
+    entries = [
+        made.done("sound", _shifted(made, 0)),
+        made.done("unsound", -made.shifted(2), cases.NERVOUS),
+    ]
+    verdict = _verdict(made, entries)
+    assert (verdict.level, verdict.attack) == ("no leak found", "sound")
+
+
+def test_even_few_records_show_that_sets_look_exchanged() -> None:
+    made = cases.bench(6, 6)
+    assert _verdict(made, [made.done("one", -_shifted(made, 10))]).level == "inputs doubtful"
+
+
+def test_where_sets_are_exchanged_no_claim_is_consistent() -> None:
+    made = cases.bench()
+    claim = Claim(Guarantee(1.0, 1e-5))
+    held, doubted = (
+        summarise(made.contents([made.done("one", made.shifted(by))], claim=claim)).claim
+        for by in (0, -2)
+    )
+    assert held is not None
+    assert doubted is not None
+    assert held.outcome == "consistent"
+    assert (doubted.outcome, doubted.bound) == ("not measured", None)
+    assert "the inputs are doubtful" in doubted.sentence
+
+
+def test_inputs_are_seldom_doubted_where_nothing_leaks() -> None:
+    runs = 60
+    doubts = 0
+    for seed in range(runs):
+        made = cases.bench(100, 100, seed=seed)
+        entries = [made.done(str(number), made.shifted(0)) for number in range(3)]
+        doubts += _verdict(made, entries).level == "inputs doubtful"
+    assert doubts <= stats.binom.isf(1e-3, runs, LEVEL_BELOW)
 
 
 def test_what_is_missing_or_lost_is_counted() -> None:

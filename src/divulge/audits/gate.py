@@ -288,8 +288,14 @@ def hold_against_gate(
         verdict: of the audit.
         limits: of each metric, over all attacks.
         untested: by label of an attack, why its controls could not be run.
+
+    Returns:
+        Where the inputs are doubtful nothing passes, whatever was asked: no figure counts then.
     """
     ruling = Ruling()
+    if verdict.level == "inputs doubtful" and (gate.fail_on or gate.ceilings):
+        ruling += Ruling(undecided=(f"{verdict.headline}. {verdict.next_step}",))
+        return ruling + _on_untested(untested) if untested and _UNTESTED in gate.fail_on else ruling
     if words := [word for word in gate.fail_on if word != _UNTESTED]:
         ruling += _on_verdict(words, verdict, untested)
     if _UNTESTED in gate.fail_on:
@@ -327,7 +333,7 @@ def hold_against_earlier(found: GatedAudit, earlier: GatedAudit) -> Ruling:
     said = "nothing shows that no more leaks than before"
     for name, audit in (("earlier", earlier), ("later", found)):
         level = audit.verdict.level
-        if level in ("instrument failed", "confounded", "nothing measured", "undecided"):
+        if level not in ("leak", "no leak found"):
             why = f"the verdict of the {name} audit is {level!r}"
             return Ruling(undecided=(f"{said}: {why}. {audit.verdict.next_step}",))
     metric = LEAD[found.about]

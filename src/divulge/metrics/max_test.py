@@ -14,6 +14,10 @@ Every statistic is a weighted count of members, with weights that depend on the 
   exposed, which an AUC hardly notices.
 
 Tied scores share their rank and their places at the top, as if a coin ordered them.
+
+The same draws ask the opposite: do attacks rank members *below* non-members? The smallest AUC of
+all attacks is compared with the smallest one of each permutation. Where membership means nothing,
+this happens in 2.5 % of audits at most (`LEVEL_BELOW`): both tails at 2.5 % are a two-sided test.
 """
 
 import math
@@ -34,6 +38,9 @@ STATISTICS = ("auc", *(f"top {share:.0%}" for share in SHARES))
 
 LEVEL = 0.05
 """Probability of a false alarm that the verdict allows."""
+
+LEVEL_BELOW = 0.025
+"""Probability with which attacks seem to rank members below non-members, where chance does it."""
 
 DRAWS = 1_999
 """Number of permutations. An exact test needs only 19; more make its p-value finer and more
@@ -65,6 +72,9 @@ class MaxTest(NamedTuple):
     """Each statistic in standard deviations from its mean over permutations."""
     critical: float
     """The smallest maximum that would be significant at `LEVEL`, in standard deviations."""
+    p_below: Float64[np.ndarray, " attacks"]
+    """Corrected probability that the lowest AUC of all attacks deviates as far below chance as this
+    attack's, if membership means nothing."""
 
     @property
     def p_value(self) -> float:
@@ -120,9 +130,11 @@ def max_test_of_models(
     for number, (score, member) in enumerate(zip(scores, members, strict=True)):
         own, draws = _deviations(score, member, stream(0, "metrics", "max test", number))
         deviation, drawn = deviation + own, drawn + draws
-    maxima = (drawn / math.sqrt(len(scores))).max(0)
+    drawn /= math.sqrt(len(scores))
+    maxima, minima = drawn.max(0), drawn[:: len(STATISTICS)].min(0)
     deviation = (deviation / math.sqrt(len(scores))).reshape(-1, len(STATISTICS))
-    return MaxTest(_p_values(deviation.max(1), maxima), deviation, _critical(maxima))
+    below = _p_values(-deviation[:, 0], -minima)
+    return MaxTest(_p_values(deviation.max(1), maxima), deviation, _critical(maxima), below)
 
 
 def _deviations(

@@ -6,6 +6,7 @@ from divulge.report.page import template_environment
 
 _LEVELS = {
     "contradicted": "leak",
+    "inputs doubtful": "inputs doubtful",
     "consistent": "no leak found",
     "undecidable": "undecided",
 }

@@ -8,6 +8,7 @@ undecidable at this size, and nothing measured speaks for it.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TypedDict
 
 from divulge._util import showable
@@ -65,6 +66,30 @@ def judge_claim(
     }
     strongest = max(sound, key=lambda label: bounds[label].low)
     return _judge_bound(claim, bounds[strongest], strongest, truth, tries)
+
+
+def doubt_claim(row: ClaimRow | None) -> ClaimRow | None:
+    """Take back a claim that nothing contradicts, where the inputs are doubtful.
+
+    Bounds suppose that members score high. Where sets are exchanged every bound is 0, which speaks
+    for no claim.
+
+    Args:
+        row: what became of the claim; None if there is none.
+    """
+    if row is None or row.outcome in ("contradicted", "not measured"):
+        return row
+    name = f"the claim of ε = {row.epsilon:g} at δ = {row.delta:g}"
+    why = "attacks rank members below non-members, so the inputs are doubtful"
+    return replace(
+        row,
+        outcome="not measured",
+        bound=None,
+        attack=None,
+        largest=None,
+        needed=None,
+        sentence=f"{name} was not tested: {why}.",
+    )
 
 
 def _judge_bound(

@@ -156,6 +156,11 @@ def _change(less: Estimate) -> str:
 
 def describe_open_row(row: DefenceRow, ways: str) -> str:
     """A clause on a way to train of which nothing is decided; it follows its name."""
+    if row.level == "inputs doubtful":
+        return (
+            "the verdict is inputs doubtful, because attacks rank members below non-members: this "
+            "way to train overshoots, and whoever reverses the scores finds members"
+        )
     if row.level != "leak" or row.p_value is None:
         return f"the verdict is {row.level}"
     p = words.format_p_value(row.p_value)
@@ -175,9 +180,10 @@ def pareto_front(rows: Sequence[DefenceRow], metric: str = "auc") -> tuple[str, 
     """The defences that no other dominates: by values, whose intervals may overlap.
 
     One dominates another if it is as accurate and leaks as little by this metric, and is
-    better at one of the two. Rows without the metric take no part.
+    better at one of the two. Rows without the metric take no part, and none whose inputs are
+    doubtful: an AUC below chance is no small leak.
     """
-    found = [row for row in rows if metric in row.strongest]
+    found = [row for row in rows if metric in row.strongest and row.level != "inputs doubtful"]
     points = [(row.accuracy.value, row.strongest[metric].estimate.value) for row in found]
     best = undominated(points)
     return tuple(row.name for row, good in zip(found, best, strict=True) if good)

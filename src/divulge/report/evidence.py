@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from divulge.core import Measurements
-from divulge.metrics.max_test import LEVEL, MaxTest
+from divulge.metrics.max_test import LEVEL, LEVEL_BELOW, MaxTest
 from divulge.report.schema import AttackRow, Limits
 
 
@@ -24,13 +24,18 @@ class Evidence:
     """Largest deviation of its statistics, in standard deviations."""
     shift: float
     """Deviation of its AUC, in standard deviations."""
-    backwards: bool
-    """Whether its AUC lies so far below chance that it would be significant above it."""
+    p_below: float
+    """Probability, corrected for all attacks, of an AUC so far below chance."""
 
     @property
     def leaks(self) -> bool:
         """Whether chance fails to explain its evidence."""
         return self.p_value <= LEVEL
+
+    @property
+    def backwards(self) -> bool:
+        """Whether chance fails to explain that it ranks members below non-members."""
+        return self.p_below <= LEVEL_BELOW
 
 
 def weigh_evidence(row: AttackRow, test: MaxTest, k: int) -> Evidence:
@@ -42,7 +47,7 @@ def weigh_evidence(row: AttackRow, test: MaxTest, k: int) -> Evidence:
         statistic=statistic,
         deviation=float(test.deviation[k].max()),
         shift=float(test.deviation[k, 0]),
-        backwards=float(test.deviation[k, 0]) < -test.critical,
+        p_below=float(test.p_below[k]),
     )
 
 
@@ -60,15 +65,31 @@ def _telling_statistic(deviation: Float64[np.ndarray, " statistics"], critical: 
 def choose_deciding(evidence: Sequence[Evidence]) -> Evidence:
     """Choose the deciding attack.
 
-    A sound attack that shows a leak comes first. Failing that, an unsound one that does: it
-    forbids to say that nothing was found. Failing both, the sound attack with the highest AUC.
+    A sound attack that shows a leak comes first. Failing that, the sound attack that ranks members
+    furthest below non-members, if chance cannot explain it. Failing that, an unsound one that shows
+    a leak: it forbids to say that nothing was found. Failing all, the sound attack with the highest
+    AUC.
     """
     sound = [item for item in evidence if item.row.sound]
+    if backwards := choose_backwards(evidence):
+        return backwards[0]
     leaking = [item for item in sound if item.leaks]
     alarming = [item for item in evidence if item.leaks]
     if leaking or alarming:
         return max(leaking or alarming, key=lambda item: item.deviation)
     return max(sound or evidence, key=lambda item: item.shift)
+
+
+def choose_backwards(evidence: Sequence[Evidence]) -> Sequence[Evidence]:
+    """Choose the sound attacks that rank members below non-members, the furthest below first.
+
+    None is chosen where a sound attack shows a leak: sets that were exchanged reverse all
+    attacks, while a single one may rank members low for reasons of its own. So a leak stands.
+    """
+    sound = [item for item in evidence if item.row.sound]
+    if any(item.leaks for item in sound):
+        return []
+    return sorted((item for item in sound if item.backwards), key=lambda item: item.shift)
 
 
 def limits_by_metric(together: Mapping[str, Measurements]) -> Mapping[str, Limits]:

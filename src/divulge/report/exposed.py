@@ -85,6 +85,8 @@ def find_exposed(
     scores: Mapping[str, Score],
     candidates: Candidates,
     confounding: str,
+    *,
+    doubtful: bool = False,
 ) -> ExposedRecords:
     """Find the members that are exposed beyond doubt.
 
@@ -93,9 +95,10 @@ def find_exposed(
         scores: the scores of each done attack, by its label.
         candidates: truth, labels and positions of the candidates.
         confounding: why members and non-members differ by themselves; empty if they do not.
+        doubtful: whether members and non-members look exchanged.
     """
     attack = choose_attack(rows)
-    reason = _why_unmeasured(attack, confounding)
+    reason = _why_unmeasured(attack, confounding, doubtful=doubtful)
     if attack is None or reason:
         return ExposedRecords(None if attack is None else attack.label, reason, (), ())
     ranks = _rank(scores[attack.label], candidates)
@@ -124,7 +127,7 @@ def _rank(score: Score, candidates: Candidates) -> _Ranks:
     return _Ranks(order, index[order], accused[order], p[order], q[order])
 
 
-def _why_unmeasured(attack: AttackRow | None, confounding: str) -> str:
+def _why_unmeasured(attack: AttackRow | None, confounding: str, *, doubtful: bool) -> str:
     if attack is None:
         return "No attack finished."
     if not attack.sound:
@@ -133,6 +136,11 @@ def _why_unmeasured(attack: AttackRow | None, confounding: str) -> str:
         return (
             "Members and non-members differ without the model, so the scores of non-members do "
             "not show how an unexposed member scores."
+        )
+    if doubtful:
+        return (
+            "Attacks rank members below non-members, so a list could name records that were not "
+            "trained on."
         )
     return ""
 

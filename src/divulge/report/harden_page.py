@@ -121,7 +121,7 @@ class HardenStory:
                 else ""
             )
             return f"Use model/model.pt2, the file that was audited.{behind}"
-        if self.level in ("instrument failed", "nothing measured", "confounded"):
+        if self.level not in ("leak", "no leak found", "undecided"):
             return f"Read audit/report.html: its verdict is {self.level!r}."
         if self.outcome == "undecided":
             return (

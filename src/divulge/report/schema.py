@@ -14,7 +14,13 @@ from divulge.core import BlindRun, Check, ControlOutcome, Estimate, ShadowThresh
 SCHEMA = 3
 
 Level = Literal[
-    "leak", "no leak found", "undecided", "confounded", "instrument failed", "nothing measured"
+    "leak",
+    "no leak found",
+    "inputs doubtful",
+    "undecided",
+    "confounded",
+    "instrument failed",
+    "nothing measured",
 ]
 
 ClaimOutcome = Literal["consistent", "contradicted", "undecidable", "not measured"]
@@ -66,7 +72,8 @@ class Conclusion:
     """Name of the statistic that the first sentence speaks of."""
     p_value: float | None
     """The chance of evidence as strong as this from all attacks together where membership means
-    nothing; exact, by permutation. None if nothing was measured."""
+    nothing; exact, by permutation. Two-sided where attacks rank members below non-members. None if
+    nothing was measured."""
     tested: int
     """How many attacks were tested together."""
     limits: Mapping[str, Limits]

@@ -75,6 +75,11 @@ class VerdictFacts:
     """What the attacker knows of each record; empty if all."""
     known_members: int = 0
     """How many members the attacker knows, which are not scored."""
+    backwards: int = 0
+    """Number of attacks that rank members below non-members, where chance cannot explain it and no
+    attack shows a leak."""
+    trained: bool = False
+    """Whether divulge trained the models, on members that it drew."""
 
     @property
     def enough(self) -> bool:
@@ -94,7 +99,9 @@ class VerdictFacts:
     @property
     def strongest(self) -> str:
         """A name for the deciding attack, by its rank among those tried."""
-        return "the one attack tried" if self.attacks == 1 else "the strongest attack"
+        if self.attacks == 1:
+            return "the one attack tried"
+        return "the attack furthest below guessing" if self.backwards else "the strongest attack"
 
     @property
     def evidence(self) -> str:
@@ -152,6 +159,37 @@ def describe_no_leak(case: VerdictFacts) -> Wording:
         (
             f"{case.evidence}: chance can explain that.",
             f"A leak of this size could still hide from this audit: {case.hidden_leak}; {_OTHERS}.",
+        ),
+    )
+
+
+def describe_backwards(case: VerdictFacts) -> Wording:
+    """The words for attacks that rank members below non-members: exchanged sets, or overshoot."""
+    auc = case.auc
+    high = auc.value if auc.high is None else auc.high
+    others = "" if case.attacks == 1 else f"; {case.backwards} of {case.attacks} attacks do"
+    figures = (
+        f"{case.row.label} ranks members below non-members, AUC {auc.value:.2f} "
+        f"({auc.low:.2f} to {high:.2f}{others}; {case.p})"
+    )
+    if case.trained:
+        return Wording(
+            "inputs doubtful",
+            "Inputs doubtful: this training pushes members below non-members",
+            (
+                f"This way to train and to answer overshoots: {figures}.",
+                "Whoever reverses the scores finds members, so this audit does not rule out a "
+                "leak.",
+            ),
+        )
+    return Wording(
+        "inputs doubtful",
+        "Inputs doubtful: members and non-members look exchanged",
+        (
+            f"Members and non-members look exchanged: {figures}.",
+            "If they are not, a defence or unlearning has pushed members below non-members, and "
+            "whoever reverses the scores finds them: this audit neither shows a leak nor rules one "
+            "out.",
         ),
     )
 
@@ -228,20 +266,35 @@ def sensitivity(seen: VisibleLeaks, attacks: int, power: float = POWER) -> str:
     )
 
 
-def next_step(level: Level, shadows: ShadowKind = "none", enough: int | None = None) -> str:
+def next_step(
+    level: Level,
+    shadows: ShadowKind = "none",
+    enough: int | None = None,
+    *,
+    trained: bool = False,
+) -> str:
     """What to do after reading the verdict.
 
     Args:
         level: the level of the verdict.
         shadows: whether there were shadow models.
         enough: members, and non-members, that would decide, where these could not.
+        trained: whether divulge trained the models, on members that it drew.
     """
+    if level == "inputs doubtful" and trained:
+        return (
+            "Check that the training function trains on the records that it gets. If it does, "
+            "weaken the defence until members score like non-members, and run the audit again."
+        )
     stronger = "" if shadows != "none" else "Try the attacks with shadow models, which find more. "
     return {
         "leak": "Compare defences on the same records (divulge compare), choose one, and audit "
         "the model that it trains.",
         "no leak found": f"{stronger}To see smaller leaks, give more records; divulge plan says "
         "how many.",
+        "inputs doubtful": "Check what says who is a member: the column and its values, or the "
+        "order of the two sets; correct it and run the audit again. If it is right, weaken the "
+        "defence or the unlearning until members score like non-members.",
         "undecided": f"Give at least {enough} members and as many non-members, and run the audit "
         "again.",
         "confounded": "Draw members and non-members at random from one pool, remove copies, and "

@@ -23,7 +23,7 @@ from divulge.errors import StoreError
 from divulge.metrics import membership
 from divulge.metrics.membership import Member, Score
 from divulge.report import caveats, exposed, words
-from divulge.report.claim import judge_claim
+from divulge.report.claim import doubt_claim, judge_claim
 from divulge.report.remedies import name_remedies
 from divulge.report.schema import (
     SCHEMA,
@@ -87,10 +87,13 @@ def summarise(contents: Contents) -> Summary:
         facts.delta,
         facts.known_members,
     )
+    doubtful = verdict.level == "inputs doubtful"
+    if doubtful:
+        claim = doubt_claim(claim)
     shown = None
     if verdict.attack is not None:
         shown = _exposure(verdict.attack, scores[verdict.attack], candidates, facts.class_names)
-    listed = exposed.find_exposed(rows, scores, candidates, confounding)
+    listed = exposed.find_exposed(rows, scores, candidates, confounding, doubtful=doubtful)
     return Summary(
         schema=SCHEMA,
         name=showable.make_showable(manifest.name),

@@ -2,9 +2,15 @@
 
 One exact permutation test of all attacks that were done decides (`divulge.metrics.max_test`). A
 leak is declared if an attack that passed its controls has a p-value of at most 5 % there, which
-counts all attacks that were looked at. A contradicted claim shows a leak too. Figures that stand
-beside the verdict, and that a gate compares, have intervals that hold for all attacks at once: each
-is taken at the confidence 1 - 0.05 / k for k attacks (Bonferroni).
+counts all attacks that were looked at. A contradicted claim shows a leak too.
+
+Where no leak is declared, but an attack that passed its controls ranks members below non-members
+further than chance explains (p of at most 2.5 %, corrected alike), the inputs are doubtful: the
+sets look exchanged. A leak that some attack shows is never doubted for another attack that lies
+below chance.
+
+Figures that the page shows with the verdict, and that a gate compares, have intervals that hold for
+all attacks at once: each is taken at the confidence 1 - 0.05 / k for k attacks (Bonferroni).
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +24,13 @@ from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.max_test import SHARES, STATISTICS, MaxTest, max_test_of_models, members_on_top
 from divulge.metrics.membership import Member, Score, fewest_nonmembers
 from divulge.report import caveats, sentences, words
-from divulge.report.evidence import Evidence, choose_deciding, limits_by_metric, weigh_evidence
+from divulge.report.evidence import (
+    Evidence,
+    choose_backwards,
+    choose_deciding,
+    limits_by_metric,
+    weigh_evidence,
+)
 from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Limits, ShadowKind
 
 DECIDING_FPRS = (0.01, 0.1)
@@ -85,7 +97,9 @@ def judge_models(
     shadows: ShadowKind = "none",
     claim: ClaimRow | None = None,
     knows: str = "",
+    *,
     known_members: int = 0,
+    trained: bool = False,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
 
@@ -98,6 +112,7 @@ def judge_models(
         claim: as for `judge_model`.
         knows: as for `judge_model`.
         known_members: as for `judge_model`.
+        trained: whether divulge trained the models, on members that it drew.
     """
     done = [row for row in rows if row.label in together]
     confounding = caveats.confounding(checks)
@@ -115,6 +130,8 @@ def judge_models(
         _gather_facts(speaker, models, together[speaker.row.label], limits, test),
         knows=knows,
         known_members=known_members,
+        backwards=len(choose_backwards(evidence)),
+        trained=trained,
     )
     said = _choose_wording(case, confounding)
     enough = (
@@ -127,20 +144,24 @@ def judge_models(
     if claim and broken and said.level != "leak":
         said, statistic = sentences.describe_broken_claim(broken), "epsilon"
         speaker = next(item for item in evidence if item.row.label == claim.attack)
-    explained = speaker if said.level == "instrument failed" else None
+    explained: Sequence[Evidence] = []
+    if said.level == "instrument failed":
+        explained = [speaker]
+    elif said.level == "inputs doubtful":
+        explained = choose_backwards(evidence)
     warnings = _warnings(rows, evidence, checks, explained)
     return Conclusion(
         level=said.level,
         headline=said.headline,
         sentences=said.sentences,
         sensitivity=sentences.sensitivity(case.seen, len(evidence)),
-        next_step=sentences.next_step(said.level, shadows, enough),
+        next_step=sentences.next_step(said.level, shadows, enough, trained=trained),
         confounding=confounding,
         supposition=caveats.supposition(rows, shadows, knows, known_members),
         warnings=(*([broken] if broken and broken not in said.sentences else []), *warnings),
         attack=speaker.row.label,
         statistic=statistic,
-        p_value=test.p_value,
+        p_value=case.p_value if said.level == "inputs doubtful" else test.p_value,
         tested=len(evidence),
         limits=limits,
     )
@@ -158,7 +179,7 @@ def _conclude_nothing(
         next_step=sentences.next_step(said.level),
         confounding=confounding,
         supposition="",
-        warnings=tuple(_warnings(rows, [], checks, None)),
+        warnings=tuple(_warnings(rows, [], checks, [])),
         attack=None,
         statistic=None,
         p_value=None,
@@ -184,7 +205,7 @@ def _gather_facts(
         highest_auc=limits["auc"].highest,
         fpr=fpr,
         highest_tpr=None if fpr is None else limits[f"tpr@{fpr:g}"].highest,
-        p_value=speaker.p_value if speaker.leaks else test.p_value,
+        p_value=_p_value(speaker, test),
         attacks=len(test.p),
         leaks=speaker.leaks,
         seen=power.visible_leaks(members, nonmembers, test.critical),
@@ -192,6 +213,13 @@ def _gather_facts(
         nonmembers=nonmembers,
         models=len(models),
     )
+
+
+def _p_value(speaker: Evidence, test: MaxTest) -> float:
+    """That of the deciding attack; where it shows nothing, the lowest of all."""
+    if speaker.leaks:
+        return speaker.p_value
+    return min(1.0, 2 * speaker.p_below) if speaker.backwards else test.p_value
 
 
 def _top_records(
@@ -209,6 +237,8 @@ def _top_records(
 def _choose_wording(case: sentences.VerdictFacts, confounding: str) -> sentences.Wording:
     if confounding:  # first: where the sets differ, sound attacks may fail their controls too
         return sentences.describe_confounded(case, confounding)
+    if case.backwards:  # next: few records may show it, and where sets are exchanged all is void
+        return sentences.describe_backwards(case)
     if not case.enough and not case.leaks:  # few records may make a sound attack fail its control
         return sentences.describe_undecided(case)
     if not case.row.sound:
@@ -220,7 +250,7 @@ def _warnings(
     rows: Sequence[AttackRow],
     evidence: Sequence[Evidence],
     checks: Sequence[Check],
-    explained: Evidence | None,
+    explained: Sequence[Evidence],
 ) -> list[str]:
     """Warnings beside the verdict, without what the verdict explains itself."""
     said = [
@@ -232,13 +262,13 @@ def _warnings(
         f"The figures of {item.row.label} do not count, because it "
         f"{caveats.control_failure(item.row.control)}."
         for item in evidence
-        if item.row.control is not None and not item.row.sound and item is not explained
+        if item.row.control is not None and not item.row.sound and item not in explained
     ]
     said += [
         f"{item.row.label} ranks members below non-members "
         f"(AUC {words.format_auc(item.row.metrics['auc'])}): reversed, it would identify members."
         for item in evidence
-        if item.backwards
+        if item.backwards and item not in explained
     ]
     missing = sum(row.status == "missing" for row in rows)
     if missing:

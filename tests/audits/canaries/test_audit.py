@@ -37,6 +37,26 @@ def test_a_leak_contradicts_and_noise_does_not(tmp_path: Path) -> None:
     assert found.bound == 0
 
 
+@pytest.mark.parametrize("epsilon", [1.0, 8.0], ids=["could be decided", "undecidable"])
+def test_scores_with_their_sign_reversed_make_the_inputs_doubtful(
+    tmp_path: Path, epsilon: float
+) -> None:
+    folder = sets.make(tmp_path, seed=1)
+    scores = sets.write_scores(folder, -sets.leak(folder, 3.0))
+    found = judge(folder, scores, epsilon=epsilon, run=tmp_path / "run")
+    assert found.verdict == "inputs doubtful"
+    assert "inserted canaries score below the others (AUC 0.0" in found.headline
+    assert found.next_step.startswith("Check the sign of the scores")
+    assert [found.fails(words) for words in ((), ("contradicted",), ("undecidable",))] == [
+        False,
+        None,
+        None,
+    ]
+    page = (tmp_path / "run" / "report.html").read_text()
+    assert 'data-level="inputs doubtful"' in page
+    assert "Here chance cannot explain how much lower they score" in page
+
+
 def test_too_few_canaries_decide_nothing_and_are_told_how_many_would(tmp_path: Path) -> None:
     folder = sets.make(tmp_path, 100)
     found = judge(folder, sets.write_scores(folder, sets.leak(folder, 99.0)), epsilon=8.0)

@@ -330,6 +330,12 @@ def test_the_front_is_what_nothing_dominates(points: list[tuple[float, float]]) 
         assert (str(k) in best) == (not any(dominates(other, point) for other in points))
 
 
+def test_a_defence_that_overshoots_is_no_choice() -> None:
+    low = dataclasses.replace(row("low", 0.9, 0.2), level="inputs doubtful")
+    assert compare_table.pareto_front([row("plain", 0.8, 0.6), low]) == ("plain",)
+    assert "this way to train overshoots" in compare_table.describe_open_row(low, "2 ways")
+
+
 def test_a_comparison_without_figures_of_privacy_has_a_page() -> None:
     bare = dataclasses.replace(row("a", 0.5, 0.5), strongest={}, left_out={"x": "failed: y"})
     told = compare_table.ComparisonSummary("n", "c", 10, 3, 2, 2, (bare,), "", (), {})

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from divulge.core import (
     NOBODY,
@@ -82,6 +83,43 @@ def test_a_perfect_attack_shows_a_leak(made: Callable[[float], VerdictWords]) ->
     assert found.attack == "a"
     assert found.sentences[0].startswith("The attack ")
     assert found.next_step.startswith(case.defend)
+
+
+def test_guesses_that_point_the_wrong_way_make_the_inputs_doubtful() -> None:
+    case = clicks(1.0)
+    turned = [Interactions(~one.acted) for one in case.truth or ()]
+    wrong = replace(case, truth=turned, test=interactions.randomise(case.guesses, turned, rng()))
+    found = judge_federation(wrong, [DONE])
+    assert (found.level, found.attack) == ("inputs doubtful", "a")
+    assert "looks reversed" in found.headline
+    assert (
+        "picks the clicked one of two items, of which one was clicked, 0.0 %" in found.sentences[0]
+    )
+    assert "truth in [interactions]" in found.next_step
+    assert found.p_value is not None
+    assert found.p_value <= ERROR
+
+
+def test_a_leak_stands_where_another_attack_points_the_wrong_way() -> None:
+    case = clicks(1.0)
+    (guess,) = case.guesses
+    turned = [replace(one, score=1 - one.score) for one in guess or ()]
+    both = [guess, turned]
+    case = replace(case, guesses=both, test=interactions.randomise(both, case.truth or [], rng()))
+    found = judge_federation(case, [DONE, replace(DONE, label="b")])
+    assert (found.level, found.attack) == ("leak", "a")
+
+
+def test_guesses_that_know_nothing_seldom_make_the_truth_look_reversed() -> None:
+    made, runs, doubts = rng(), 100, 0
+    for _ in range(runs):
+        truth = [Interactions(made.permutation(np.arange(12) < 4)) for _ in range(4)]
+        guess = [Reconstruction(made.random(12), made.random(12) > 0.5) for _ in truth]
+        tested = interactions.randomise([guess], truth, made)
+        doubts += judge_federation(InteractionWords([guess], truth, tested), [DONE]).level == (
+            "inputs doubtful"
+        )
+    assert doubts <= stats.binom.isf(1e-3, runs, ERROR / 2)
 
 
 @pytest.mark.parametrize("made", CASES)

@@ -1,6 +1,7 @@
 """Hold the scores of canaries against a stated ε: one look, one verdict."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -30,6 +31,7 @@ from divulge.metrics import epsilon as bounds
 from divulge.metrics import membership
 from divulge.metrics.difference import subtract
 from divulge.metrics.intervals import CONFIDENCE, wilson
+from divulge.metrics.max_test import LEVEL_BELOW, max_test
 from divulge.metrics.membership import Score
 
 _FEWEST_A_CLASS = 20
@@ -133,14 +135,16 @@ def _open_and_judge(
     tries = sum(1 if one.rounds is None else 2 for one in found)
     inserted = open_coins(folder, canaries, [one.digest for one in found], noise)
     reach = bounds.largest_bound(count, delta, drawn="coins", noise=noise, tries=tries)
+    centred = [centre_by_class(one.score, canaries.y) for one in found]
+    below = max_test(np.stack(centred), inserted).p_below <= LEVEL_BELOW
     needed: int | None = count
     if reach <= epsilon:
         needed = bounds.records_needed(epsilon, delta, drawn="coins", noise=noise, tries=tries)
     return CanaryAudit(
         epsilon, delta, noise, count, int(inserted.sum()), canaries.commitment,
         tuple(
-            _measure(one, canaries, inserted, (delta, noise, tries))
-            for one in found
+            replace(_measure(one, canaries, inserted, (delta, noise, tries)), backwards=bool(low))
+            for one, low in zip(found, below, strict=True)
         ),
         reach,
         needed,

@@ -25,7 +25,7 @@ from divulge.report import words
 
 REPORT, SUMMARY = "report.html", "summary.json"
 
-CanaryVerdict = Literal["contradicted", "consistent", "undecidable"]
+CanaryVerdict = Literal["contradicted", "inputs doubtful", "consistent", "undecidable"]
 
 _LARGE_ROUNDING = 0.5
 """From this share of a round's change on, rounding is a noise of its own that counts."""
@@ -69,6 +69,8 @@ class BoxResult:
     noise: NoiseCheck | None = None
     """Whether the noise of every step is new and as large as stated; None where it was not looked
     at."""
+    backwards: bool = False
+    """Whether inserted canaries score further below the others than chance explains."""
 
     @property
     def highest(self) -> float:
@@ -150,13 +152,17 @@ class CanaryAudit:
 
     @property
     def verdict(self) -> CanaryVerdict:
-        """Contradicted, consistent with what was measured, or undecidable with so few canaries.
+        """Contradicted, doubtful, consistent with what was measured, or undecidable with so few.
 
+        Inputs are doubtful where inserted canaries score below the others: bounds suppose that they
+        score above, so scores with their sign reversed contradict nothing.
         An ε whose accountant was told of other batches or of other noise is contradicted, too, and
         one of a model that holds statistics of records without noise: it is not this training's.
         """
         if self.bound > self.epsilon or self.faults:
             return "contradicted"
+        if self._backwards:
+            return "inputs doubtful"
         return "consistent" if self.reach > self.epsilon else "undecidable"
 
     @property
@@ -168,10 +174,20 @@ class CanaryAudit:
         if self.verdict == "contradicted":
             least = words.format_lower_bound(self.bound)
             return f"{stated} is contradicted: it is at least {least}"
+        if self._backwards:
+            auc = words.format_auc(self._backwards[0].auc)
+            return (
+                "Inputs doubtful: scores look reversed, since inserted canaries score below the "
+                f"others (AUC {auc}), so nothing tests {stated}"
+            )
         if self.verdict == "consistent":
             return f"The canaries do not contradict {stated}"
         many = "more than 10 million" if self.needed is None else f"{self.needed:,} or more"
         return f"{stated} cannot be tested with {self.canaries:,} canaries: make {many}"
+
+    @property
+    def _backwards(self) -> tuple[BoxResult, ...]:
+        return tuple(one for one in self.results if one.backwards)
 
     @property
     def _why(self) -> str:
@@ -188,6 +204,11 @@ class CanaryAudit:
             return (
                 "Do not state this ε. Check clipping, noise, the drawing of batches or clients, "
                 "and what the accountant is told; then train again with new canaries."
+            )
+        if self.verdict == "inputs doubtful":
+            return (
+                "Check the sign of the scores, and that the inserted canaries are those of these "
+                "coins; then train again with new canaries."
             )
         if self.verdict == "undecidable":
             return "Make more canaries (divulge canary plan says how many), and train again."
@@ -251,7 +272,12 @@ class CanaryAudit:
         return _write_page(Path(path), self)
 
     def fails(self, fail_on: Collection[str]) -> bool | None:
-        """Whether a gate on verdicts fails; None where it asks for more than can be decided."""
+        """Whether a gate on verdicts fails; None where it asks for more than can be decided.
+
+        Where the inputs are doubtful every gate is undecided.
+        """
+        if self.verdict == "inputs doubtful" and fail_on:
+            return None
         if self.verdict in fail_on:
             return True
         return None if "contradicted" in fail_on and self.verdict == "undecidable" else False

@@ -26,7 +26,7 @@ PAGE = "report.html"
 TRIALS = "trials.json"
 _CLEARLY = 0.9
 """A leak beyond guessing of at most this share of another is clearly less."""
-_UNSOUND = ("instrument failed", "nothing measured", "confounded")
+_UNSOUND = ("inputs doubtful", "instrument failed", "nothing measured", "confounded")
 """Verdicts whose figures say nothing of this model's leak."""
 
 

@@ -163,7 +163,7 @@ class LeaveOneOut(GatedAudit):
             if check.verdict is Verdict.WARNING or check.name not in checks:
                 checks[check.name] = check
         shadows = self.targets[0].facts.shadows
-        return judge_models(rows, models, together, list(checks.values()), shadows)
+        return judge_models(rows, models, together, list(checks.values()), shadows, trained=True)
 
     @property
     def limits(self) -> Mapping[str, Limits]:

@@ -82,6 +82,16 @@ class RandomisationTest:
         columns = tuple(self.columns[k] for k in kept)
         return RandomisationTest(columns, tuple(one[:, kept] for one in self.draws), self.smallest)
 
+    def reverse(self) -> "RandomisationTest":
+        """The same test of the AUCs alone, where a low one counts: is the truth reversed?
+
+        Other statistics are left out: a guess that is right less often than by chance need not be
+        the opposite of a right one.
+        """
+        kept = [k for k, (_, name) in enumerate(self.columns) if name == "auc"]
+        columns = tuple(self.columns[k] for k in kept)
+        return RandomisationTest(columns, tuple(-one[:, kept] for one in self.draws), self.smallest)
+
     def observed_value(self, attack: int, name: str) -> float:
         """The observed value of a statistic of an attack."""
         return float(self.draws[0][0, self.columns.index((attack, name))])

@@ -38,6 +38,11 @@ _RULES: dict[str, tuple[_Severity, str, str]] = {
         "An attack failed its controls",
         "The deciding attack failed a control, so its figures mean nothing.",
     ),
+    "inputs-doubtful": (
+        "warning",
+        "Members and non-members look exchanged",
+        "Attacks rank members below non-members: the inputs are wrong, or a defence overshoots.",
+    ),
     "undecided": (
         "warning",
         "There are too few records for a verdict",

@@ -103,6 +103,9 @@ def judge_federation(
     believed = tested.of(sound)
     if believed.columns and believed.p <= ERROR:
         return _conclude_leak(case, findings, believed, sound)
+    below = believed.reverse()
+    if below.columns and below.p <= ERROR / 2:  # both tails: a two-sided test
+        return _conclude_doubtful(case, findings, below, sound)
     every = tested.of(tried)
     if not sound or (len(sound) < len(tried) and every.p <= ERROR):
         return _conclude_failed_instrument(findings, every)
@@ -208,6 +211,30 @@ def _conclude_leak(
         f"{case.defend} Then {_AGAIN}, and compare.",
         tested.p,
         label,
+    )
+
+
+def _conclude_doubtful(
+    case: VerdictWords, findings: Sequence[Finding], below: RandomisationTest, sound: Sequence[int]
+) -> Judgement:
+    assert below.strongest is not None
+    attack, statistic = below.strongest
+    achieved = case.describe_result(attack, statistic, _confidence(case, sound))
+    who = "The attack" if len(sound) == 1 else f"The one furthest below of {len(sound)} attacks"
+    p = min(1.0, 2 * below.p)
+    over = "" if len(sound) == 1 else f", one test over all {len(sound)} attacks"
+    return Judgement(
+        "inputs doubtful",
+        "Inputs doubtful: the truth looks reversed",
+        (
+            f"{who} {achieved}: chance does not explain a result so far below guessing "
+            f"({p_words(p)}{over}).",
+            "If the truth is right, a defence overshoots, and whoever reverses the guesses finds "
+            "the secret: this audit neither shows a leak nor rules one out.",
+        ),
+        f"Check the truth ({case.setting}): what its values mean, and its order. Then {_AGAIN}.",
+        p,
+        showable.make_showable(findings[attack].label),
     )
 
 
