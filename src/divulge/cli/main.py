@@ -26,6 +26,7 @@ from divulge.cli.finish import finish, print_estimates
 from divulge.cli.gate import gate_options
 from divulge.cli.harden import harden
 from divulge.cli.history import diff, history
+from divulge.cli.options import Group
 from divulge.cli.reproduce import reproduce
 from divulge.cli.terminal import echo
 from divulge.cli.transcript import transcript
@@ -61,7 +62,7 @@ show_records = click.option(
 )
 
 
-class _Group(click.Group):
+class _Group(Group):
     """Says our errors in one line, without a traceback, with exit code 2; lists whole sentences."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
