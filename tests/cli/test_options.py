@@ -69,3 +69,10 @@ def test_a_repeated_flag_says_the_same_again() -> None:
     done = CliRunner().invoke(main, ["audit", "--resume", "--resume", "none.toml"])
     assert done.exit_code == 2
     assert "expected a file at none.toml" in done.output
+
+
+@pytest.mark.parametrize("size", ["members", "nonmembers", "auc", "exposed", "attacks"])
+def test_an_audit_has_sizes_of_its_own(size: str) -> None:
+    done = CliRunner().invoke(main, ["plan", "audit.toml", f"--{size}", "1"])
+    assert done.exit_code == 2
+    assert f"expected AUDIT or --{size}, got both" in done.output

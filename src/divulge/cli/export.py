@@ -128,7 +128,7 @@ def export(
         wandb=wandb,
         settings=settings,
         fail_on=fail_on,
-        fail_above=dict(map(read_ceiling, ceilings)),
+        fail_above=tuple(map(read_ceiling, ceilings)),
         judge=judge,
         not_worse_than=not_worse_than,
     )
