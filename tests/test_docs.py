@@ -355,7 +355,7 @@ def test_settings_in_the_documentation_are_valid(block: str, mine: Path) -> None
     assert config.requested_attacks(parsed, mine)
     asked = parsed.gate
     wanted = gate.Gate(tuple(asked.fail_on), asked.fail_above, about=parsed.about)
-    assert wanted.ceilings == asked.fail_above
+    assert dict(wanted.ceilings) == asked.fail_above
 
 
 def test_each_metric_and_each_extra_is_documented() -> None:

@@ -1,6 +1,8 @@
 """What other tools read of a run: every format, of every kind of run, by readers of others."""
 
+import errno
 import functools
+import itertools
 import json
 import os
 import re
@@ -300,9 +302,9 @@ def test_the_gate_of_the_settings_holds_too(membership: Path, tmp_path: Path) ->
     try:
         ruling = divulge.export(membership, junit=tmp_path / "junit.xml")
         assert len(ruling.failed) == 1
-        assert divulge.export(
-            membership, junit=tmp_path / "junit.xml", fail_above={"auc": 1.0}
-        ).passes
+        joint = divulge.export(membership, junit=tmp_path / "junit.xml", fail_above={"auc": 1.0})
+        assert joint.failed == ruling.failed
+        assert len(joint.passed) == 1
         manifest["settings"]["gate"] = {"fail_above": 3}
         head.write_text(json.dumps(manifest))
         with pytest.raises(StoreError, match=r"run\.json as divulge wrote it"):
@@ -413,6 +415,20 @@ def test_no_link_is_followed(membership: Path, tmp_path: Path) -> None:
         (("--sarif", "x.sarif", "--settings", "../audit.toml"), "from the root of their"),
         (("--junit", "x.xml", "--fail-above", "auk=1"), "did you mean 'auc'"),
         (("--junit", "nowhere/x.xml"), "No such file or directory"),
+        (("--junit", "x.xml", "--sarif", "none/x.sarif"), "No such file or directory"),
+        (("--junit", "x.xml", "--sarif", "./x.xml"), "got x.xml for --junit and --sarif"),
+        (("--junit", "x.xml", "--archive", "x.xml"), "got x.xml for --junit and --archive"),
+        (("--junit", "x.xml", "--job-summary", "/"), "expected a file at / for --job-summary"),
+        (("--junit", "x.xml", "--job-summary", "/dev/null"), "got a folder or a device"),
+        (
+            ("--junit", "x.xml", "--sarif", f"{'x' * 300}.sarif"),
+            "each name in it up to 255 bytes long",
+        ),
+        (("--junit", "x.xml", "--junit", "y.xml"), "expected --junit once"),
+        (("--junit", "x.xml", "--judge", "value", "--judge", "low"), "expected --judge once"),
+        (("--junit", "x.xml", "--fail-above", "tpr@0.10=1"), r"did you mean 'tpr@0.1'"),
+        (("--junit", "x.xml", "--not-worse-than", "none"), "expected a run folder"),
+        (("--junit", "x.xml", "--model-index", "mine"), "add --model-card"),
     ],
 )
 def test_bad_input_is_exit_code_2_and_writes_nothing(
@@ -425,6 +441,31 @@ def test_bad_input_is_exit_code_2_and_writes_nothing(
     monkeypatch.chdir(tmp_path)
     assert message in call(membership, *options, code=2).stderr
     assert not list(tmp_path.iterdir())
+
+
+def test_the_order_of_ceilings_changes_no_exit_code(membership: Path, tmp_path: Path) -> None:
+    ceilings = ["auc=0.5", "auc=1", "tpr@0.1=1"]
+    rulings = set()
+    for order in itertools.permutations(ceilings):
+        words = [word for pair in order for word in ("--fail-above", pair)]
+        rulings.add(call(membership, "--junit", tmp_path / "x.xml", *words, code=3).stderr)
+    (once,) = rulings
+    assert once.count("Gate failed: auc") == once.count("Gate passed: auc") == 1
+
+
+def test_an_output_that_fails_late_is_named_beside_what_was_written(
+    membership: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_disk(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("divulge.audits.archive.shutil.copyfileobj", fill_disk)
+    options = ("--junit", "x.xml", "--sarif", "x.sarif", "--archive", "x.zip")
+    done = call(membership, *options, *LEAK, code=2)
+    assert "the disk is full" in done.stderr
+    assert "(written: x.xml, x.sarif; not written: x.zip)" in done.stderr
+    assert {path.name for path in tmp_path.iterdir()} == {"x.xml", "x.sarif"}
 
 
 def test_a_comparison_has_a_verdict_for_each_defence_and_no_gate(

@@ -3,13 +3,16 @@ import math
 from typing import get_args
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from divulge.audits.config import FailOn
+from divulge.audits.config import FailOn, GateSpec
 from divulge.audits.gate import (
     Gate,
     Ruling,
     hold_against_gate,
     hold_claim_against_gate,
+    join_gate,
     read_ceiling,
 )
 from divulge.core import Estimate
@@ -124,7 +127,14 @@ def test_an_unknown_metric_names_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"), [("tpr@1%", "tpr@0.01"), ("tpr@1", "tpr@0.01"), ("tpr@10%", "tpr@0.1")]
+    ("given", "meant"),
+    [
+        ("tpr@1%", "tpr@0.01"),
+        ("tpr@1", "tpr@0.01"),
+        ("tpr@10%", "tpr@0.1"),
+        ("tpr@0.10", "tpr@0.1"),
+        ("tpr@0.010", "tpr@0.01"),
+    ],
 )
 def test_a_percentage_is_understood(given: str, meant: str) -> None:
     with pytest.raises(SpecError, match=f"did you mean '{meant}'"):
@@ -138,7 +148,7 @@ def test_a_ceiling_out_of_range_is_refused(ceiling: float) -> None:
 
 
 def test_epsilon_has_no_highest_ceiling() -> None:
-    assert Gate(fail_above={"epsilon": 8.0}).ceilings == {"epsilon": 8.0}
+    assert Gate(fail_above={"epsilon": 8.0}).ceilings == (("epsilon", 8.0),)
     with pytest.raises(SpecError, match="of 0 or more"):
         Gate(fail_above={"epsilon": math.inf})
 
@@ -197,3 +207,81 @@ def test_too_few_records_pass_a_ceiling_only_below_their_upper_limit() -> None:
 def test_a_rate_without_its_number_is_asked_for() -> None:
     with pytest.raises(SpecError, match=r"at which rate: tpr@0\.001, tpr@0\.01, tpr@0\.1\?"):
         Gate(fail_above={"tpr": 0.1})
+
+
+CEILINGS = st.tuples(
+    st.sampled_from(["auc", "tpr@0.01", "epsilon"]), st.sampled_from([0.05, 0.6, 0.66, 0.72, 0.95])
+)
+CONDITIONS = st.lists(CEILINGS | st.sampled_from(get_args(FailOn)), max_size=8)
+
+
+def join(conditions: list[tuple[str, float] | str], split: int, judges: tuple[str, str]) -> Gate:
+    """The conditions up to one in the settings, as far as these hold them, the others besides."""
+    settings, command = conditions[:split], conditions[split:]
+    spec = GateSpec.model_validate(
+        {
+            "fail_on": [one for one in settings if isinstance(one, str)],
+            "fail_above": dict(one for one in settings if not isinstance(one, str)),
+            "judge": judges[0],
+        }
+    )
+    kept = spec.fail_above.items()
+    lost = [one for one in settings if not isinstance(one, str) and one not in kept]
+    ceilings = [*lost, *(one for one in command if not isinstance(one, str))]
+    words = [one for one in command if isinstance(one, str)]
+    return join_gate(spec, "membership", words, ceilings, judges[1])
+
+
+def worst(rulings: list[Ruling]) -> tuple[bool, bool]:
+    failed = any(one.failed for one in rulings)
+    return failed, not failed and any(one.undecided for one in rulings)
+
+
+@given(
+    st.data(),
+    CONDITIONS,
+    st.sampled_from([("low", "low"), ("value", "low"), ("low", "value")]),
+    st.sampled_from(LEVELS),
+)
+def test_the_order_and_place_of_conditions_change_nothing(
+    data: st.DataObject,
+    conditions: list[tuple[str, float] | str],
+    judges: tuple[str, str],
+    level: Level,
+) -> None:
+    gate = join(conditions, 0, judges)
+    ruling = ruled(gate, level)
+    other = data.draw(st.permutations(conditions))
+    split = data.draw(st.integers(0, len(conditions)))
+    for order in (judges, judges[::-1]):
+        assert ruled(join(other, split, order), level) == ruling
+    judge = "value" if "value" in judges else "low"
+    alone = [
+        ruled(
+            Gate((one,), judge=judge)
+            if isinstance(one, str)
+            else Gate(fail_above=(one,), judge=judge),
+            level,
+        )
+        for one in conditions
+    ]
+    assert worst([ruling]) == worst(alone)
+    assert worst([ruled(one, level) for one in gate.parts.values()]) == worst(alone)
+    assert len(gate.parts) == len(set(conditions))
+
+
+@given(CONDITIONS, CEILINGS, st.sampled_from(LEVELS))
+def test_a_further_ceiling_lets_nothing_more_pass(
+    conditions: list[tuple[str, float] | str], further: tuple[str, float], level: Level
+) -> None:
+    before = ruled(join(conditions, 0, ("low", "low")), level)
+    after = ruled(join([*conditions, further], 0, ("low", "low")), level)
+    assert set(after.failed) >= set(before.failed)
+    assert not after.passes or before.passes
+
+
+def test_each_of_several_ceilings_is_judged_by_name() -> None:
+    gate = Gate(fail_above=(("auc", 0.9), ("auc", 0.6)))
+    ruling = ruled(gate)
+    assert len(ruling.failed) == len(ruling.passed) == 1
+    assert [*gate.parts] == ["fail-above auc=0.6", "fail-above auc=0.9"]

@@ -159,7 +159,12 @@ def test_the_settings_name_the_earlier_run_from_their_folder(
     monkeypatch.chdir(tmp_path)
     place = ("--settings", "privacy/audit.toml", "--junit", "junit.xml")
     assert "Gate failed: auc of threshold" in call("export", later, *place, code=3).stderr
-    assert "Gate passed" in call("export", later, *place, "--not-worse-than", later).stderr
+    both = call("export", later, *place, "--not-worse-than", later, code=3).stderr
+    assert f"Gate failed: against privacy/../{runs[0].name}: auc of threshold" in both
+    assert f"Gate passed: against {later}: auc of threshold" in both
+    assert Path("junit.xml").read_text().count('name="not-worse-than ') == 2
+    same = call("export", later, *place, "--not-worse-than", runs[0].name, code=3).stderr
+    assert same.count("Gate") == 1
     shutil.rmtree(tmp_path / runs[0].name)
     assert "expected a run folder" in call("export", later, *place, code=2).stderr
     settings = tmp_path / "audit.toml"
@@ -198,7 +203,7 @@ def test_audits_of_other_secrets_and_of_one_run_alone_are_refused(
     runs: list[Path], tmp_path: Path
 ) -> None:
     with pytest.raises(SpecError, match="about the same secret"):
-        Gate(about="composition", not_worse_than=Audit(version(0.4)))
+        Gate(about="composition", not_worse_than={"v1": Audit(version(0.4))})
     refused = call("history", runs[0], code=2)
     assert "two run folders or more" in refused.stderr
     assert "expected a run folder" in call("diff", runs[0], tmp_path / "none", code=2).stderr

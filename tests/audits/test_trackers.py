@@ -2,6 +2,7 @@
 
 import functools
 import os
+import sys
 import tomllib
 from collections.abc import Callable, Iterator
 from importlib.metadata import EntryPoint, version
@@ -75,6 +76,66 @@ def test_mlflow_that_cannot_be_reached_is_an_error_that_says_so(
     for uri in ("nonsense://x", f"sqlite:///{tmp_path / 'text.db'}"):
         refused = call(make("run-membership"), "--mlflow", uri, code=2)
         assert "expected MLflow to take the run" in refused.stderr
+
+
+def count_runs(store: str) -> int:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=store)
+    return len(client.search_runs([one.experiment_id for one in client.search_experiments()]))
+
+
+@WARNINGS
+def test_nothing_is_written_where_one_output_cannot_be(
+    make: Callable[[str], Path], store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, before = make("run-membership"), count_runs(store)
+    files = [tmp_path / name for name in ("x.xml", "x.sarif", "x.md", "README.md", "x.zip")]
+    names = ("--junit", "--sarif", "--job-summary", "--model-card", "--archive")
+    places = [word for pair in zip(names, files, strict=True) for word in pair]
+    for wandb, mlflow, message in (
+        (tmp_path / "none", store, "expected a folder at"),
+        (tmp_path, "nonsense://x", "expected MLflow to take the run"),
+    ):
+        trackers = ("--mlflow", mlflow, "--wandb", wandb)
+        assert message in call(run, *places, *trackers, "--fail-on", "leak", code=2).stderr
+        assert not list(tmp_path.iterdir())
+    for package, extra in (("wandb", "wandb"), ("mlflow", "mlflow")):
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, package, None)
+            trackers = ("--mlflow", store, "--wandb", tmp_path)
+            assert f".[{extra}]" in call(run, *places, *trackers, code=2).stderr
+        assert not list(tmp_path.iterdir())
+    assert count_runs(store) == before
+
+
+@WARNINGS
+def test_an_experiment_that_was_deleted_is_refused_before_anything_is_written(
+    make: Callable[[str], Path], store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mlflow import MlflowClient
+
+    client = MlflowClient(tracking_uri=store)
+    client.delete_experiment(client.create_experiment("gone"))
+    monkeypatch.setenv("MLFLOW_EXPERIMENT_NAME", "gone")
+    place = tmp_path / "x.xml"
+    refused = call(make("run-membership"), "--junit", place, "--mlflow", store, code=2)
+    assert "got 'gone', which was deleted" in refused.stderr
+    assert not place.exists()
+
+
+@WARNINGS
+def test_a_tracker_that_fails_late_is_named_beside_what_was_written(
+    make: Callable[[str], Path], store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("no space on the server")
+
+    monkeypatch.setattr("divulge.audits.trackers.mlflow_runs.add", fail)
+    place = tmp_path / "x.xml"
+    refused = call(make("run-membership"), "--junit", place, "--mlflow", store, code=2).stderr
+    assert "no space on the server" in refused
+    assert f"(written: {place}; not written: a run of MLflow)" in refused
 
 
 @WARNINGS

@@ -75,7 +75,7 @@ def test_the_gate(project: Path) -> None:
     assert "Gate undecided: tpr@0.001 was measured by no attack" in missing.stderr
     project.write_text(project.read_text() + '\n[gate]\nfail_above = { "auc" = 0.5 }\n')
     call("audit", project, code=3)
-    call("audit", project, "--fail-above", "auc=1")  # the command line has the last word
+    call("audit", project, "--fail-above", "auc=1", code=3)  # both are judged
 
 
 SUBJECT = """

@@ -148,7 +148,6 @@ PARTS: dict[str, Any] = {
     "frozen": lambda _: frozen(),
     "half frozen": lambda _: half_frozen(),
     "weight norm": lambda _: weight_norm(nn.Linear(WIDTH, WIDTH)),
-    "spectral norm": lambda _: spectral_norm(nn.Linear(WIDTH, WIDTH)),
     "recurrent": lambda _: Shaped((3, 2), nn.LSTM(2, 2, batch_first=True)),
     "tied": same_weight,
     "function": lambda first: Tied(first, "function"),
@@ -323,6 +322,7 @@ class Detached(nn.Linear):
             ),
             "changes '1.running_mean'",
         ),
+        (lambda: spectral_norm(nn.Linear(WIDTH, CLASSES)), "changes 'parametrizations.*_u'"),
         (Detached, "depends on the others of its batch"),
     ],
 )

@@ -14,6 +14,22 @@ _DATE = (1980, 1, 1, 0, 0, 0)
 """The earliest date that a zip file can hold: when files were written changes nothing."""
 
 
+def check_archive(run: Path, place: Path) -> None:
+    """Refuse what cannot be packed, before anything is written.
+
+    Args:
+        run: the run folder.
+        place: the zip file to be written.
+
+    Raises:
+        StoreError: something in the folder is no ordinary file.
+    """
+    with atomic.translate_os_errors(run):
+        for file in _files(run, place):
+            with untrusted.open_file(file, untrusted.MAX_DATA_BYTES, StoreError, links=False):
+                pass
+
+
 def write_archive(run: Path, place: Path) -> None:
     """Write all files of a run folder into one zip file, under the folder's name.
 

@@ -2,18 +2,20 @@
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from divulge._util import atomic, untrusted
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.showable import make_showable
-from divulge.audits.archive import write_archive
+from divulge.audits.archive import check_archive, write_archive
 from divulge.audits.compare.result import Comparison, VariantAudits
 from divulge.audits.config import FailOn, GateSpec, Judge
-from divulge.audits.gate import METRICS, Gate, Ruling, join_gate
+from divulge.audits.gate import METRICS, Ceilings, Gate, Ruling, join_gate
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.load import load_audited
+from divulge.audits.outputs import Output, check_places, write_outputs
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
 from divulge.audits.run_folder import HEAD
 from divulge.audits.trackers import mlflow_runs, wandb_runs
@@ -57,13 +59,14 @@ def export(
     wandb: FilePath | None = None,
     settings: FilePath = "audit.toml",
     fail_on: Iterable[FailOn] = (),
-    fail_above: Mapping[str, float] | None = None,
+    fail_above: Ceilings | None = None,
     judge: Judge | None = None,
     not_worse_than: FilePath | None = None,
 ) -> Ruling:
     """Write what other tools read of a finished run, and hold it against a gate.
 
-    Nothing is computed again: the files depend on the run folder and the gate alone.
+    Nothing is computed again: the files depend on the run folder and the gate alone. Conditions,
+    places, packages and trackers are checked before the first output is written.
 
     Args:
         run: a run folder of any kind.
@@ -83,7 +86,7 @@ def export(
         settings: path of the settings file in its repository, where SARIF places its results and
             from where a relative ``not_worse_than`` in ``[gate]`` starts.
         fail_on: as for `Audit.gate`, besides what ``[gate]`` of the run's settings asks for.
-        fail_above: as for `Audit.gate`; it has the last word.
+        fail_above: as for `Audit.gate`, besides.
         judge: as for `Audit.gate`.
         not_worse_than: as for `Audit.gate`.
 
@@ -92,8 +95,10 @@ def export(
 
     Raises:
         SpecError: no file is asked for, the gate makes no sense for this run, or GitHub named no
-            file.
-        StoreError: the run is damaged or not finished, or a file cannot be written.
+            file, or two outputs one place.
+        MissingExtra: a package is not installed.
+        StoreError: the run is damaged or not finished, or an output cannot be written; where that
+            shows only while it is written, says which were written and which not.
     """
     asked = (junit, sarif, job_summary, model_card, archive, mlflow, wandb)
     if all(one is None for one in asked):
@@ -114,35 +119,91 @@ def export(
     card = _add_section(cases, model_card)
     if model_index is not None:
         card = _add_figures(card, model_index, cases.name, found, figures)
-    files = {
-        junit: junit_files.render(cases),
-        sarif: sarif_files.render(cases, place),
-        summary_file: _add_summary(cases, summary_file, keep=job_summary is True),
-        model_card: card,
+    ruling = Ruling() if isinstance(found, Comparison) else found.rule(gate)
+    contents = {
+        "--junit": (junit, junit_files.render(cases)),
+        "--sarif": (sarif, sarif_files.render(cases, place)),
+        "--job-summary": (
+            summary_file,
+            _add_summary(cases, summary_file, keep=job_summary is True),
+        ),
+        "--model-card": (model_card, card),
     }
-    for name, content in files.items():
-        if name is not None:
-            atomic.write(Path(name), content)
+    write_outputs(
+        [
+            *_prepare_files(contents, path, archive),
+            *_prepare_trackers(cases, found, path, figures, mlflow, wandb),
+        ]
+    )
+    return ruling
+
+
+def _prepare_files(
+    contents: Mapping[str, tuple[FilePath | None, bytes]], run: Path, archive: FilePath | None
+) -> list[Output]:
+    """Files to write at places that can take them.
+
+    Args:
+        contents: by option, its place, if one is asked for, and what to write.
+        run: the run folder.
+        archive: the place of the archive, if one is asked for.
+
+    Raises:
+        SpecError: two files have one place.
+        StoreError: a place can take no file, or the run folder cannot be packed.
+    """
+    files = {
+        option: (Path(one), text) for option, (one, text) in contents.items() if one is not None
+    }
+    places = {option: one for option, (one, _) in files.items()}
+    outputs = [Output(str(one), partial(atomic.write, one, text)) for one, text in files.values()]
     if archive is not None:
-        write_archive(path, Path(archive))
-    if mlflow is not None or wandb is not None:
-        told = (
-            cases.name,
-            name_figures(figures),
-            name_tags(cases.verdicts, cases.divulge),
-            read_report(path, found.page),
+        places["--archive"] = Path(archive)
+        check_archive(run, Path(archive))
+        outputs.append(Output(str(archive), partial(write_archive, run, Path(archive))))
+    check_places(places)
+    return outputs
+
+
+def _prepare_trackers(
+    cases: RunCases,
+    found: FoundRun,
+    path: Path,
+    figures: tuple[TrackedFigure, ...],
+    mlflow: str | Literal[True] | None,
+    wandb: FilePath | None,
+) -> list[Output]:
+    """Runs to write for trackers that can be reached; MLflow's last, which no retry replaces.
+
+    Raises:
+        MissingExtra: the package of a tracker is not installed.
+        StoreError: there is no report, or a tracker cannot be reached.
+    """
+    if mlflow is None and wandb is None:
+        return []
+    content = (
+        cases.name,
+        name_figures(figures),
+        name_tags(cases.verdicts, cases.divulge),
+        read_report(path, found.page),
+    )
+    outputs = []
+    if wandb is not None:
+        wandb_runs.check_folder(Path(wandb))
+        outputs.append(
+            Output("a run of Weights & Biases", partial(wandb_runs.track, *content, Path(wandb)))
         )
-        if mlflow is not None:
-            mlflow_runs.track(*told, None if mlflow is True else mlflow)
-        if wandb is not None:
-            wandb_runs.track(*told, Path(wandb))
-    return Ruling() if isinstance(found, Comparison) else found.rule(gate)
+    if mlflow is not None:
+        uri = None if mlflow is True else mlflow
+        mlflow_runs.check_store(uri)
+        outputs.append(Output("a run of MLflow", partial(mlflow_runs.track, *content, uri)))
+    return outputs
 
 
 def read_gate(
     found: FoundRun,
     fail_on: Iterable[FailOn] = (),
-    fail_above: Mapping[str, float] | None = None,
+    fail_above: Ceilings | None = None,
     judge: Judge | None = None,
     not_worse_than: str | Path | None = None,
     folder: Path = Path(),

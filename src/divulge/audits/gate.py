@@ -7,8 +7,9 @@ never passes. Figures are compared by limits that hold for all attacks at once.
 
 import math
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol, get_args, runtime_checkable
@@ -38,13 +39,16 @@ METRICS: Mapping[str, Collection[str]] = {
 }
 """By secret: metrics that rise with a leak."""
 
+Ceilings = Mapping[str, float] | Sequence[tuple[str, float]]
+"""Metrics with the highest admissible value; pairs where a metric has several, which all hold."""
+
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", re.ASCII)
 _PERCENT = re.compile(r"(.*@)([0-9]+\.?[0-9]*)%?(.*)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """What a model must not do.
+    """What a model must not do. All conditions hold, in whatever order they were given.
 
     Raises:
         SpecError: a metric or a word is unknown, or a ceiling lies outside the metric's range.
@@ -52,8 +56,8 @@ class Gate:
 
     fail_on: tuple[str, ...] = ()
     """Verdicts that fail; with ``control-untested``, an attack that no control tested fails too."""
-    fail_above: Mapping[str, float] | None = None
-    """By metric, the highest admissible value."""
+    fail_above: Ceilings = ()
+    """Metrics with the highest admissible value."""
     judge: str = "low"
     """``low`` compares the lower limit, so that the job fails when the leak is proven; ``value``
     compares the value, which also fails by chance."""
@@ -61,8 +65,8 @@ class Gate:
     """The secret that the audit is about."""
     claim: bool = False
     """Whether the claimed epsilon has to be consistent with the measurement."""
-    not_worse_than: "GatedAudit | None" = None
-    """An earlier audit, than which this one may not show more."""
+    not_worse_than: "Mapping[str, GatedAudit]" = field(default_factory=dict)
+    """By name, earlier audits, than none of which this one may show more."""
 
     def __post_init__(self) -> None:
         for word in self.fail_on:
@@ -71,33 +75,40 @@ class Gate:
                 raise SpecError(f"expected a verdict to fail on, got {word!r}: {hint}")
         if self.judge not in get_args(Judge):
             raise SpecError(f"expected judge 'low' or 'value', got {self.judge!r}")
-        for name, ceiling in self.ceilings.items():
+        for name, ceiling in self.ceilings:
             _check(name, ceiling, METRICS[self.about])
-        if self.not_worse_than is not None and self.not_worse_than.about != self.about:
-            raise SpecError(
-                f"expected an earlier audit of {self.about} to compare with, got one of "
-                f"{self.not_worse_than.about}: name a run about the same secret"
-            )
+        for earlier in self.not_worse_than.values():
+            if earlier.about != self.about:
+                raise SpecError(
+                    f"expected an earlier audit of {self.about} to compare with, got one of "
+                    f"{earlier.about}: name a run about the same secret"
+                )
 
     @property
-    def ceilings(self) -> Mapping[str, float]:
-        """By metric."""
-        return self.fail_above or {}
+    def words(self) -> tuple[str, ...]:
+        """The verdicts that fail, each once."""
+        return tuple(word for word in get_args(FailOn) if word in self.fail_on)
+
+    @property
+    def ceilings(self) -> tuple[tuple[str, float], ...]:
+        """Each metric with each of its ceilings, once."""
+        return tuple(sorted(set(_pair(self.fail_above))))
 
     @property
     def parts(self) -> Mapping[str, "Gate"]:
         """Gates that ask for one thing each, by what that is: ``fail-on leak``."""
         nothing = Gate(judge=self.judge, about=self.about)
-        words = {f"fail-on {one}": replace(nothing, fail_on=(one,)) for one in self.fail_on}
-        ceilings = {
-            f"fail-above {name}": replace(nothing, fail_above={name: ceiling})
-            for name, ceiling in self.ceilings.items()
-        }
-        parts = words | ceilings
+        parts = {f"fail-on {one}": replace(nothing, fail_on=(one,)) for one in self.words}
+        times = Counter(name for name, _ in self.ceilings)
+        for name, ceiling in self.ceilings:
+            # a test case keeps its name where the ceiling changes
+            which = name if times[name] == 1 else f"{name}={ceiling}"
+            parts[f"fail-above {which}"] = replace(nothing, fail_above=((name, ceiling),))
         if self.claim:
             parts["claim"] = replace(nothing, claim=True)
-        if self.not_worse_than is not None:
-            parts["not-worse-than"] = replace(nothing, not_worse_than=self.not_worse_than)
+        for name, earlier in self.not_worse_than.items():
+            which = "" if len(self.not_worse_than) == 1 else f" {name}"
+            parts[f"not-worse-than{which}"] = replace(nothing, not_worse_than={name: earlier})
         return parts
 
 
@@ -147,7 +158,7 @@ class GatedAudit:
         self,
         *,
         fail_on: Iterable[str] = (),
-        fail_above: Mapping[str, float] | None = None,
+        fail_above: Ceilings | None = None,
         judge: str = "low",
         claim: bool = False,
         not_worse_than: FilePath | None = None,
@@ -157,7 +168,8 @@ class GatedAudit:
         Args:
             fail_on: verdicts that fail: leak, confounded, control-failed, undecided; and
                 control-untested, which fails if a control of some attack could not be run.
-            fail_above: by metric, the highest admissible value.
+            fail_above: by metric, the highest admissible value; as pairs where a metric has
+                several, which all hold.
             judge: compare the ``low`` limit with it, or the ``value``.
             claim: also require that the claimed epsilon is consistent with the measurement.
             not_worse_than: run folder of an earlier audit, than which no attack may show more.
@@ -168,8 +180,9 @@ class GatedAudit:
                 something else.
             StoreError: the earlier run cannot be read.
         """
-        earlier = None if not_worse_than is None else load_earlier(not_worse_than)
-        return self.rule(Gate(tuple(fail_on), fail_above, judge, self.about, claim, earlier))
+        asked = GateSpec(claim=claim)
+        gate = join_gate(asked, self.about, fail_on, fail_above, judge, not_worse_than)
+        return self.rule(gate)
 
     def rule(self, gate: Gate) -> "Ruling":
         """Hold the audit against a gate that is about its secret.
@@ -180,8 +193,10 @@ class GatedAudit:
         ruling = hold_against_gate(gate, self.verdict, self.limits, self.untested)
         for one in self.claims if gate.claim else ():
             ruling += hold_claim_against_gate(one)
-        if gate.not_worse_than is not None:
-            ruling += hold_against_earlier(self, gate.not_worse_than)
+        for name, earlier in gate.not_worse_than.items():
+            change = hold_against_earlier(self, earlier)
+            several = len(gate.not_worse_than) > 1
+            ruling += change.prefix(f"against {name}: ") if several else change
         return ruling
 
 
@@ -197,6 +212,11 @@ class Ruling:
     def passes(self) -> bool:
         """Nothing failed, and nothing was left undecided."""
         return not self.failed and not self.undecided
+
+    def prefix(self, text: str) -> "Ruling":
+        """The same ruling, with a text before each of its sentences."""
+        each = (self.failed, self.undecided, self.passed)
+        return Ruling(*(tuple(f"{text}{sentence}" for sentence in one) for one in each))
 
     def __add__(self, other: "Ruling") -> "Ruling":
         return Ruling(
@@ -230,32 +250,40 @@ def join_gate(
     settings: GateSpec,
     about: str,
     fail_on: Iterable[str] = (),
-    fail_above: Mapping[str, float] | None = None,
+    fail_above: Ceilings | None = None,
     judge: str | None = None,
     not_worse_than: str | Path | None = None,
     folder: Path = Path(),
 ) -> Gate:
-    """The gate of the settings with what is asked besides, which has the last word.
+    """The gate of the settings with what is asked besides: all of it holds.
+
+    Nothing takes the place of anything else, so that a further condition never lets more pass.
 
     Args:
         settings: the section ``[gate]``.
         about: the secret that the audit is about.
         fail_on: further verdicts that fail.
-        fail_above: by metric, the highest admissible value.
-        judge: what is compared with it, if not as in the settings.
-        not_worse_than: run folder of an earlier audit.
+        fail_above: further ceilings.
+        judge: what is compared with all ceilings; ``value``, which is stricter, if it or the
+            settings say so.
+        not_worse_than: run folder of a further earlier audit.
         folder: where a relative path in the settings starts.
 
     Raises:
         SpecError: see `Gate`.
         StoreError: the earlier run cannot be read.
     """
-    ceilings = {**settings.fail_above, **(fail_above or {})}
+    ceilings = (*settings.fail_above.items(), *_pair(fail_above or ()))
     words = (*settings.fail_on, *fail_on)
-    if not_worse_than is None and settings.not_worse_than is not None:
-        not_worse_than = folder / settings.not_worse_than
-    earlier = None if not_worse_than is None else load_earlier(not_worse_than)
-    return Gate(words, ceilings, judge or settings.judge, about, settings.claim, earlier)
+    judge = settings.judge if judge is None or settings.judge == "value" else judge
+    named = None if settings.not_worse_than is None else folder / settings.not_worse_than
+    runs = {Path(run).resolve(): run for run in (named, not_worse_than) if run is not None}
+    earlier = {str(run): load_earlier(run) for run in runs.values()}
+    return Gate(words, ceilings, judge, about, settings.claim, earlier)
+
+
+def _pair(ceilings: Ceilings) -> Iterable[tuple[str, float]]:
+    return ceilings.items() if isinstance(ceilings, Mapping) else ceilings
 
 
 def load_earlier(run: str | Path) -> GatedAudit:
@@ -293,14 +321,14 @@ def hold_against_gate(
         Where the inputs are doubtful nothing passes, whatever was asked: no figure counts then.
     """
     ruling = Ruling()
-    if verdict.level == "inputs doubtful" and (gate.fail_on or gate.ceilings):
+    if verdict.level == "inputs doubtful" and (gate.words or gate.ceilings):
         ruling += Ruling(undecided=(f"{verdict.headline}. {verdict.next_step}",))
-        return ruling + _on_untested(untested) if untested and _UNTESTED in gate.fail_on else ruling
-    if words := [word for word in gate.fail_on if word != _UNTESTED]:
+        return ruling + _on_untested(untested) if untested and _UNTESTED in gate.words else ruling
+    if words := [word for word in gate.words if word != _UNTESTED]:
         ruling += _on_verdict(words, verdict, untested)
-    if _UNTESTED in gate.fail_on:
+    if _UNTESTED in gate.words:
         ruling += _on_untested(untested)
-    for name, ceiling in gate.ceilings.items():
+    for name, ceiling in gate.ceilings:
         ruling += _on_ceiling(name, ceiling, gate.judge, verdict, limits.get(name))
     return ruling
 
@@ -381,9 +409,8 @@ def read_ceiling(pair: str) -> tuple[str, float]:
 
 def _check(name: str, ceiling: float, known: Collection[str]) -> None:
     if name not in known:
-        percent = _PERCENT.fullmatch(name)  # tpr@1% and tpr@1 are tpr@0.01
-        meant = f"{percent[1]}{float(percent[2]) / 100:g}{percent[3]}" if percent else name
-        hint = f"did you mean {meant!r}?" if meant in known else did_you_mean(name, known)
+        meant = next((one for one in _respell(name) if one in known), None)
+        hint = did_you_mean(name, known) if meant is None else f"did you mean {meant!r}?"
         if rates := sorted(one for one in known if one.startswith(f"{name}@")):
             hint = f"at which rate: {', '.join(rates)}?"
         raise SpecError(f"expected the name of a metric, got {name!r}: {hint}")
@@ -391,6 +418,13 @@ def _check(name: str, ceiling: float, known: Collection[str]) -> None:
     if not (math.isfinite(ceiling) and 0 <= ceiling <= most):
         span = "of 0 or more" if name == "epsilon" else "from 0 to 1"
         raise SpecError(f"expected a ceiling of {name} {span}, got {ceiling:g}: correct it")
+
+
+def _respell(name: str) -> Iterable[str]:
+    """How a metric may be meant: tpr@0.010 as tpr@0.01, and tpr@1% or tpr@1 too."""
+    if rate := _PERCENT.fullmatch(name):
+        for divisor in (1, 100):
+            yield f"{rate[1]}{float(rate[2]) / divisor:g}{rate[3]}"
 
 
 def _on_verdict(

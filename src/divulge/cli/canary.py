@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divulge.cli.finish import TRIPPED, UNDECIDED
+from divulge.cli.options import Group
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ stated = (
 )
 
 
-@click.group()
+@click.group(cls=Group)
 def canary() -> None:
     """Test a stated ε of differential privacy by canaries in one training.
 

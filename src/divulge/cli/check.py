@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 
 SECRETS = {
@@ -16,7 +17,7 @@ SECRETS = {
 _CODES = {"passed": 0, "failed": 3, "undecided": 4}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("attack")
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option(

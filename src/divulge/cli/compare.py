@@ -9,10 +9,11 @@ import click
 
 from divulge.cli.begin import begin
 from divulge.cli.finish import finish, print_estimates
+from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("settings", type=click.Path(path_type=Path))
 @click.option(
     "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from divulge.cli.options import Group
 from divulge.cli.terminal import echo
 
 
-@click.group(invoke_without_command=True)
+@click.group(cls=Group, invoke_without_command=True)
 @click.pass_context
 def data(context: click.Context) -> None:
     """List the data sets of `divulge reproduce`, and say which are present.

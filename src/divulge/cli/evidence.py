@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 from divulge.errors import SpecError
 
@@ -18,7 +19,7 @@ PASSWORD = "DIVULGE_MINISIGN_PASSWORD"  # noqa: S105 (its name, and no password)
 """The variable that holds the password of the key, where nobody can be asked."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--pack",

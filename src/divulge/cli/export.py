@@ -10,6 +10,7 @@ import click
 
 from divulge.cli.finish import ruling_code, show_ruling
 from divulge.cli.gate import gate_options
+from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ _FROM_GITHUB = Path()
 """Stands for the file that GitHub names: ``--job-summary`` without one."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("run", type=click.Path(path_type=Path))
 @click.option(
     "--junit",
@@ -127,7 +128,7 @@ def export(
         wandb=wandb,
         settings=settings,
         fail_on=fail_on,
-        fail_above=dict(map(read_ceiling, ceilings)),
+        fail_above=tuple(map(read_ceiling, ceilings)),
         judge=judge,
         not_worse_than=not_worse_than,
     )

@@ -8,12 +8,13 @@ import click
 
 from divulge.cli.begin import begin
 from divulge.cli.finish import TRIPPED, UNDECIDED, finish, print_estimates
+from divulge.cli.options import Command
 from divulge.errors import SpecError
 
 _CODES = {"under": 0, "within": 0, "over": TRIPPED, "undecided": UNDECIDED}
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("settings", type=click.Path(path_type=Path))
 @click.option(
     "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divulge.cli.options import Command
 from divulge.cli.terminal import Grid, echo, show, show_table
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ formats = click.option(
 )
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("runs", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option(
     "--page",
@@ -50,7 +51,7 @@ def history(runs: tuple[Path, ...], page: Path | None, shape: str) -> None:
         echo(f"Page: {written}")
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
 @formats

@@ -26,6 +26,7 @@ from divulge.cli.finish import finish, print_estimates
 from divulge.cli.gate import gate_options
 from divulge.cli.harden import harden
 from divulge.cli.history import diff, history
+from divulge.cli.options import Group
 from divulge.cli.reproduce import reproduce
 from divulge.cli.terminal import echo
 from divulge.cli.transcript import transcript
@@ -61,7 +62,7 @@ show_records = click.option(
 )
 
 
-class _Group(click.Group):
+class _Group(Group):
     """Says our errors in one line, without a traceback, with exit code 2; lists whole sentences."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -186,15 +187,17 @@ def audit(
     if estimate:
         print_estimates(settings, shape, workers)
         return
-    asked = config.read_config(settings)
-    with begin(settings, run, asked.name, resume=resume) as folder:
-        from divulge.audits import from_file, gate
+    from divulge.audits import gate
 
-        limits = dict(map(gate.read_ceiling, ceilings))
-        # a wrong word is refused before the work
-        agreed = gate.join_gate(
-            asked.gate, asked.about, fail_on, limits, judge, not_worse_than, settings.parent
-        )
+    asked = config.read_config(settings)
+    limits = tuple(map(gate.read_ceiling, ceilings))
+    # a wrong word is refused before the work, and before there is a folder
+    agreed = gate.join_gate(
+        asked.gate, asked.about, fail_on, limits, judge, not_worse_than, settings.parent
+    )
+    with begin(settings, run, asked.name, resume=resume) as folder:
+        from divulge.audits import from_file
+
         found = from_file.audit_file(
             settings,
             folder,
@@ -297,6 +300,7 @@ def plan(
     from divulge.audits import planning
 
     if audit is not None:
+        _refuse_sizes()
         echo(planning.plan_file(audit, power=power))
         return
     echo(
@@ -309,6 +313,20 @@ def plan(
             attacks=attacks,
         )
     )
+
+
+def _refuse_sizes() -> None:
+    """Refuse sizes and leaks beside an audit, which has its own.
+
+    Raises:
+        SpecError: names the option.
+    """
+    source = click.get_current_context().get_parameter_source
+    for name in ("members", "nonmembers", "auc", "exposed", "attacks"):
+        if source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise SpecError(
+                f"expected AUDIT or --{name}, got both: an audit has its own records and attacks"
+            )
 
 
 @main.command("list")

@@ -11,6 +11,7 @@ from typing import Literal
 import click
 
 from divulge.cli.begin import take
+from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 from divulge.errors import SpecError
 
@@ -18,7 +19,7 @@ NOTHING_MEASURED = 2
 """The exit code of bad input."""
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("table", required=False)
 @click.option(
     "--size",

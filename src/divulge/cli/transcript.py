@@ -6,10 +6,11 @@ from pathlib import Path
 
 import click
 
+from divulge.cli.options import Group
 from divulge.cli.terminal import echo
 
 
-@click.group()
+@click.group(cls=Group)
 def transcript() -> None:
     """Inspect the transcript of a federated run.
 

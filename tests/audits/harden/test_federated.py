@@ -405,6 +405,7 @@ def test_the_command_shows_what_was_tried(settings: Path) -> None:
     ("old", "new", "said"),
     [
         ("which_client = 1.0", "", "expected a limit, got none"),
+        ("budget = 4", "interactions = 0.6\nbudget = 4", "got one on interactions"),
         ('test = "subject.py:test"', "", r"expected test in \[data\]"),
         ("[harden]", "[privacy]", "reference"),
         ("count = 6", "count = 5", "6 clients or more"),

@@ -322,6 +322,8 @@ def test_ceilings_that_cannot_be_held_are_refused(
     [
         ({"defences": ("relax",)}, "did you mean 'relaxloss'"),
         ({"answers": ("round",)}, "did you mean 'rounding'"),
+        ({"answers": ("rounding", "rounding")}, "each defence once, got 'rounding'"),
+        ({"defences": ("relaxloss", "hamp", "relaxloss")}, "each defence once, got 'relaxloss'"),
         ({"budget": 5}, "at least 23 trainings"),
     ],
 )

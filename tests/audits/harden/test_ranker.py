@@ -141,6 +141,12 @@ def test_the_command_searches_for_a_ranker(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "This federation stays within the limits: undefended" in done.stdout
     assert not (tmp_path / "truth.csv").exists()
+    path.write_text(
+        SETTINGS.replace("interactions = 1.0", "interactions = 1.0\nwhich_client = 0.5")
+    )
+    both = CliRunner().invoke(main, ["harden", str(path), "--run", str(tmp_path / "both")])
+    assert both.exit_code == 2
+    assert "a limit on interactions alone, got which_client, interactions" in both.stderr
     path.write_text(SETTINGS.replace('test = "subject.py:test"\n', ""))
     refused = CliRunner().invoke(main, ["harden", str(path)])
     assert refused.exit_code == 2

@@ -3,6 +3,7 @@
 Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -63,8 +64,8 @@ class SearchSettings:
         workers: who trains, as for `divulge.ShadowModels`.
 
     Raises:
-        SpecError: a defence does not exist, or the budget is too small for the final audit and the
-            undefended model.
+        SpecError: a defence does not exist or stands there twice, or the budget is too small for
+            the final audit and the undefended model.
     """
 
     defences: tuple[str, ...] = USUAL
@@ -84,6 +85,10 @@ class SearchSettings:
                 if name not in known:
                     hint = did_you_mean(name, known)
                     raise SpecError(f"expected the name of a defence, got {name!r}: {hint}")
+            if repeated := [name for name, times in Counter(given).items() if times > 1]:
+                raise SpecError(
+                    f"expected each defence once, got {repeated[0]!r} more often: drop one"
+                )
         least = self.models + self.final_models
         if self.budget < least:
             raise SpecError(

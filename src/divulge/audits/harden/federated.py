@@ -167,12 +167,14 @@ def harden_federation_file(
             f"expected [harden] in {path}, it is missing: name reference and class_shares or "
             "which_client there"
         )
+    # all that are given: those that do not fit the federation are refused by name
+    limits = FederationLimits(asked.class_shares, asked.which_client, asked.interactions)
     if settings.ranker is not None:
         folder = choose_run_folder(run, path, settings.name, resume=resume)
         (world,) = (load_ranker(settings, path.parent) for _ in as_track(progress)([path], LOADING))
         return harden_ranker(
             *world,
-            limits=FederationLimits(interactions=asked.interactions),
+            limits=limits,
             name=settings.name,
             seed=settings.seed,
             hidden=settings.ranker.hidden,
@@ -195,7 +197,6 @@ def harden_federation_file(
             f"expected test in [data] of {path}, it is missing: the search compares the accuracy "
             "of federations on records of nobody"
         )
-    limits = FederationLimits(asked.class_shares, asked.which_client)
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     (federation,) = (load_federation(settings, path.parent) for _ in track([path], LOADING))
     further = records.load_record_sets((data.test, asked.reference), data.label, path.parent)

@@ -2,16 +2,36 @@
 
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from divulge._util.extras import name_missing_extra
 from divulge._util.redaction import redact_foreign
-from divulge.errors import StoreError
+from divulge.errors import MissingExtra, StoreError
+
+T = TypeVar("T")
 
 _EXPERIMENT = "MLFLOW_EXPERIMENT_NAME"
 """The variable in which users of MLflow name the experiment."""
+
+
+def check_store(uri: str | None) -> None:
+    """Refuse a store of MLflow that cannot be reached, before a run is made in it.
+
+    Args:
+        uri: where MLflow tracks; None takes what it is set up with.
+
+    Raises:
+        MissingExtra: MLflow is not installed.
+        StoreError: MLflow cannot be reached, or the experiment was deleted.
+    """
+    named, experiment = _call(lambda: _find_experiment(_make_client(uri)), uri)
+    if experiment is not None and experiment.lifecycle_stage != "active":
+        raise StoreError(
+            f"expected an experiment of MLflow that takes runs, got {named!r}, which was deleted: "
+            f"restore it, or name another in {_EXPERIMENT}"
+        )
 
 
 def track(
@@ -34,12 +54,10 @@ def track(
         MissingExtra: MLflow is not installed.
         StoreError: MLflow refuses something, or cannot be reached.
     """
-    with name_missing_extra():
-        from mlflow import MlflowClient
-    try:
-        client = MlflowClient(tracking_uri=uri)
-        named = os.environ.get(_EXPERIMENT, "divulge")
-        before = client.get_experiment_by_name(named)
+
+    def write() -> str:
+        client = _make_client(uri)
+        named, before = _find_experiment(client)
         number = client.create_experiment(named) if before is None else before.experiment_id
         run = client.create_run(number, run_name=name).info.run_id
         ended = "FAILED"
@@ -48,15 +66,36 @@ def track(
             ended = "FINISHED"
         finally:
             client.set_terminated(run, ended)
+        return str(run)
+
+    return _call(write, uri)
+
+
+def _call(work: Callable[[], T], uri: str | None) -> T:
+    """Do something with a store of MLflow; its errors are ours, and hold no password."""
+    try:
+        return work()
+    except MissingExtra:
+        raise
     except Exception as error:  # of its stores, each a library of its own
         # its own message may hold the URI with a password, and what a server said
         said = (redact_foreign(str(error), uri or "").splitlines() or [type(error).__name__])[0]
-    else:
-        return str(run)
     raise StoreError(
         f"expected MLflow to take the run, got an error ({said}): check the URI after "
         "--mlflow, such as sqlite:///mlflow.db, or MLFLOW_TRACKING_URI"
     )
+
+
+def _make_client(uri: str | None) -> Any:
+    with name_missing_extra():
+        from mlflow import MlflowClient
+    return MlflowClient(tracking_uri=uri)
+
+
+def _find_experiment(client: Any) -> tuple[str, Any]:
+    """The name of the experiment, and the experiment if it is there."""
+    named = os.environ.get(_EXPERIMENT, "divulge")
+    return named, client.get_experiment_by_name(named)
 
 
 def add(

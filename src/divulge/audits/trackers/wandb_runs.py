@@ -3,10 +3,34 @@
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
+from divulge._util import atomic
 from divulge._util.extras import name_missing_extra
 from divulge._util.redaction import redact_foreign
+from divulge.audits import outputs
 from divulge.errors import StoreError
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse a folder in which no run can be written, and a wandb that is not there.
+
+    Raises:
+        MissingExtra: wandb is not installed.
+        StoreError: there is no such folder, or it cannot be written.
+    """
+    if not folder.is_dir():
+        raise StoreError(f"expected a folder at {folder}, there is none: make it, or name another")
+    with atomic.translate_os_errors(folder):
+        outputs.check_folder(folder)
+    _import_wandb()
+
+
+def _import_wandb() -> Any:
+    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read when wandb is imported
+    with name_missing_extra():
+        import wandb
+    return wandb
 
 
 def track(
@@ -32,11 +56,7 @@ def track(
         MissingExtra: wandb is not installed.
         StoreError: the folder cannot be written, or wandb fails.
     """
-    if not folder.is_dir():
-        raise StoreError(f"expected a folder at {folder}, there is none: make it, or name another")
-    os.environ.setdefault("WANDB_ERROR_REPORTING", "false")  # read when wandb is imported
-    with name_missing_extra():
-        import wandb
+    wandb = _import_wandb()
     settings = wandb.Settings(
         mode="offline",
         root_dir=str(folder),

@@ -5,7 +5,6 @@ would tell something about it, and one odd record could stop a training or chang
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Literal, NamedTuple
 
 import torch
@@ -107,7 +106,7 @@ def check_network(network: nn.Module, trial: TrialRecords) -> None:
 
     Raises:
         SpecError: a layer, or the network, lets the records of a batch depend on each other, or
-            changes weights or buffers by the records that it gets.
+            changes weights or buffers when it is called.
     """
     for name, layer in network.named_modules():
         if isinstance(layer, _BatchNorm):
@@ -118,13 +117,13 @@ def check_network(network: nn.Module, trial: TrialRecords) -> None:
                 "opacus.validators.ModuleValidator.fix"
             )
     for _ in _trial_weights(network):
-        changed = _what_changes_with_records(network, trial)
+        changed = _what_a_call_changes(network, trial)
         if changed:
             raise SpecError(
-                f"expected a network that keeps nothing of the records it is trained on but in "
-                f"its gradients, got one that changes {changed} when it is called: no noise "
-                "covers that; leave this out (running statistics, renormed embeddings), or fix it "
-                "before the training"
+                f"expected a network that keeps nothing of its calls, got one that changes "
+                f"{changed} when it is called: no noise covers that, and even the number of calls tells how "
+                "many records there were; leave out what does so, such as running statistics, "
+                "renormed embeddings or spectral normalisation"
             )
         if _mixes_records(network, trial):
             raise SpecError(
@@ -176,7 +175,7 @@ def _obstacle(
             truth = _autograd(network, compute, x, y)
             if not all(bool(t.isfinite().all()) for one in truth for t in one):
                 continue  # these weights say nothing
-            with _same_start(network, 1):
+            with temporary_seed(1, torch.device("cpu")):
                 gradients = compute(x, y)
             wrong = _first_difference(gradients, truth)
             if wrong is not None:
@@ -206,12 +205,12 @@ def _autograd(
         return [torch.zeros_like(p) if part is None else part for part, p in pairs]
 
     if not compute.alone:
-        with _same_start(network, 1):
+        with temporary_seed(1, torch.device("cpu")):
             losses = cross_entropy(network(x), y, reduction="none")
         return [differentiate(loss) for loss in losses]
     truth = []
     for k in range(len(x)):
-        with _same_start(network, 1):
+        with temporary_seed(1, torch.device("cpu")):
             truth.append(differentiate(cross_entropy(network(x[k : k + 1]), y[k : k + 1])))
     return truth
 
@@ -257,33 +256,19 @@ def _trial_weights(network: nn.Module) -> Iterator[None]:
             p.data.copy_(old)
 
 
-def _what_changes_with_records(network: nn.Module, trial: TrialRecords) -> str | None:
-    """What of the network depends on the record that it was called with."""
-    after, probes = [], []
+def _what_a_call_changes(network: nn.Module, trial: TrialRecords) -> str | None:
+    """A weight or buffer that a call changes, or what else depends on the records of a call."""
+    before, probes = _state(network), []
     for record in torch.split(torch.cat(trial), 1):
-        with _same_start(network, 2):
+        with temporary_seed(2, torch.device("cpu")):
             network(record)
-            after.append(_state(network))
             probes.append(network(trial.x).detach())
-    for name, one in after[0].items():
-        if not all(_equal(one, other[name]) for other in after[1:]):
-            return repr(name)
+        for name, tensor in (*network.named_parameters(), *network.named_buffers()):
+            if not _equal(before[name], tensor):
+                return repr(name)
     if all(_equal(probes[0], other) for other in probes[1:]):
         return None
     return "what it answers later"
-
-
-@contextmanager
-def _same_start(network: nn.Module, seed: int) -> Iterator[None]:
-    """The same random numbers each time; at the end weights and buffers are as they were.
-
-    A forward pass may change them whatever the records are, as spectral normalisation does.
-    """
-    before = _state(network)
-    with temporary_seed(seed, torch.device("cpu")):
-        yield
-    for name, tensor in (*network.named_parameters(), *network.named_buffers()):
-        tensor.data.copy_(before[name])
 
 
 def _state(network: nn.Module) -> dict[str, torch.Tensor]:
@@ -297,7 +282,7 @@ def _mixes_records(network: nn.Module, trial: TrialRecords) -> bool:
     x, others = trial
     answers = []
     for some in (x, torch.cat([x[:1], others[1:]])):
-        with _same_start(network, 3):  # dropout draws
+        with temporary_seed(3, torch.device("cpu")):  # dropout draws
             answers.append(network(some).detach()[0])
     return not _equal(*answers)
 
