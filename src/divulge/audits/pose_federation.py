@@ -99,8 +99,9 @@ def _counts(spec: UpdatesSpec, clients: Sequence[str]) -> tuple[tuple[int, ...],
 def _pose_interactions(spec: InteractionsSpec, folder: Path) -> InteractionChallenge:
     transcript = Transcript.open(folder / spec.transcript)
     learner = imports.load_object(spec.learner, folder) if spec.learner else None
-    clients = _choose_clients(transcript, spec.clients)
+    clients, unshown = _shown_clients(transcript, spec.clients)
     found, clients, notes = _finite(impressions.client_views(transcript, clients, learner))
+    notes += unshown
     truth = None if spec.truth is None else _truth(folder / spec.truth, transcript, clients, found)
     items = tuple(len(one.item) for one in found)
     facts = InteractionFacts(transcript.header.name, clients, items, truth, notes)
@@ -110,6 +111,23 @@ def _pose_interactions(spec: InteractionsSpec, folder: Path) -> InteractionChall
         facts,
         digest(f"{text} {inputs.fingerprint_of(spec.learner, folder)}"),
     )
+
+
+def _shown_clients(
+    transcript: Transcript, asked: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The clients asked for, or all that were shown items, and what is said of the others."""
+    clients = _choose_clients(transcript, asked)
+    entries = transcript.entries()
+    shown = {c for entry in entries for c in entry.handed if c in entry.clients}
+    if asked or not shown:
+        return clients, ()
+    notes = (
+        f"Client {client} was handed no items, so nothing is said about it."
+        for client in clients
+        if client not in shown
+    )
+    return tuple(client for client in clients if client in shown), tuple(notes)
 
 
 def _finite(

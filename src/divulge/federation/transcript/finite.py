@@ -114,7 +114,11 @@ def find_broken_rounds(
         where = _list_rounds(sent_out)
         notes.append(f"The server sent out NaN or infinity in {where}, left out for everybody.")
     notes += [client_note(c, own[c], unusable=c in unusable) for c in clients if own[c]]
-    notes += [_empty_note(c, empty[c], unusable=c in unusable) for c in clients if empty[c]]
+    notes += [
+        _note(f"Client {c} claims no records", empty[c], unusable=c in unusable)
+        for c in clients
+        if empty[c]
+    ]
     notes += [
         f"No round is left of client {c}, and nothing is said about it."
         for c in clients
@@ -131,15 +135,12 @@ def _by_client(clients: Sequence[str]) -> dict[str, set[int]]:
 
 def client_note(client: str, rounds: set[int], *, unusable: bool) -> str:
     """Say that a client sent what is not finite, and what that costs."""
-    return f"Client {client} sent NaN or infinity in {_list_rounds(rounds)}, {_cost(unusable=unusable)}."
+    return _note(f"Client {client} sent NaN or infinity", rounds, unusable=unusable)
 
 
-def _empty_note(client: str, rounds: set[int], *, unusable: bool) -> str:
-    return f"Client {client} claims no records in {_list_rounds(rounds)}, {_cost(unusable=unusable)}."
-
-
-def _cost(*, unusable: bool) -> str:
-    return "so nothing is said about it" if unusable else "left out"
+def _note(fault: str, rounds: set[int], *, unusable: bool) -> str:
+    cost = "so nothing is said about it" if unusable else "left out"
+    return f"{fault} in {_list_rounds(rounds)}, {cost}."
 
 
 def refuse_none_left(clients: Sequence[str], unusable: frozenset[str]) -> None:
