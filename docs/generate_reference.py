@@ -28,7 +28,8 @@ ROOMS = {
 
 def pages() -> dict[Path, str]:
     """The generated pages, by path."""
-    public = [getattr(divulge, name) for name in dir(divulge)]
+    offered = [getattr(divulge, name) for name in dir(divulge)]
+    public = [thing for thing in offered if not inspect.ismodule(thing)]
     attacks = catalog.ATTACKS | catalog.UPDATE_ATTACKS | catalog.INTERACTION_ATTACKS
     attacks |= catalog.FEDERATION_ATTACKS
     index = [

@@ -102,7 +102,7 @@ def public_names() -> Iterator[str]:
         for name in module.__all__:
             thing = getattr(module, name)
             error = isinstance(thing, type) and issubclass(thing, Exception)
-            if name not in NEEDS_NO_CHECK and not error:
+            if name not in NEEDS_NO_CHECK and not error and not inspect.ismodule(thing):
                 yield f"{package}.{name}"
 
 

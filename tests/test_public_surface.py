@@ -1,6 +1,7 @@
 """What users may rely on: the names, and that importing them is cheap."""
 
 import inspect
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -87,6 +88,22 @@ NAMES = [
     "score_transcript",
 ]
 
+PACKAGES = [
+    "attacks",
+    "core",
+    "data",
+    "defences",
+    "errors",
+    "federation",
+    "metrics",
+    "reproduce",
+    "targets",
+    "training",
+]
+"""What those use who build on the parts: it is there after ``import divulge`` alone."""
+
+ROOT = Path(__file__).parent.parent
+
 
 def run(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -94,9 +111,41 @@ def run(code: str) -> str:
 
 
 def test_the_public_names_are_these() -> None:
-    assert dir(divulge) == NAMES == sorted(NAMES)
-    for name in NAMES:
+    assert dir(divulge) == sorted(NAMES + PACKAGES)
+    assert sorted(NAMES) == NAMES
+    for name in NAMES + PACKAGES:
         assert inspect.getdoc(getattr(divulge, name)), name
+
+
+def documented_names() -> set[str]:
+    """Dotted names in the examples of documents that import nothing but divulge for them."""
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
+    found = set()
+    for page in pages:
+        for block in re.findall(r"^```.*?^```", page.read_text(encoding="utf-8"), re.M | re.S):
+            imported = set(re.findall(r"(?:import|from) (divulge\.[\w.]+)", block))
+            dotted = set(re.findall(r"(?<![\w.\"'/-])divulge(?:\.\w+){2,}", block))
+            found |= {
+                name for name in dotted if not any(name.startswith(given) for given in imported)
+            }
+    return found
+
+
+def test_dotted_names_in_the_documents_need_no_import_but_that_of_divulge() -> None:
+    names = documented_names() | {f"divulge.{package}" for package in PACKAGES}
+    assert "divulge.targets.HTTPTarget" in names
+    code = (
+        "import importlib, sys\n"
+        "from operator import attrgetter\n"
+        f"for name in {sorted(names)}:\n"
+        "    for known in [one for one in sys.modules if one.partition('.')[0] == 'divulge']:\n"
+        "        del sys.modules[known]\n"  # as in a fresh interpreter: nothing is loaded yet
+        "    divulge = importlib.import_module('divulge')\n"
+        "    assert not any(one.startswith('divulge.targets') for one in sys.modules)\n"
+        "    attrgetter(name.partition('.')[2])(divulge)\n"
+        "    print(name)"
+    )
+    assert run(code).split() == sorted(names)
 
 
 def test_importing_loads_no_framework() -> None:

@@ -48,7 +48,6 @@ NEEDS_NO_CHECK = {
     "Target": "a protocol",
     "CheckpointedNetwork": "made by training.train",
     "UPVOTE_LEARNER": "an object",
-    "prediction_tables": "a module",
 }
 """Public names that are no function or class that a user calls, and why."""
 

@@ -1,3 +1,13 @@
+from . import attacks as attacks
+from . import core as core
+from . import data as data
+from . import defences as defences
+from . import errors as errors
+from . import federation as federation
+from . import metrics as metrics
+from . import reproduce as reproduce
+from . import targets as targets
+from . import training as training
 from .attacks.catalog import attack as attack
 from .audits.api import audit as audit
 from .audits.api import audit_predictions as audit_predictions

@@ -252,13 +252,21 @@ def broken(place: Path, name: str, client: str, rounds: tuple[int, ...]) -> Path
     return settings(place, "runs/clinics-001", name)
 
 
-def test_a_round_with_an_infinite_update_is_left_out_for_all_and_said(place: Path) -> None:
+def test_an_infinite_update_costs_its_client_that_round_and_the_others_nothing(
+    place: Path,
+) -> None:
     found = audit_federation(broken(place, "once", "1", (1,)), place / "once-run")
-    assert any("Client 1 sent NaN or infinity in round 1" in line for line in found.lines())
-    assert any("left out for all of them" in line for line in found.lines())
-    assert json.loads((place / "once-run" / "summary.json").read_text())["rounds"] == 2
+    assert "Client 1 sent NaN or infinity in round 1, left out." in found.lines()
+    assert json.loads((place / "once-run" / "summary.json").read_text())["rounds"] == 3
 
 
-def test_a_client_without_any_usable_round_is_refused(place: Path) -> None:
-    with pytest.raises(DivulgeError, match="finite updates of every client, got none of '2'"):
-        audit_federation(broken(place, "always", "2", (0, 1, 2)), place / "always-run")
+def test_a_client_without_any_usable_round_is_left_out_with_its_records(place: Path) -> None:
+    found = audit_federation(broken(place, "always", "2", (0, 1, 2)), place / "always-run")
+    assert found.facts.clients == ("0", "1")
+    said = "Client 2 sent NaN or infinity in 3 rounds, the first of them round 0"
+    assert f"{said}, so nothing is said about it." in found.lines()
+    assert "The 30 candidates of clients without a usable round are left out." in found.lines()
+    summary = json.loads((place / "always-run" / "summary.json").read_text())
+    assert summary["truth"] == {"0": 30, "1": 30, "nobody": 90}
+    reasons = {one.label: one.reason for one in found.findings if one.status is Status.FAILED}
+    assert not reasons

@@ -3,6 +3,8 @@
 import hashlib
 import json
 import os
+import pickle
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -100,6 +102,17 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
         assert read.training == expected.training
         assert read.metrics["accuracy"] == 0.5
         assert np.isnan(read.metrics["loss"])
+
+
+def test_a_round_goes_to_another_process_without_the_open_file(tmp_path: Path) -> None:
+    read = Transcript.open(written(tmp_path / "t")).rounds[1]
+    sent = pickle.dumps(read)
+    shutil.rmtree(tmp_path / "t")
+    there = pickle.loads(sent)  # noqa: S301 (what this test has just packed)
+    expected = seen(1)
+    same(there.sent, expected.sent)
+    same(there.received["ann"].tensors, expected.received["ann"].tensors)
+    assert there.clients == expected.clients
 
 
 def test_transposed_and_empty_arrays_are_written_as_they_are(tmp_path: Path) -> None:

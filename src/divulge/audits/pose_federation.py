@@ -1,9 +1,11 @@
 """Pose the challenges that sections of an ``audit.toml`` about a federation describe."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from jaxtyping import Int64
 
 from divulge._util import imports
 from divulge._util.digest import digest
@@ -22,12 +24,12 @@ from divulge.audits.config import (
     UpdatesSpec,
 )
 from divulge.core import (
+    Assignment,
     Collusion,
     CompositionFacts,
     FederationView,
     InteractionFacts,
     Records,
-    Rounds,
     Target,
 )
 from divulge.data import interactions, records
@@ -36,13 +38,13 @@ from divulge.errors import DataError, SpecError, StoreError, did_you_mean
 from divulge.federation import Transcript, TranscriptUpdates, prediction_tables
 from divulge.federation.transcript import impressions
 from divulge.federation.transcript.finite import (
+    UsableRounds,
     client_note,
     find_broken_rounds,
     is_finite,
     refuse_none_left,
 )
 from divulge.federation.transcript.impressions import ClientImpressions
-from divulge.federation.transcript.reader import RoundSubset
 
 
 def pose(settings: FederationAuditSpec, folder: Path) -> Challenge:
@@ -71,7 +73,7 @@ def _pose_composition(spec: UpdatesSpec, folder: Path) -> CompositionChallenge:
     reference = records.load_records(spec.reference, spec.label, folder)
     network = imports.load_object(spec.network, folder)
     clients = _choose_clients(transcript, spec.clients)
-    broken = find_broken_rounds(transcript.rounds, clients)
+    broken = find_broken_rounds(transcript.rounds, clients, need_records=True)
     clients = tuple(client for client in clients if client not in broken.unusable)
     counts = _counts(spec, clients)
     views = tuple(transcript.view(c, network, reference, broken.of(c)) for c in clients)
@@ -97,8 +99,9 @@ def _counts(spec: UpdatesSpec, clients: Sequence[str]) -> tuple[tuple[int, ...],
 def _pose_interactions(spec: InteractionsSpec, folder: Path) -> InteractionChallenge:
     transcript = Transcript.open(folder / spec.transcript)
     learner = imports.load_object(spec.learner, folder) if spec.learner else None
-    clients = _choose_clients(transcript, spec.clients)
+    clients, unshown = _shown_clients(transcript, spec.clients)
     found, clients, notes = _finite(impressions.client_views(transcript, clients, learner))
+    notes += unshown
     truth = None if spec.truth is None else _truth(folder / spec.truth, transcript, clients, found)
     items = tuple(len(one.item) for one in found)
     facts = InteractionFacts(transcript.header.name, clients, items, truth, notes)
@@ -108,6 +111,23 @@ def _pose_interactions(spec: InteractionsSpec, folder: Path) -> InteractionChall
         facts,
         digest(f"{text} {inputs.fingerprint_of(spec.learner, folder)}"),
     )
+
+
+def _shown_clients(
+    transcript: Transcript, asked: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The clients asked for, or all that were shown items, and what is said of the others."""
+    clients = _choose_clients(transcript, asked)
+    entries = transcript.entries()
+    shown = {c for entry in entries for c in entry.handed if c in entry.clients}
+    if asked or not shown:
+        return clients, ()
+    notes = (
+        f"Client {client} was handed no items, so nothing is said about it."
+        for client in clients
+        if client not in shown
+    )
+    return tuple(client for client in clients if client in shown), tuple(notes)
 
 
 def _finite(
@@ -166,21 +186,27 @@ def _pose_recorded_assignment(spec: AssignmentSpec, folder: Path) -> AssignmentC
     for part in (candidates, external):
         refuse_encoded(part, "a federation")
     clients = _choose_clients(transcript, ())
-    rounds, notes = _finite_rounds(transcript, clients)
-    updates = TranscriptUpdates(rounds, clients, imports.load_object(spec.network, folder))
+    broken = find_broken_rounds(transcript.rounds, clients)
+    kept = tuple(client for client in clients if client not in broken.unusable)
+    rounds, notes = UsableRounds(transcript.rounds, broken), broken.notes
+    updates = TranscriptUpdates(rounds, kept, imports.load_object(spec.network, folder))
     view = FederationView(
         updates.models(),
         candidates,
-        (candidates,) * len(clients),
-        (external,) * len(clients),
+        (candidates,) * len(kept),
+        (external,) * len(kept),
         Collusion.none(len(candidates)),
         updates,
     )
     _check_classes(view.targets[0], candidates, external)
     truth = None
     if spec.truth is not None:
-        truth = prediction_tables.read_owners(folder / spec.truth, clients, view)
-    facts = describe_assignment(view, clients, truth, len(rounds), notes)
+        everybody = (*kept, *(client for client in clients if client in broken.unusable))
+        owner = prediction_tables.read_owners(folder / spec.truth, everybody, view).client
+        view, truth = _leave_out(view, owner)
+        if gone := len(candidates) - len(view.records):
+            notes += (f"The {gone} candidates of clients without a usable round are left out.",)
+    facts = describe_assignment(view, kept, truth, len(rounds), notes)
     network = inputs.fingerprint_of(spec.network, folder)
     text = repr((transcript.header, transcript.entries(), facts, network))
     arrays = [part for one in (candidates, external) for part in (one.x, one.y)]
@@ -203,26 +229,15 @@ def _check_classes(target: Target, candidates: Records, external: Records) -> No
             )
 
 
-def _finite_rounds(
-    transcript: Transcript, clients: tuple[str, ...]
-) -> tuple[Rounds, tuple[str, ...]]:
-    """Rounds in which all numbers are finite, as clients are compared, and what is left out.
-
-    Raises:
-        DataError: no round of one of the clients is left.
-    """
-    broken = find_broken_rounds(transcript.rounds, clients)
-    if broken.unusable:
-        raise DataError(
-            f"expected finite updates of every client, got none of {min(broken.unusable)!r}: look "
-            "for the round in which training diverged"
-        )
-    lost: frozenset[int] = frozenset().union(*broken.by_client.values())
-    whole = [k for k in range(len(transcript.rounds)) if k not in lost]
-    notes = broken.notes
-    if lost:
-        notes += ("As clients are compared, such rounds are left out for all of them.",)
-    return RoundSubset(transcript.rounds, whole), notes
+def _leave_out(
+    view: FederationView, owner: Int64[np.ndarray, " records"]
+) -> tuple[FederationView, Assignment]:
+    """The view and the truth without candidates of clients that are not in the view."""
+    there = owner < len(view.targets)
+    left = view.records.take(np.flatnonzero(there))
+    relevant, collusion = (left,) * len(view.targets), Collusion.none(len(left))
+    less = replace(view, records=left, relevant=relevant, collusion=collusion)
+    return less, Assignment(owner[there])
 
 
 def _pose_told_assignment(spec: AssignmentSpec, folder: Path) -> AssignmentChallenge:

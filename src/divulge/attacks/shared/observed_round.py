@@ -169,7 +169,8 @@ class ObservedRound:
 
     def without_updates(self) -> "ObservedRound":
         """The round without what clients sent: enough to repeat it, and small to send."""
-        return replace(self, round=replace(self.round, received={}, masked=None, aggregated=None))
+        less = replace(self.round, received={}, masked=None, aggregated=None, handed={})
+        return replace(self, round=less)
 
     def seconds(self, records: int) -> float:
         """An estimate of the seconds that one core needs to train on so many records."""

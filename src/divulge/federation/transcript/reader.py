@@ -180,6 +180,10 @@ class _TensorsOnDisk(Mapping[str, np.ndarray]):
     def __len__(self) -> int:
         return len(self._names)
 
+    def __reduce__(self) -> tuple[type, tuple[dict[str, np.ndarray]]]:
+        # another process, perhaps on another machine, gets the arrays: an open file stays here
+        return dict, (dict(self),)
+
 
 def _count_rounds(folder: Path) -> int:
     """Count the rounds of a folder, and refuse a gap."""
