@@ -120,10 +120,10 @@ def check_network(network: nn.Module, trial: TrialRecords) -> None:
         changed = _what_a_call_changes(network, trial)
         if changed:
             raise SpecError(
-                f"expected a network that keeps nothing of its calls, got one that changes "
-                f"{changed} when it is called: no noise covers that, and even the number of calls tells how "
-                "many records there were; leave out what does so, such as running statistics, "
-                "renormed embeddings or spectral normalisation"
+                "expected a network that keeps nothing of its calls, got one that changes "
+                f"{changed} when it is called: no noise covers that, and even the number of calls "
+                "tells how many records there were; leave out what does so, such as running "
+                "statistics, renormed embeddings or spectral normalisation"
             )
         if _mixes_records(network, trial):
             raise SpecError(
