@@ -114,6 +114,7 @@ class DPSGD(_Trials):
     rounds: int = 1
     noise: NoiseKind = "seeded"
     jobs: int = field(default=-1, metadata={"identity": False})
+
     name: ClassVar[str] = "dp-sgd"
     paper: ClassVar[str] = "Abadi et al. 2016"
     search: ClassVar[SearchSpace] = {
