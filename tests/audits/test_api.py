@@ -108,7 +108,7 @@ def test_the_index_names_the_record_as_the_user_gave_it() -> None:
         ({"members": (np.zeros((9, 8)), np.full(9, 7))}, divulge.DataError, "3 classes"),
         ({"members": (np.zeros((9, 8)), -np.ones(9, int))}, divulge.DataError, "from 0"),
         ({"members": np.zeros((9, 8))}, divulge.DataError, r"a pair \(x, y\)"),
-        ({"members": (np.array([["a"]] * 9), ZEROS)}, divulge.DataError, "one shape"),
+        ({"members": (np.array([["a"]] * 9), ZEROS)}, divulge.DataError, "one type"),
         ({"class_names": ("a", "b")}, divulge.DataError, "expected 3 class names"),
         ({"attacks": FAST + FAST}, divulge.SpecError, "twice"),
         ({"budget": 10}, divulge.BudgetSpent, "10"),

@@ -75,7 +75,7 @@ def lay_out(folder: Path) -> Path:
 
 
 def findings(folder: Path) -> dict[str, bytes]:
-    kept = (folder / "run" / "findings").glob("*.[jn][sp][oz]*")
+    kept = (folder / "run" / "findings").glob("[!.]*.[jn][sp][oz]*")  # whole ones
     return {path.name: path.read_bytes() for path in kept}
 
 

@@ -404,7 +404,7 @@ def test_an_audit_of_a_url_is_continued_without_paying_twice(
         np.savez(tmp_path / f"{name}.npz", x=part, y=np.arange(30) % 3)
     settings, run = tmp_path / "audit.toml", tmp_path / "run"
     settings.write_text(AUDIT.replace("URL", server.url))
-    server.faults.extend(["", "", "status:500", *["status:401"] * 5])
+    server.faults.extend(["", "", "status:500", *["status:400"] * 5])
     with pytest.raises(TargetError, match=r"\*\*\*") as caught:
         divulge.audit_file(settings, run)
     assert SECRET not in str(caught.value)
