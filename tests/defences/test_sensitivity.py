@@ -324,6 +324,7 @@ class Detached(nn.Linear):
         ),
         (lambda: spectral_norm(nn.Linear(WIDTH, CLASSES)), "changes 'parametrizations.*_u'"),
         (Detached, "depends on the others of its batch"),
+        (lambda: nn.Linear(WIDTH, CLASSES).half(), r"'weight' \(torch.float16\)"),
     ],
 )
 def test_what_keeps_or_mixes_records_is_refused(network: Any, message: str) -> None:

@@ -77,8 +77,8 @@ class PerRecordGradients:
         return losses, [gradients[name] for name in self._names]
 
     def _one_by_one(self, x: torch.Tensor, y: torch.Tensor) -> Gradients:
-        losses = torch.empty(len(x))
         gradients = [p.new_zeros((len(x), *p.shape)) for p in self.params]
+        losses = gradients[0].new_empty(len(x))  # a large one in double precision stays finite
         for k in range(len(x)):
             loss = cross_entropy(self.module(x[k : k + 1]), y[k : k + 1])
             losses[k] = loss.detach()
@@ -86,7 +86,7 @@ class PerRecordGradients:
             for one, part in zip(gradients, parts, strict=True):
                 if part is not None:
                     one[k] = part
-        return losses.to(gradients[0].dtype), gradients
+        return losses, gradients
 
 
 def _record_gradient(module: nn.Module, *, same_draws: bool) -> Callable[..., NamedGradients]:

@@ -101,13 +101,22 @@ def check_network(network: nn.Module, trial: TrialRecords) -> None:
     """Refuse a network in which a record's gradient is not its own, or that keeps what it saw.
 
     Args:
-        network: the network, in training mode; its weights are changed.
+        network: the network, in training mode; its weights are as before at the end.
         trial: records that it takes.
 
     Raises:
         SpecError: a layer, or the network, lets the records of a batch depend on each other, or
-            changes weights or buffers when it is called.
+            changes weights or buffers when it is called; or weights have less than single
+            precision.
     """
+    for name, p in network.named_parameters():
+        # the factors, the clipped gradients and their sum would round by more than any margin
+        if p.requires_grad and p.dtype not in (torch.float32, torch.float64):
+            raise SpecError(
+                f"expected trained weights in single or double precision, got {name!r} "
+                f"({p.dtype}), whose rounding may let a record move the sum of gradients by more "
+                "than the clipping norm: make the network with float()"
+            )
     for name, layer in network.named_modules():
         if isinstance(layer, _BatchNorm):
             raise SpecError(
@@ -136,7 +145,7 @@ def choose_way(network: nn.Module, x: torch.Tensor, clipping: Clipping) -> Clipp
     """The first way whose gradients, norms and clipped sum are those of PyTorch's autograd.
 
     Args:
-        network: the network, in training mode; its weights are changed.
+        network: the network, in training mode; its weights are as before at the end.
         x: records that it takes.
         clipping: what was set; with ``ghost``, gradients come in one pass where that is right.
     """
