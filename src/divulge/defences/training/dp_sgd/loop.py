@@ -30,7 +30,7 @@ from divulge.training.recipe import Recipe
 from divulge.training.selection import BestEpoch
 
 Watch = Callable[[nn.Module, Any], None]
-"""A function that gets Opacus' module and optimiser before the first step, to see all steps."""
+"""Gets the network and Opacus' optimiser before the first step, to see all steps."""
 
 
 class DPSGDPlan(NamedTuple):

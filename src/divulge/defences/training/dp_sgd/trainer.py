@@ -224,19 +224,20 @@ class DPSGD(_Trials):
             TargetError: the recipe makes no network, or one that does not take these records.
             MissingExtra: Opacus is not installed.
         """
-        with name_missing_extra():
-            import opacus  # noqa: F401 (refused before anything is computed)
         return self._clipping_way(pool).note
 
     def _clipping_way(self, pool: Records) -> ClippingWay:
-        with translate_model_errors("a private model to train", _REMEDY), torch_threads(1):
-            network = build_network(self.recipe, Job(np.arange(1), 0)).train()
-            first, _ = cast_to_precision(pool.take(np.arange(min(1, len(pool)))), network)
-            like = torch.tensor(first)
-            key = (tuple(like.shape[1:]), like.dtype)
-            if key not in self._ways:
+        """How gradients on such records are clipped, tried once for each shape and type."""
+        with name_missing_extra():
+            import opacus  # noqa: F401 (refused before anything is computed)
+        key = (pool.x.shape[1:], pool.x.dtype, pool.regression)
+        if key not in self._ways:
+            with translate_model_errors("a private model to train", _REMEDY), torch_threads(1):
+                network = build_network(self.recipe, Job(np.arange(1), 0)).train()
+                first, _ = cast_to_precision(pool.take(np.arange(min(1, len(pool)))), network)
+                like = torch.tensor(first)
                 with pool_before_relu(network):
-                    trial = draw_trial_records(network, *key)
+                    trial = draw_trial_records(network, tuple(like.shape[1:]), like.dtype)
                     check_network(network, trial)
                     self._ways[key] = choose_way(network, trial.x, self.clipping)
         return self._ways[key]
@@ -270,7 +271,6 @@ class DPSGD(_Trials):
         jobs = make_jobs(subsets, seeds, start)
         if not jobs:
             return
-        self.check(pool)
         way = self._clipping_way(pool)
         with translate_model_errors("a private model to train", _REMEDY):
             data = PoolArrays.prepare(pool, build_network(self.recipe, jobs[0]))
@@ -299,8 +299,8 @@ class DPSGD(_Trials):
         Args:
             records: those to train on, all of them.
             seed: of all its randomness, as for `networks`.
-            watch: a function that gets Opacus' module and its optimiser before the first step, such
-                as ``CanaryRecorder.watch``. What it does is not covered by the guarantee.
+            watch: a function that gets the network and Opacus' optimiser before the first step,
+                such as ``CanaryRecorder.watch``. What it does is not covered by the guarantee.
 
         Raises:
             SpecError: the network cannot be trained privately, or no noise keeps the ε.
@@ -309,7 +309,6 @@ class DPSGD(_Trials):
             MissingExtra: Opacus or dp-accounting is not installed.
         """
         (job,) = make_jobs(np.ones((1, len(records)), bool), [seed], None)
-        self.check(records)
         way = self._clipping_way(records)
         with translate_model_errors("a private model to train", _REMEDY), torch_threads(1):
             data = PoolArrays.prepare(records, build_network(self.recipe, job))
