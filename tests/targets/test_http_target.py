@@ -622,6 +622,10 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         http_client.tls_settings.cache_clear()
         np.testing.assert_allclose(target.predict(X), tiny.probabilities(X))
+        # the same machine by a name that is not in the certificate: no authority helps
+        elsewhere = HTTPTarget(endpoint.url.replace("127.0.0.1", "localhost") + "/predict", "1")
+        with pytest.raises(TargetError, match=r"expected a certificate.*a host that it names"):
+            elsewhere.predict(X)
     http_client.tls_settings.cache_clear()
 
 

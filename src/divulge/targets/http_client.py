@@ -227,22 +227,21 @@ class Session:
         """
         import httpx
 
-        untrusted_certificate = False
+        advice = ""
         try:
             async with asyncio.timeout(self.patience.timeout):
                 return await self._send(body)
         except TimeoutError:
             said = f"no whole answer within {self.patience.timeout:g} s"
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            untrusted_certificate = _is_about_certificates(error)
+            advice = _certificate_advice(error)
             said = self.settings.clean(credentials.hide_in_urls(str(error)))
             said = f"{type(error).__name__} ({said})" if said else type(error).__name__
         # raised out here: an error of httpx holds the whole request, and would stand behind ours
-        if untrusted_certificate:
+        if advice:
             raise TargetError(
                 f"expected a certificate of {self.settings.place} that this machine trusts, got "
-                f"{said}: correct it, or name the authority that signed it in the environment "
-                "variable SSL_CERT_FILE"
+                f"{said}: {advice}"
             )
         raise RetryableError(said)
 
@@ -325,12 +324,23 @@ _ABOUT_KEYS = (401, 403, 407)
 """What a server answers when it does not take a key."""
 
 
-def _is_about_certificates(error: BaseException | None) -> bool:
-    while error is not None:
-        if isinstance(error, ssl.SSLCertVerificationError):
-            return True
+_UNKNOWN_AUTHORITY: Final = range(18, 22)
+"""OpenSSL's codes for a certificate of no known authority, from a self-signed one to one whose
+signature cannot be verified: there alone it helps to name an authority."""
+
+
+def _certificate_advice(error: BaseException | None) -> str:
+    """What to do about the certificate that led to the error; empty where none did."""
+    while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
-    return False
+    if error is None:
+        return ""
+    if error.verify_code in _UNKNOWN_AUTHORITY:
+        return (
+            "correct it, or name the authority that signed it in the environment variable "
+            "SSL_CERT_FILE"
+        )
+    return "correct it, or set url to a host that it names"
 
 
 @functools.cache
