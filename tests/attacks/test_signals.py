@@ -1,6 +1,7 @@
 from decimal import Decimal, localcontext
 from fractions import Fraction
-from typing import get_args
+from itertools import combinations
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 from divulge.core import ModelView, Need, Records
 from divulge.errors import SpecError
 from divulge.metrics import signals
+from divulge.metrics.exact_signals import compute_exactly
 from divulge.metrics.signals import (
     SMALLEST,
     Labels,
@@ -18,6 +20,7 @@ from divulge.metrics.signals import (
     class_statistics,
     compute_signal,
 )
+from divulge.targets.outputs import to_probabilities
 
 NAMES: tuple[SignalName, ...] = get_args(SignalName)
 LABEL_AWARE: tuple[SignalName, ...] = ("loss", "modified_entropy", "margin", "scaled_logit")
@@ -81,13 +84,14 @@ def expected(signal: SignalName, p: Probabilities, y: Labels) -> list[float]:
 
 def check(signal: SignalName, p: Probabilities, y: Labels) -> None:
     # The first three are sums of terms of one sign, so small values are as exact as large ones; a
-    # difference of logarithms may come close to zero.
+    # difference of logarithms may come close to zero. A share of 40 bits is off by 2^-40 of itself:
+    # log odds of a half by twice that, and so is the product of a small share and its logarithm.
     summed = signal in ("loss", "entropy", "modified_entropy")
     np.testing.assert_allclose(
         compute_signal(signal, p, y),
         expected(signal, p, y),
-        rtol=1e-12,
-        atol=0 if summed else 1e-13,
+        rtol=2**-39 + 1e-13,
+        atol=0 if summed else 2**-39 + 1e-13,
     )
 
 
@@ -286,3 +290,72 @@ def test_saturated_signals_are_tamed_in_order_and_others_left_alone() -> None:
     assert (np.argsort(mine) == np.argsort(phi)).all()
     (alone,) = signals.tame(np.full(3, 500.0))
     assert np.isfinite(alone).all()
+
+
+# Ties: whatever the signal, records tie just where they do in exact arithmetic.
+
+LEAST = Fraction(SMALLEST)
+
+
+def decide(signal: SignalName, p: list[Fraction], y: int) -> Any:
+    """What decides a signal, in exact arithmetic; for an ordered one, in its order."""
+    if signal == "confidence":
+        return max(p)
+    if signal == "margin":  # a zero stands for the smallest number that a model says
+        return max(p[y], LEAST) / max(*p[:y], *p[y + 1 :], LEAST)
+    if signal == "entropy":
+        return tuple(sorted(p))
+    return (p[y], tuple(sorted(p))) if signal == "modified_entropy" else p[y]
+
+
+@st.composite
+def rational_answers(draw: st.DrawFn) -> tuple[list[list[Fraction]], list[int]]:
+    """Answers in whole parts of one denominator, each in several orders of classes."""
+    whole = draw(st.sampled_from([2, 3, 7, 10, 12, 40, 50, 99, 100, 300, 1000, 10**4, 10**6]))
+    classes = draw(st.integers(2, 6))
+    rows: list[list[Fraction]] = []
+    for _ in range(draw(st.integers(1, 8))):
+        cuts = sorted(
+            draw(st.lists(st.integers(0, whole), min_size=classes - 1, max_size=classes - 1))
+        )
+        parts = [b - a for a, b in zip([0, *cuts], [*cuts, whole], strict=True)]
+        orders = draw(st.lists(st.permutations(parts), min_size=2, max_size=4))
+        rows += [[Fraction(part, whole) for part in order] for order in orders]
+    labels = [draw(st.integers(0, classes - 1)) for _ in rows]
+    return rows, labels
+
+
+def check_ties(
+    signal: SignalName, rows: list[list[Fraction]], labels: list[int], dtype: str
+) -> None:
+    raw = np.array([[float(p) for p in row] for row in rows]).astype(dtype)
+    p = to_probabilities(raw, "probabilities", len(rows))
+    scores = compute_exactly(signal, p, np.array(labels)).tolist()
+    keys = [decide(signal, row, y) for row, y in zip(rows, labels, strict=True)]
+    for (one, score), (other, second) in combinations(zip(keys, scores, strict=True), 2):
+        if one == other:
+            assert score == second
+        elif signal in ("loss", "scaled_logit", "confidence", "margin"):
+            assert (one < other) == (score < second)
+
+
+@pytest.mark.parametrize("signal", NAMES)
+@given(answers=rational_answers())
+def test_records_tie_where_they_do_in_exact_arithmetic(
+    signal: SignalName, answers: tuple[list[list[Fraction]], list[int]]
+) -> None:
+    check_ties(signal, *answers, "float64")
+
+
+@pytest.mark.parametrize("signal", NAMES)
+@pytest.mark.parametrize(("dtype", "decimals"), [("float32", 4), ("float16", 2)])
+def test_ties_of_decimals_hold_in_any_precision(
+    signal: SignalName, dtype: str, decimals: int
+) -> None:
+    rng = np.random.default_rng(0)
+    parts = rng.multinomial(10**decimals, np.ones(3) / 3, 60)
+    rows = [
+        [Fraction(int(part), 10**decimals) for part in rng.permutation(row)]
+        for row in parts[rng.integers(0, 60, 200)]
+    ]
+    check_ties(signal, rows, rng.integers(0, 3, 200).tolist(), dtype)

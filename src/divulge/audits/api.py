@@ -153,7 +153,7 @@ def audit_predictions(
     member: str = "member",
     member_value: str | None = None,
     ids: str | None = None,
-    output: Literal["probabilities", "logits", "labels", "values"] = "probabilities",
+    output: Literal["probabilities", "percentages", "logits", "labels", "values"] = "probabilities",
     attacks: Iterable[MembershipAttack] | None = None,
     run: RunPath = None,
     options: Options = Options(),

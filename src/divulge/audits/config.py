@@ -93,7 +93,7 @@ class TargetSpec(Section):
     """How the endpoint is asked."""
     factory: str | None = None
     """For ``.safetensors``: what builds the network, as ``file.py:name``."""
-    output: Literal["probabilities", "logits", "labels", "values"] | None = None
+    output: Literal["probabilities", "percentages", "logits", "labels", "values"] | None = None
     """What the model answers; PyTorch needs it said. ``values`` are the numbers of
     [regression](attacks/regression.md), one a record."""
     batch_size: Count = 1024
@@ -177,7 +177,7 @@ class PredictionsSpec(Section):
     """What that column says of members, where it has two other values."""
     id: str | None = None
     """The column with your own ids, for [``exposed.csv``](run-folder.md#exposedcsv)."""
-    output: Literal["probabilities", "logits", "labels", "values"] = "probabilities"
+    output: Literal["probabilities", "percentages", "logits", "labels", "values"] = "probabilities"
     """What the answers are; ``labels`` is one column with the predicted class, and ``values`` are
     numbers, one a record."""
     class_names: tuple[str, ...] = ()
@@ -224,7 +224,7 @@ class LeaveOneOutSpec(Section):
     """How many of the others each is compared with; all, unless given."""
     train: str
     """As in ``[shadows]``."""
-    output: Literal["probabilities", "logits", "values"] | None = None
+    output: Literal["probabilities", "percentages", "logits", "values"] | None = None
     """What a model answers that a function returned."""
     answers: dict[str, JSON] | None = None
     """An answer defence before every model, as in ``[target]``."""
@@ -295,7 +295,7 @@ class AssignmentSpec(Section):
     """Of ``predictions``: pattern of the columns with the answers, in the order of the classes."""
     label: str = "label"
     """The column with the true class."""
-    output: Literal["probabilities", "logits"] = "probabilities"
+    output: Literal["probabilities", "percentages", "logits"] = "probabilities"
     """Of ``predictions``: what the answers are."""
     truth: str | None = None
     """Where it is known: a ``.csv`` file with the column ``client``, a line for each candidate in

@@ -30,8 +30,9 @@ class Access:
     """How a model is asked, and what it answers with.
 
     Args:
-        output: what the model answers: ``"probabilities"``, ``"logits"`` or ``"labels"``, or
-            ``"values"``, a number for each record. Needed for a torch module; never guessed.
+        output: what the model answers: ``"probabilities"``, ``"percentages"``, ``"logits"`` or
+            ``"labels"``, or ``"values"``, a number for each record. Needed for a torch module;
+            never guessed.
         answers: what changes the predictions of the model, and of its shadow models, before anybody
             sees them: `divulge.defences.Rounding` and others.
         classes: the number of classes; only ``output="labels"`` needs it.

@@ -3,6 +3,11 @@
 Every signal is turned so that HIGHER means MORE LIKELY A MEMBER. Differences from one are never
 computed as ``1 - p``: a memorised record has p = 1 - 1e-12, and the ranking among such records is
 just what an audit is about, so the other classes' probabilities are summed instead.
+
+Records that tie in exact arithmetic tie here: sums of the same numbers in another order, or of
+others with the same total, differ in their last bits, and a threshold would tell such records
+apart. So each sum is settled (`_settle`) and coarsened (`_coarsen`) before its logarithm is taken,
+and signals of one quantity are computed from the same bits of it.
 """
 
 from collections.abc import Callable
@@ -32,6 +37,14 @@ SATURATED = -np.log(SMALLEST) - 0.1
 """The size from which a signal in nats says "beyond"."""
 
 _NOTHING = np.finfo(np.float64).tiny  # added to a zero, so that 0 log 0 is zero
+
+_EPSILON = float(np.finfo(np.float64).eps)
+
+_UNIT = 1e12
+"""A probability of at most 12 decimals is a whole number of these parts, which doubles hold."""
+
+_SPLITTER = 2.0**13 + 1
+"""Leaves 40 of the 53 bits of a double."""
 
 
 def check_name(signal: str) -> None:
@@ -146,14 +159,15 @@ def _loss(p: Probabilities, y: Labels, spare: Probabilities) -> Signals:
     """Minus the cross-entropy: log p_y (Yeom et al. 2018)."""
     del spare
     true = _take_out(p, y)
-    return _log_share(true, _sums(p))
+    return _log_share(true, _sums(p), p.shape[1])[0]
 
 
 def _scaled_logit(p: Probabilities, y: Labels, spare: Probabilities) -> Signals:
     """φ = log p_y - log(1 - p_y), nearly Gaussian (Carlini et al. 2022, eq. 3)."""
     del spare
     true = _take_out(p, y)
-    score: Signals = _log(true) - _log(_sums(p))
+    log_true, log_rest = _log_share(true, _sums(p), p.shape[1])
+    score: Signals = log_true - log_rest
     return score
 
 
@@ -166,15 +180,18 @@ def _confidence(p: Probabilities, y: Labels, spare: Probabilities) -> Signals:
 def _margin(p: Probabilities, y: Labels, spare: Probabilities) -> Signals:
     """Difference of log p_y and the log of the largest other probability."""
     del spare
-    true = _take_out(p, y)
+    true = np.maximum(_take_out(p, y), SMALLEST)
     # argmax, since NumPy takes twice as long for max along rows this short.
-    score: Signals = _log(true) - _log(_take_out(p, p.argmax(axis=1)))
+    other = np.maximum(_take_out(p, p.argmax(axis=1)), SMALLEST)
+    low, high = _settle(np.minimum(true, other), 1), _settle(np.maximum(true, other), 1)
+    score: Signals = np.copysign(np.log(_coarsen(low / high)), true - other)
     return score
 
 
 def _entropy(p: Probabilities, y: Labels, spare: Probabilities) -> Signals:
     """Minus the entropy of the answer, whatever the label (Salem et al. 2019)."""
     del y
+    p.sort(axis=1)  # the same numbers in another order have the same sum
     np.add(p, _NOTHING, out=spare)
     np.log(spare, out=spare)
     score: Signals = np.vecdot(p, spare)
@@ -187,15 +204,18 @@ def _modified_entropy(p: Probabilities, y: Labels, spare: Probabilities) -> Sign
     Mentr = -(1 - p_y) log p_y - Σ_{j≠y} p_j log(1 - p_j), which unlike entropy is large for a
     confident wrong answer.
     """
+    classes = p.shape[1]
     true = _take_out(p, y)
+    p.sort(axis=1)
     # Of the other classes only the largest can be near one; each that is left is below one half.
-    largest = _take_out(p, p.argmax(axis=1))
+    largest = p[:, -1].copy()
+    p[:, -1] = 0.0
     left = _sums(p)
     np.negative(p, out=spare)
     np.log1p(spare, out=spare)
-    rest = largest + left
-    score: Signals = rest * _log_share(true, rest)
-    score += largest * _log_share(true + left, largest)
+    log_true, _ = _log_share(true, largest + left, classes)
+    score: Signals = -np.expm1(log_true) * log_true
+    score += largest * _log_share(largest, true + left, classes)[1]
     score += np.vecdot(p, spare)
     return score
 
@@ -224,12 +244,38 @@ def _sums(p: Probabilities) -> Signals:
     return sums
 
 
-def _log(p: Signals) -> Signals:
-    logarithm: Signals = np.log(np.maximum(p, SMALLEST))
-    return logarithm
+def _log_share(true: Signals, rest: Signals, terms: int) -> tuple[Signals, Signals]:
+    """The logarithms of two shares that sum to one, both from the smaller one.
+
+    Args:
+        true: the first share, a number as it was given.
+        rest: the other one, a sum.
+        terms: how many numbers were summed at most.
+    """
+    below = true <= 0.5
+    smaller = _coarsen(_settle(np.where(below, true, rest), terms) / _UNIT)
+    log_smaller = np.log(np.maximum(smaller, SMALLEST))
+    log_larger = np.log1p(-np.minimum(smaller, 0.5))
+    return np.where(below, log_smaller, log_larger), np.where(below, log_larger, log_smaller)
 
 
-def _log_share(share: Signals, rest: Signals) -> Signals:
-    """The logarithm of a share of one, taken from the rest where the share is near one."""
-    logarithm: Signals = np.where(share > 0.5, np.log1p(-np.minimum(rest, 0.5)), _log(share))
-    return logarithm
+def _settle(share: Signals, terms: int) -> Signals:
+    """The share in parts of 1e-12, a whole number where rounding alone is between it and one.
+
+    So a sum of numbers with at most 12 decimals is exact. n terms that are rounded to the nearest
+    double, and summed in any order, are off by less than n times the machine's epsilon.
+    """
+    parts = share * _UNIT
+    whole = np.rint(parts)
+    return np.where(np.abs(parts - whole) <= (terms + 1) * _EPSILON * parts, whole, parts)
+
+
+def _coarsen(share: Signals) -> Signals:
+    """The share to 40 bits: equal fractions with other last bits become equal (Dekker 1971).
+
+    Fractions a/b that were computed with an error of n machine epsilons are equal afterwards if
+    b < 2^11 / n, such as the shares of the votes of as many trees.
+    """
+    split = share * _SPLITTER
+    coarse: Signals = split - (split - share)
+    return coarse

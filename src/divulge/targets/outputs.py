@@ -4,6 +4,7 @@ Nothing is guessed: logits, probabilities and labels look alike often enough tha
 sooner or later audit nonsense without anybody noticing.
 """
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -14,8 +15,9 @@ from divulge.core.records import LARGEST_VALUE
 from divulge.errors import TargetError
 from divulge.metrics import signals
 from divulge.metrics.tiny_probabilities import keep_order, log_of
+from divulge.targets import forms
 
-Output = Literal["probabilities", "logits", "labels", "values"]
+Output = Literal["probabilities", "percentages", "logits", "labels", "values"]
 """What a model answers; ``values`` are the numbers of a regression model, one a record."""
 
 MOST_CLASSES = 100_000
@@ -29,8 +31,8 @@ _ONE_ROW = (
 )
 """What to do about answers of another shape."""
 
-_NEGATIVE_TOLERANCE = 1e-6  # what rounding in float32 leaves below zero
-_SUM_TOLERANCE = 1e-3  # what rounding in float16 leaves around a sum of one
+_DECIMALS = {2: 3, 4: 6, 8: 12}
+"""Decimals that a number of so many bytes, from 0 to 1, tells from their neighbours."""
 
 
 def access_of(output: Output) -> Need:
@@ -89,18 +91,25 @@ def to_answers(
 
 
 def to_probabilities(
-    raw: Any, output: Output, records: int, classes: int | None = None
+    raw: Any,
+    output: Output,
+    records: int,
+    classes: int | None = None,
+    names: Sequence[str] = (),
 ) -> Float[np.ndarray, "records classes"]:
     """Probabilities in float64 from whatever a model answered about this many records.
 
     A single column of probabilities or logits means class 1 of two. Probabilities below exp(-700)
     are as `divulge.metrics.tiny_probabilities` writes them: too small to matter, and in order.
+    Rows that rounding took from a sum of one are divided by their sum. A number that is the nearest
+    of its precision to a decimal, such as 0.7 in float32, is taken for that decimal.
 
     Args:
-        raw: the model's answers, anything that NumPy reads.
-        output: what the answers are: probabilities, logits or labels.
+        raw: the model's answers, anything that NumPy reads; labels may be one-hot.
+        output: what the answers are: probabilities, percentages, logits or labels.
         records: how many records were asked about.
         classes: how many classes there are; labels do not tell.
+        names: of the columns of a table, for messages.
 
     Raises:
         TargetError: the answers are not what ``output`` says.
@@ -115,8 +124,25 @@ def to_probabilities(
     """
     if output == "labels":
         return _one_hot(_read_rows(raw, records), classes)
+    if output == "logits":
+        return _softmax(_read_logits(raw, records, names))
     columns = _read_columns(raw, output, records)
-    return _softmax(columns) if output == "logits" else _check_probabilities(columns)
+    if not np.isfinite(columns).all():
+        raise TargetError(
+            f"expected {output}, got NaN or infinity: look for an overflow in the model"
+        )
+    if output == "percentages":
+        return _check_percentages(columns, names)
+    return _check_probabilities(columns, names)
+
+
+def _read_logits(
+    raw: Any, records: int, names: Sequence[str] = ()
+) -> Float[np.ndarray, "records columns"]:
+    logits = _read_columns(raw, "logits", records)
+    _check_logits(logits)
+    forms.refuse_other_forms(logits, names)
+    return logits
 
 
 def _read_rows(raw: Any, records: int) -> Shaped[np.ndarray, "records ..."]:
@@ -138,8 +164,25 @@ def _read_columns(raw: Any, output: Output, records: int) -> Float[np.ndarray, "
             f"expected {output} of shape ({records}, classes), got an array of shape "
             f"{answers.shape} and type {answers.dtype}: {_ONE_ROW}"
         )
-    columns = answers.astype(np.float64)
-    return columns[:, np.newaxis] if columns.ndim == 1 else columns
+    columns = answers[:, np.newaxis] if answers.ndim == 1 else answers
+    return columns.astype(np.float64) if output == "logits" else _read_decimals(columns)
+
+
+def _read_decimals(
+    columns: Shaped[np.ndarray, "records columns"],
+) -> Float[np.ndarray, "records columns"]:
+    """The numbers in float64; rows of decimals as the nearest to these, whatever their precision.
+
+    In float32 0.7 is 0.69999999, and the other classes sum to 0.30000001 in one order of classes
+    and to 0.30000004 in another, where 0.3 was meant.
+    """
+    exact = columns.astype(np.float64)
+    decimals = _DECIMALS.get(columns.dtype.itemsize) if columns.dtype.kind == "f" else None
+    if decimals is None or exact.dtype == columns.dtype:
+        return exact
+    nearest = np.rint(exact * 10.0**decimals) / 10.0**decimals
+    same = (nearest.astype(columns.dtype) == columns).all(axis=1, keepdims=True)
+    return np.where(same, nearest, exact)
 
 
 def to_logits(raw: Any, records: int) -> Float[np.ndarray, "records classes"]:
@@ -159,7 +202,7 @@ def to_logits(raw: Any, records: int) -> Float[np.ndarray, "records classes"]:
         array([[ 0.,  2.],
                [ 0., -1.]])
     """
-    columns = _two_columns(_read_columns(raw, "logits", records))
+    columns = _two_columns(_read_logits(raw, records))
     least = _check_logits(columns) + np.log(signals.SMALLEST)
     found: Float[np.ndarray, "records classes"] = np.maximum(columns, least)
     return found
@@ -201,29 +244,74 @@ def _softmax(logits: Float[np.ndarray, "records columns"]) -> Float[np.ndarray, 
     # Every class keeps its own exponential, so the small ones are exact to the last bit: log-odds
     # are later taken from the sum of the other classes, never from one minus the largest.
     weights = np.exp(logits - top)
-    whole = weights.sum(axis=1, keepdims=True)
+    # Sorted, so that the same logits in another order have the same sum.
+    whole = np.sort(weights, axis=1).sum(axis=1, keepdims=True)
     return keep_order(weights / whole, lambda: logits - top - np.log(whole))
 
 
+def _check_percentages(
+    percentages: Float[np.ndarray, "records columns"], names: Sequence[str]
+) -> Float[np.ndarray, "records classes"]:
+    scaled = forms.scale_percentages(percentages)
+    if not forms.are_probabilities(scaled) or percentages.max(initial=100) <= 1:
+        raise TargetError(
+            f"expected percentages from 0 to 100{_describe_rows(percentages, 100)}: "
+            + (
+                'these are probabilities, so pass output="probabilities"'
+                if forms.are_probabilities(percentages)
+                else forms.explain_refusal(percentages, names)
+            )
+        )
+    return _normalise(scaled)
+
+
 def _check_probabilities(
+    probabilities: Float[np.ndarray, "records columns"], names: Sequence[str]
+) -> Float[np.ndarray, "records classes"]:
+    if not forms.are_probabilities(probabilities):
+        raise TargetError(
+            f"expected probabilities from 0 to 1{_describe_rows(probabilities, 1)}: "
+            + forms.explain_refusal(probabilities, names)
+        )
+    if forms.are_labels(probabilities):
+        raise TargetError(
+            f"expected probabilities, got 0 and 1 alone in {len(probabilities)} answers: these are "
+            f"classes, so {forms.advise_labels(probabilities, names)}"
+        )
+    return _normalise(probabilities)
+
+
+def _describe_rows(answers: Float[np.ndarray, "records columns"], whole: int) -> str:
+    """What was expected of rows, and the numbers that came."""
+    came = f"{answers.min():.6g} to {answers.max():.6g}"
+    if answers.shape[1] == 1:
+        return f", got {came}"
+    sums = answers.sum(axis=1)
+    return (
+        f" with rows that sum to {whole}, got {came} with sums from {sums.min():.6g} to "
+        f"{sums.max():.6g}"
+    )
+
+
+def _normalise(
     probabilities: Float[np.ndarray, "records columns"],
 ) -> Float[np.ndarray, "records classes"]:
-    if not np.isfinite(probabilities).all():
-        raise TargetError(
-            "expected probabilities, got NaN or infinity: look for an overflow in the model"
-        )
-    if probabilities.shape[1] == 1:
-        probabilities = np.hstack([1 - probabilities, probabilities])
-    sums = probabilities.sum(axis=1)
-    if (probabilities < -_NEGATIVE_TOLERANCE).any() or (np.abs(sums - 1) > _SUM_TOLERANCE).any():
-        raise TargetError(
-            "expected probabilities from 0 to 1 with rows that sum to 1, got "
-            f"{probabilities.min():.6g} to {probabilities.max():.6g} with sums from "
-            f"{sums.min():.6g} to {sums.max():.6g}: "
-            'if these are logits, pass output="logits"'
-        )
-    kept = np.clip(probabilities, 0, None)
-    kept /= kept.sum(axis=1, keepdims=True)
+    """Rows that sum to one but for the last bits, from such that rounding took from it.
+
+    A row of decimals is summed and divided in whole numbers: equal fractions give equal doubles.
+    """
+    whole = 10.0 ** _DECIMALS[8]
+    kept = np.clip(probabilities, 0, 1 if probabilities.shape[1] == 1 else None)
+    parts = np.rint(kept * whole)
+    decimal = (parts / whole == kept).all(axis=1, keepdims=True)
+    parts = np.where(decimal, parts, kept)
+    one = np.where(decimal, whole, 1.0)
+    if parts.shape[1] == 1:
+        parts = np.hstack([one - parts, parts])
+    sums = parts.sum(axis=1, keepdims=True)
+    # A sum that only its own rounding took from one divides nothing, so no last bit is lost.
+    exact = np.abs(sums - one) <= parts.shape[1] * np.finfo(np.float64).eps * one
+    kept = parts / np.where(exact, one, sums)
     return keep_order(kept, lambda: log_of(kept))
 
 
@@ -235,10 +323,19 @@ def _one_hot(
             f"expected the number of classes, from 2 to {MOST_CLASSES}, got {classes}: labels "
             "alone do not tell it, pass classes="
         )
+    if labels.dtype.kind == "f" and (labels == np.floor(labels)).all():
+        labels = labels.astype(np.int64)  # NaN and infinity are not their own floor, or too large
+    if labels.ndim == 2 and _is_one_hot(labels, classes):
+        labels = labels.argmax(axis=1)
     if labels.ndim != 1 or labels.dtype.kind not in "iub":
         raise TargetError(
             f"expected labels as a flat array of integers, got shape {labels.shape} and type "
-            f"{labels.dtype}: return one class number per record"
+            f"{labels.dtype}: "
+            + (
+                "return the number of each record's class, its place among the classes from 0"
+                if labels.dtype.kind in "OSUT"
+                else 'return one class number per record, or pass output="probabilities"'
+            )
         )
     codes = labels.astype(np.int64)
     if len(codes) and not 0 <= codes.min() <= codes.max() < classes:
@@ -249,3 +346,10 @@ def _one_hot(
     answers = np.zeros((len(codes), classes))
     answers[np.arange(len(codes)), codes] = 1
     return answers
+
+
+def _is_one_hot(labels: Shaped[np.ndarray, "records columns"], classes: int) -> bool:
+    """Whether each row has a one in the column of its class, and zeros elsewhere."""
+    if labels.shape[1] != classes or labels.dtype.kind not in "iub":
+        return False
+    return bool((np.isin(labels, (0, 1)).all(axis=1) & (labels.sum(axis=1) == 1)).all())

@@ -176,7 +176,7 @@ def read_predictions(
         member: the column that says whether the record was trained on.
         member_value: what it says of members; needed where that is none of `MEMBER_WORDS`.
         class_names: names of the classes in the order of the columns.
-        output: what the answers are: probabilities, logits, labels or values.
+        output: what the answers are: probabilities, percentages, logits, labels or values.
         own_id: a column that holds no answers, even if its name fits the pattern.
 
     Raises:
@@ -197,7 +197,7 @@ def read_predictions(
     else:
         raw = tables.read_columns(path, columns)
         _check_numbers(path, columns, raw)
-        answers = to_probabilities(raw, output, len(raw), None)
+        answers = to_probabilities(raw, output, len(raw), names=columns)
         found = label_columns.matched_names(probabilities, columns)
         labels, names = label_columns.read_classes(
             path, label, cells, found, class_names, answers.shape[1]

@@ -143,7 +143,9 @@ def _sum_losses(answers: torch.Tensor, labels: torch.Tensor, output: Output) -> 
 
 
 def _one_column_per_class(answers: torch.Tensor, output: Output) -> torch.Tensor:
-    """A single column of answers means class 1 of two."""
+    """Probabilities or logits; a single column of answers means class 1 of two."""
+    if output == "percentages":
+        answers = answers / 100
     if answers.ndim == 2 and answers.shape[1] > 1:
         return answers
     one = answers.reshape(len(answers), 1)

@@ -260,7 +260,7 @@ def _wrap_booster(model: Any, options: WrapOptions) -> Target:
 def _check_output(model: Any, output: str | None) -> None:
     if output not in (None, *get_args(Output)):
         raise SpecError(
-            f"expected output to be probabilities, logits, labels or values, got {output!r}: "
+            f"expected output to be {', '.join(get_args(Output))}, got {output!r}: "
             "say which of them the model returns"
         )
     kinds = (_is_target, _is_estimator, _is_booster, _is_pipeline)

@@ -1,0 +1,202 @@
+"""Recognise the form of answers that are not what was declared, and say what to do about them.
+
+Nothing is converted here. Whoever follows an advice literally gets the right figures.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from divulge.errors import TargetError
+
+Answers = Float[np.ndarray, "records columns"]
+
+NEGATIVE_TOLERANCE: Final = 1e-6
+"""What rounding in float32 leaves below zero."""
+
+_SUM_TOLERANCE = 1e-3  # what rounding in float16 leaves around a sum of one
+_MOST_DECIMALS = 6  # so rounded, the sum of 2,000 classes stays within that
+_ENOUGH = 30
+"""So many numbers in one column do not look like another form by chance."""
+_ENOUGH_ROWS = 8
+"""So many rows of several columns do not."""
+_SURE_LOGIT = 50.0
+"""No model that answers logits is surer throughout than exp(-50)."""
+
+
+def are_probabilities(answers: Answers) -> bool:
+    """Whether the rows are probabilities of classes, or one column of probabilities.
+
+    Rounding to d decimals changes each number by half of 10^-d at most, and lowers the numbers that
+    are zero afterwards: sums of rows may be as far from one as that explains.
+
+    Args:
+        answers: finite numbers.
+    """
+    if answers.min(initial=0.0) < -NEGATIVE_TOLERANCE:
+        return False
+    if answers.shape[1] == 1:
+        return bool(answers.max(initial=0.0) <= 1 + NEGATIVE_TOLERANCE)
+    sums = answers.sum(axis=1)
+    if (np.abs(sums - 1) <= _SUM_TOLERANCE).all():
+        return True
+    half = _half_step(answers)
+    nonzero = np.count_nonzero(answers, axis=1)
+    return bool(((sums - 1 <= half * nonzero) & (1 - sums <= half * answers.shape[1])).all())
+
+
+def are_percentages(answers: Answers) -> bool:
+    """Whether the rows are percentages of classes, or one column of percentages."""
+    several = answers.shape[1] > 1
+    return are_probabilities(scale_percentages(answers)) and (several or answers.max() > 1)
+
+
+def scale_percentages(answers: Answers) -> Answers:
+    """Percentages as probabilities: those with few decimals as the nearest doubles."""
+    for decimals in range(_MOST_DECIMALS + 1):
+        if (np.round(answers, decimals) == answers).all():
+            return np.round(answers * 10.0**decimals) / 10.0 ** (decimals + 2)
+    return answers / 100
+
+
+def explain_refusal(answers: Answers, names: Sequence[str] = ()) -> str:
+    """What answers seem to be that are no probabilities, and what to do, in half a sentence.
+
+    Args:
+        answers: finite numbers, one column a class.
+        names: of the columns of a table; none of a model.
+    """
+    if answers.shape[1] == 1:
+        return _explain_column(answers, names)
+    if are_percentages(answers):
+        return 'these are percentages, so pass output="percentages"'
+    if (answers <= NEGATIVE_TOLERANCE).all() and are_probabilities(np.exp(answers)):
+        return 'these are logarithms of probabilities, so pass output="logits", which fits them too'
+    stray = [at for at in range(answers.shape[1]) if _is_stray(answers, at)]
+    if len(stray) == 1:
+        return _explain_stray(stray[0], names)
+    if answers.min() >= -NEGATIVE_TOLERANCE and answers.max() <= 1 + NEGATIVE_TOLERANCE:
+        if (answers.sum(axis=1) <= 1 + _SUM_TOLERANCE).all():
+            return "a class has no column, so add the column of its probabilities"
+        return (
+            "each column seems to be a label of its own, of which a record may have several, so "
+            "audit each label by itself: its column of probabilities, and 1 or 0 as the true class"
+        )
+    return 'if these are logits, pass output="logits"'
+
+
+def refuse_other_forms(answers: Answers, names: Sequence[str] = ()) -> None:
+    """Refuse probabilities, percentages and labels that were declared as logits.
+
+    Few answers, which may lie anywhere, pass.
+
+    Args:
+        answers: finite numbers or minus infinity, one column a class.
+        names: of the columns of a table; none of a model.
+
+    Raises:
+        TargetError: they are certainly no logits.
+    """
+    running = np.flatnonzero(_are_running(answers))
+    if answers.shape[1] > 1 and len(running):
+        reason = _explain_stray(int(running[0]), names)
+    elif not len(answers) or answers.min() < -NEGATIVE_TOLERANCE:
+        return
+    elif answers.shape[1] == 1:
+        reason = _explain_no_logits(answers, names)
+    elif len(answers) < _ENOUGH_ROWS:
+        return
+    elif are_probabilities(answers):
+        reason = 'these are probabilities, so pass output="probabilities"'
+    elif are_percentages(answers):
+        reason = 'these are percentages, so pass output="percentages"'
+    else:
+        return
+    if reason:
+        raise TargetError(f"expected logits, got {_range_of(answers)}: {reason}")
+
+
+def are_labels(answers: Answers) -> bool:
+    """Whether one column holds 0 and 1 alone, so often that these are no probabilities."""
+    enough = answers.shape[1] == 1 and len(answers) >= _ENOUGH
+    return enough and bool(np.isin(answers, (0, 1)).all())
+
+
+def advise_labels(answers: Answers, names: Sequence[str] = ()) -> str:
+    """What to do about a column of class numbers."""
+    if names:
+        return 'pass output="labels"'
+    return f'pass output="labels" and classes={max(2, int(answers.max()) + 1)}'
+
+
+def _explain_column(answers: Answers, names: Sequence[str]) -> str:
+    whole = bool((answers == np.rint(answers)).all())
+    if whole and answers.min() >= -1:
+        labels = f"if these are classes, {advise_labels(answers, names)}"
+        many = answers.min() >= 0 and len(np.unique(answers)) > 2 and answers.max() <= 100
+        return labels + ('; if they are percentages, output="percentages"' if many else "")
+    if are_percentages(answers):
+        return 'if these are percentages, pass output="percentages"'
+    further = "; if they are losses or scores, name the column as loss= or score=" if names else ""
+    return f'if these are logits of class 1, pass output="logits"{further}'
+
+
+def _explain_no_logits(answers: Answers, names: Sequence[str]) -> str:
+    """Why one column of numbers from zero up holds no logits; nothing where it may."""
+    if len(answers) < _ENOUGH:
+        return ""
+    if (answers == np.rint(answers)).all() and len(np.unique(answers)) > 1:
+        return _explain_column(answers, names)
+    # from one end to the other: logits of one record seen in many ways would be alike
+    if answers.max() <= 1 + NEGATIVE_TOLERANCE and answers.min() < 0.2 and answers.max() > 0.8:
+        return 'these are probabilities, so pass output="probabilities"'
+    if _SURE_LOGIT < answers.max() <= 100:
+        return 'these are percentages, so pass output="percentages"'
+    return ""
+
+
+def _explain_stray(at: int, names: Sequence[str]) -> str:
+    if not names:
+        return f"column {at} is no class, so leave it out"
+    if not names[at]:
+        return (
+            "a column without a name is no class, so pass probabilities= as the others are called"
+        )
+    return (
+        f"{names[at]!r} is no class, so pass ids={names[at]!r}, which leaves it out, or rename it"
+    )
+
+
+def _is_stray(answers: Answers, at: int) -> bool:
+    """Whether all columns but this one are probabilities, and this one is none."""
+    one, others = answers[:, [at]], np.delete(answers, at, axis=1)
+    if len(answers) < _ENOUGH_ROWS or are_probabilities(one):
+        return False
+    whole = bool((one == np.rint(one)).all())
+    return (whole or others.shape[1] > 1) and are_probabilities(others)
+
+
+def _are_running(answers: Answers) -> Bool[np.ndarray, " columns"]:
+    """Which columns count the rows."""
+    if len(answers) < _ENOUGH_ROWS:
+        return np.zeros(answers.shape[1], bool)
+    with np.errstate(invalid="ignore"):  # of classes that minus infinity rules out
+        running: Bool[np.ndarray, " columns"] = (np.diff(answers, axis=0) == 1).all(axis=0)
+    return running
+
+
+def _half_step(answers: Answers) -> float:
+    """By how much rounding changed a number at most; 0 where nothing was rounded.
+
+    Whole numbers are no rounded probabilities: of 0 and 1 each row would have to be exact.
+    """
+    for decimals in range(1, _MOST_DECIMALS + 1):
+        if (np.round(answers, decimals) == answers).all():
+            return 0.0 if (np.rint(answers) == answers).all() else 0.5 * 10.0**-decimals
+    return 0.0
+
+
+def _range_of(answers: Answers) -> str:
+    return f"numbers from {answers.min():.6g} to {answers.max():.6g}"
