@@ -49,8 +49,9 @@ def are_probabilities(answers: Answers) -> bool:
 
 def are_percentages(answers: Answers) -> bool:
     """Whether the rows are percentages of classes, or one column of percentages."""
-    several = answers.shape[1] > 1
-    return are_probabilities(scale_percentages(answers)) and (several or answers.max() > 1)
+    if answers.shape[1] == 1 and answers.max(initial=0.0) <= 1:
+        return False
+    return are_probabilities(scale_percentages(answers))
 
 
 def scale_percentages(answers: Answers) -> Answers:
