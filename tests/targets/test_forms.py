@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def one(p: Answers) -> np.ndarray:
 
 def margin(p: Answers) -> np.ndarray:
     """The logit of class 1, as boosters give it."""
-    return np.log(p[:, 1]) - np.log(p[:, 0])
+    return np.asarray(np.log(p[:, 1]) - np.log(p[:, 0]))
 
 
 FORMS = {
@@ -150,7 +150,7 @@ def audit_function(path: Path, columns: np.ndarray, y: Labels) -> Audit:
     x = np.arange(RECORDS, dtype=float)[:, None]
 
     def answer(records: np.ndarray) -> np.ndarray:
-        return columns[records[:, 0].astype(int)]
+        return np.asarray(columns[records[:, 0].astype(int)])
 
     return lambda **options: divulge.audit(
         answer,
@@ -230,7 +230,7 @@ def test_modules_in_any_form(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("output", ["probabilities", "logits"])
 @pytest.mark.parametrize("classes", [2, 5])
 def test_a_stray_column_is_named_and_left_out_by_the_advice(
-    tmp_path: Path, output: str, classes: int
+    tmp_path: Path, output: Literal["probabilities", "logits"], classes: int
 ) -> None:
     p, y = make_answers(classes)
     answers = np.log(p) if output == "logits" else p

@@ -152,6 +152,27 @@ def class_statistics(
     return looked_up
 
 
+def sum_in_any_order(terms: Float64[np.ndarray, "records terms"]) -> Signals:
+    """The sums of rows of numbers of one sign, the same to the last bit in any order of columns.
+
+    Whole parts of the largest number of a row are summed, which 62 bits hold exactly. What is cut
+    off is as little as the rounding of a sum of doubles.
+
+    Examples:
+        >>> sums = sum_in_any_order(np.array([[0.1, 0.2, 0.3], [0.3, 0.2, 0.1]]))
+        >>> bool(sums[0] == sums[1]), round(float(sums[0]), 12)
+        (True, 0.6)
+    """
+    # Across rows that lie one after another: NumPy takes ten times as long along short rows.
+    largest = np.abs(terms).T.copy().max(axis=0, initial=0.0)
+    bits = 62 - terms.shape[1].bit_length()
+    # below 2^-900 fewer parts, since a double is less than 2^1024
+    scale = np.ldexp(1.0, bits - np.maximum(np.frexp(largest)[1], -900))
+    parts = (terms * scale[:, np.newaxis]).astype(np.int64)
+    sums: Signals = np.einsum("ij->i", parts) / scale
+    return sums
+
+
 # Each of the following may overwrite p, its own copy, and spare, which has the same shape.
 
 
@@ -191,11 +212,10 @@ def _margin(p: Probabilities, y: Labels, spare: Probabilities) -> Signals:
 def _entropy(p: Probabilities, y: Labels, spare: Probabilities) -> Signals:
     """Minus the entropy of the answer, whatever the label (Salem et al. 2019)."""
     del y
-    p.sort(axis=1)  # the same numbers in another order have the same sum
     np.add(p, _NOTHING, out=spare)
     np.log(spare, out=spare)
-    score: Signals = np.vecdot(p, spare)
-    return score
+    np.multiply(spare, p, out=spare)
+    return sum_in_any_order(spare)
 
 
 def _modified_entropy(p: Probabilities, y: Labels, spare: Probabilities) -> Signals:
@@ -206,17 +226,16 @@ def _modified_entropy(p: Probabilities, y: Labels, spare: Probabilities) -> Sign
     """
     classes = p.shape[1]
     true = _take_out(p, y)
-    p.sort(axis=1)
     # Of the other classes only the largest can be near one; each that is left is below one half.
-    largest = p[:, -1].copy()
-    p[:, -1] = 0.0
+    largest = _take_out(p, p.argmax(axis=1))
     left = _sums(p)
     np.negative(p, out=spare)
     np.log1p(spare, out=spare)
     log_true, _ = _log_share(true, largest + left, classes)
     score: Signals = -np.expm1(log_true) * log_true
     score += largest * _log_share(largest, true + left, classes)[1]
-    score += np.vecdot(p, spare)
+    np.multiply(spare, p, out=spare)
+    score += sum_in_any_order(spare)
     return score
 
 

@@ -244,8 +244,7 @@ def _softmax(logits: Float[np.ndarray, "records columns"]) -> Float[np.ndarray, 
     # Every class keeps its own exponential, so the small ones are exact to the last bit: log-odds
     # are later taken from the sum of the other classes, never from one minus the largest.
     weights = np.exp(logits - top)
-    # Sorted, so that the same logits in another order have the same sum.
-    whole = np.sort(weights, axis=1).sum(axis=1, keepdims=True)
+    whole = signals.sum_in_any_order(weights)[:, np.newaxis]
     return keep_order(weights / whole, lambda: logits - top - np.log(whole))
 
 
