@@ -58,7 +58,8 @@ class JsonTable:
 
     def describe(self, names: Sequence[str]) -> str:
         """How the table was understood, in sentences; empty where texts are no odd numbers."""
-        return " ".join(describe_numbers(self._notations(self._columns(names)).values()))
+        columns = self._columns(names) if names else {}
+        return " ".join(describe_numbers(self._notations(columns).values()))
 
     def _notations(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, Notation]:
         shown = {name: Evidence() for name in columns}

@@ -42,11 +42,10 @@ def file_kind(path: Path) -> tuple[Kind, Packing | None]:
         file.seek(0)
         with _name_damage(path, packing):
             head = _read_head(_unpacker(packing)(file))
-    kind = tell_kind(head, f"{path}, unpacked from {packing},")
-    inside = find_packing(head) or kind
+    inside = find_packing(head) or tell_kind(head, f"{path}, packed with {packing}")
     if inside != "text":
         raise DataError(f"expected text packed with {packing} in {path}, got {inside}: unpack it")
-    return kind, packing
+    return "text", packing
 
 
 def open_bytes(path: Path) -> io.BufferedReader:

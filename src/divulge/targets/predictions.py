@@ -210,7 +210,7 @@ def read_predictions(
             f"expected one row per record in {path}, got {len(answers)} rows of answers and "
             f"{len(labels)} with a class: check the export"
         )
-    notation = tables.describe(path, columns)
+    notation = tables.describe(path, () if output == "labels" else columns)
     return PredictionTable(answers, labels, inside, output, names, said, notation)
 
 
