@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from divulge._util import arrays, atomic, imports, toml, untrusted
-from divulge.data import files, frames, tables
+from divulge.data import arrow_tables, files, tables, typed_columns
 from divulge.data.records import load_records
 from divulge.errors import DataError, SpecError, StoreError
 
@@ -138,7 +138,7 @@ def test_a_text_that_stands_in_every_row_of_a_parquet_file_is_read_once(
     assert path.stat().st_size < 30_000
     monkeypatch.setattr(untrusted, "MAX_DATA_BYTES", 1_000_000)  # in all rows it has 30 million
     counted = Counted()
-    monkeypatch.setattr(tables, "_parse_number", counted)
+    monkeypatch.setattr(typed_columns, "parse_number", counted)
     if "string" in kind:
         np.testing.assert_array_equal(tables.read_columns(path, ["a"]), np.full((rows, 1), 1 / 9))
         assert counted.calls == 1
@@ -147,7 +147,7 @@ def test_a_text_that_stands_in_every_row_of_a_parquet_file_is_read_once(
             tables.read_columns(path, ["a"])
     (cells,) = tables.read_texts(path, "a")
     assert len({id(cell) for cell in cells}) == 1
-    ((_, framed), _) = frames._batches(path)
+    ((_, framed), _) = tables.read_batches(path)
     assert framed == [long.decode()] * rows
     assert len({id(cell) for cell in framed}) == 1
 
@@ -160,12 +160,13 @@ def test_a_parquet_file_with_wide_cells_is_read_in_small_parts(
 
     path = tmp_path / "data.parquet"
     parquet.write_table(pa.table({"a": pa.array([b"1" * 100_000] * 300, pa.binary(100_000))}), path)
-    sizes = [batch.nbytes for (batch,) in tables.parquet_batches(path, ["a"])]
+    table = arrow_tables.ArrowTable(path, "parquet")
+    sizes = [batch.nbytes for (batch,) in table.batches(["a"])]
     assert sum(sizes) == 30_000_000
     assert max(sizes) <= 2**23
     monkeypatch.setattr(untrusted, "MAX_DATA_BYTES", 20_000_000)
     with pytest.raises(DataError, match="unpacks to, got 30,000,000"):
-        next(tables.parquet_batches(path, ["a"]))
+        next(table.batches(["a"]))
 
 
 def test_a_table_that_finds_no_memory_is_an_error_in_one_line(

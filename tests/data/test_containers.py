@@ -301,12 +301,45 @@ def test_data_sets_of_hugging_face_are_read() -> None:
 
 
 @pytest.mark.parametrize(
+    ("columns", "expected"),
+    [
+        ({"sentence": ["a b", "c"], "idx": [7, 3]}, ["a b", "c"]),
+        ({"guid": ["x1", "x2"], "text": ["a b", "c"], "id": [0, 1]}, ["a b", "c"]),
+        ({"input_ids": [[1, 2], [3, 4]], "idx": [0, 1]}, [[1, 2], [3, 4]]),
+        ({"text": ["a", "b"], "input_ids": [[1], [2]], "idx": [0, 1]}, [[1], [2]]),
+        ({"a": [0.5, 2.0], "__index_level_0__": [4, 9]}, [0.5, 2.0]),
+        ({"idx": [4, 9]}, [4, 9]),
+    ],
+)
+def test_numbers_of_records_in_data_sets_of_hugging_face_are_no_features(
+    columns: Any, expected: Any
+) -> None:
+    datasets = pytest.importorskip("datasets")
+    given = datasets.Dataset.from_dict(columns | {"label": [1, 0]})
+    for one in (given, given.with_format("numpy")):
+        records = as_records(one, "members")
+        rows = records.rows()
+        assert (rows if isinstance(rows, list) else rows.tolist()) == expected
+        assert records.y.tolist() == [1, 0]
+
+
+def test_columns_of_a_data_set_of_hugging_face_that_repeat_are_features() -> None:
+    datasets = pytest.importorskip("datasets")
+    columns = {"a": [1, 2], "id": [3, 3], "label": [1, 0]}
+    records = as_records(datasets.Dataset.from_dict(columns), "members")
+    assert set(records.rows()) == {"a", "id"}
+    masked = {"input_ids": [[1], [2]], "attention_mask": [[1], [1]], "idx": [0, 1]}
+    records = as_records(datasets.Dataset.from_dict(masked | {"label": [1, 0]}), "members")
+    assert set(records.rows()) == {"input_ids", "attention_mask"}
+
+
+@pytest.mark.parametrize(
     ("columns", "message"),
     [
         ({"input_ids": [[1, 2], [3]], "label": [0, 1]}, "got 1 to 2: pad them"),
         ({"text": ["a", None], "label": [0, 1]}, "got None at index 1"),
         ({"text": [None, "a"], "label": [0, 1]}, "got None at index 0"),
-        ({"text": ["a", "b"], "input_ids": [[1], [2]], "label": [0, 1]}, "remove_columns"),
+        ({"text": ["a", "b"], "boxes": [[1], [2]], "label": [0, 1]}, "remove_columns"),
         ({"text": [], "label": []}, "got 0 records"),
         ({"label": [0, 1]}, "of 0 columns"),
     ],

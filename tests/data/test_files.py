@@ -82,7 +82,7 @@ def test_labels_that_are_no_class_numbers_are_refused(y: np.ndarray, message: st
 
 
 @pytest.mark.parametrize(
-    ("name", "message"), [("data.txt", "convert"), ("data.csv", "there is none")]
+    ("name", "message"), [("data.py", "name the object"), ("data.csv", "there is none")]
 )
 def test_what_cannot_be_read_is_named(tmp_path: Path, name: str, message: str) -> None:
     with pytest.raises(DataError, match=message):

@@ -9,7 +9,7 @@ import pytest
 
 import divulge
 from divulge._util import untrusted
-from divulge.data import frames
+from divulge.data import frames, text_tables
 from divulge.data.records import load_record_sets
 from divulge.errors import DataError
 
@@ -92,9 +92,9 @@ def test_a_column_is_numbers_only_if_each_cell_is_one_as_written(
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a,b\n1,x,2\n", r"2 cells in each row of .*, got 3 in row 1 below"),
+        (b"a,b\n1,x,2\n1,y,3\n", r"2 cells in each row of .*, got 3 in row 1 below"),
         (b"a,b\n1,x\n2\n", r"2 cells in each row of .*, got 1 in row 2 below"),
-        (b"a,b\n1,\xff\n", "expected a table in .* UnicodeDecodeError"),
+        (b"a,b\n1,\xff\n", "UTF-8 in .*, got the byte 0xff in line 2, .*: save it as UTF-8"),
         (b'a,b\n1,"' + b"x" * 200_000 + b'"\n', "expected a table in .* field larger"),
     ],
 )
@@ -105,7 +105,7 @@ def test_damaged_tables_are_refused(content: bytes, message: str, tmp_path: Path
 
 
 def test_many_rows_are_read_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "_ROWS", 3)
+    monkeypatch.setattr(text_tables, "ROWS", 3)
     (path,) = write(tmp_path, one="a,b\n" + "".join(f"{n},x{n % 2}\n\n" for n in range(10)))
     (frame,) = read(path)
     assert frame["a"].tolist() == list(range(10))

@@ -10,7 +10,7 @@ import pytest
 
 from divulge._util import untrusted
 from divulge.core import Records
-from divulge.data import frames, tables
+from divulge.data import frames, tables, text_files
 from divulge.data.records import load_record_sets
 from divulge.errors import DataError, SpecError
 from divulge.federation import prediction_tables
@@ -146,14 +146,14 @@ def test_more_columns_than_the_limit_are_refused_unless_the_user_trusts_them(
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
-def test_a_line_that_is_too_long_is_refused_before_it_is_read(
+def test_a_line_that_is_too_long_is_refused_before_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: str
 ) -> None:
     monkeypatch.setattr(untrusted, "MAX_TEXT_BYTES", 50)
-    monkeypatch.setattr(tables, "_BLOCK", 16)
+    monkeypatch.setattr(text_files, "_BLOCK", 16)
     path = tmp_path / "a.csv"
     path.write_bytes(("a,label" + end + ("1,0" + end) * 40).encode())
-    assert tables.read_header(path) == ["a", "label"]
+    assert len(tables.read_texts(path, "label")[0]) == 40
     for lines in (
         "{long}{end}1,0{end}",
         "a,label{end}{long}{end}1,0",
@@ -161,4 +161,4 @@ def test_a_line_that_is_too_long_is_refused_before_it_is_read(
     ):
         path.write_bytes(lines.format(long="1" * 60, end=end).encode())
         with pytest.raises(DataError, match=r"at most 50 bytes of a line of .*DIVULGE_MAX_BYTES"):
-            tables.read_header(path)
+            tables.read_texts(path, "label")

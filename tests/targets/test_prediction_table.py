@@ -7,7 +7,7 @@ import pytest
 
 import divulge
 from divulge.core import Need
-from divulge.data import tables
+from divulge.data import arrow_tables, tables
 from divulge.errors import DataError, TargetError
 from divulge.targets import predictions
 
@@ -157,10 +157,11 @@ def test_probabilities_are_not_taken_for_labels(tmp_path: Path) -> None:
 def test_wide_parquet_is_read_in_parts_of_few_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tables, "_BATCH", 56)  # bytes: two rows of three numbers
+    monkeypatch.setattr(arrow_tables, "BATCH", 56)  # bytes: two rows of three numbers
     wide = {f"c{k}": [10.0 * row + k for row in range(5)] for k in range(3)}
     path = _parquet(tmp_path / "t", wide)
-    assert [len(part[0]) for part in tables.parquet_batches(path, list(wide))] == [2, 2, 1]
+    batches = arrow_tables.ArrowTable(path, "parquet").batches(list(wide))
+    assert [len(part[0]) for part in batches] == [2, 2, 1]
     np.testing.assert_array_equal(
         tables.read_columns(path, list(wide)), np.array(list(wide.values())).T
     )

@@ -1,6 +1,7 @@
 """What scikit-learn's classifiers say from a .skops file, and which files are refused."""
 
 import io
+import json
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -12,6 +13,7 @@ import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.compose import make_column_selector, make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import (
     AdaBoostClassifier,
@@ -24,20 +26,29 @@ from sklearn.ensemble import (
     StackingClassifier,
     VotingClassifier,
 )
+from sklearn.feature_selection import SelectKBest, f_classif, mutual_info_classif
 from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.impute import KNNImputer, MissingIndicator, SimpleImputer
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsRestClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, RadiusNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.pipeline import make_pipeline, make_union
+from sklearn.preprocessing import (
+    KBinsDiscretizer,
+    OneHotEncoder,
+    OrdinalEncoder,
+    StandardScaler,
+    TargetEncoder,
+)
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor, ExtraTreeClassifier
 
 from divulge.errors import TargetError
 from divulge.targets.files import open_target
 from divulge.targets.sklearn import SklearnTarget
+from divulge.targets.skops import load_skops
 
 skops = pytest.importorskip("skops.io")
 
@@ -72,6 +83,32 @@ CLASSIFIERS = {
     "Gaussian process": GaussianProcessClassifier(),
     "vectors": SVC(),
     "line": LogisticRegression(),
+    "imputer": make_pipeline(SimpleImputer(), LogisticRegression()),
+    "imputer with flags": make_pipeline(
+        SimpleImputer(strategy="constant", fill_value=0, add_indicator=True), LogisticRegression()
+    ),
+    "imputer and flags": make_pipeline(
+        make_union(SimpleImputer(strategy="median"), MissingIndicator(features="all")),
+        LogisticRegression(),
+    ),
+    "imputer of neighbours": make_pipeline(KNNImputer(), LogisticRegression()),
+    "numbers of categories": make_pipeline(
+        OrdinalEncoder(handle_unknown="use_encoded_value", unknown_value=-1), LogisticRegression()
+    ),
+    "bins": make_pipeline(KBinsDiscretizer(3), LogisticRegression()),
+    "small bins": make_pipeline(KBinsDiscretizer(3, dtype=np.float32), LogisticRegression()),
+    "means of categories": make_pipeline(TargetEncoder(cv=2), LogisticRegression()),
+    "best columns": make_pipeline(SelectKBest(f_classif, k=2), LogisticRegression()),
+    "informative columns": make_pipeline(
+        SelectKBest(mutual_info_classif, k=2), LogisticRegression()
+    ),
+    "columns": make_pipeline(
+        make_column_transformer(
+            (make_pipeline(SimpleImputer(), StandardScaler()), [0, 1]),
+            (make_pipeline(SimpleImputer(strategy="most_frequent"), KBinsDiscretizer(3)), [2, 3]),
+        ),
+        RandomForestClassifier(3, random_state=0),
+    ),
 }
 
 
@@ -276,3 +313,105 @@ def test_what_cannot_be_checked_is_refused_with_its_type_and_what_to_do(
     make, said = CUT[case]
     with pytest.raises(TargetError, match=said + r"[^:]*: if you trust it, load the file yourself"):
         open_target(saved(make(), tmp_path))
+
+
+def test_a_pipeline_for_texts_and_gaps_answers_as_before(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({
+        "age": np.where(X[:, 0] > 1, np.nan, X[:, 0]),
+        "size": X[:, 1],
+        "work": np.array(["office", "field", np.nan], dtype=object)[Y],
+    })  # fmt: skip
+    frame["work"] = frame["work"].astype(object)  # pandas has a type of its own for texts
+    columns = make_column_transformer(
+        (SimpleImputer(), make_column_selector(dtype_include=np.number)),
+        (
+            make_pipeline(SimpleImputer(strategy="most_frequent"),
+                          OneHotEncoder(handle_unknown="ignore")),
+            make_column_selector(dtype_include=object),
+        ),
+    )  # fmt: skip
+    model = make_pipeline(columns, RandomForestClassifier(3, random_state=0)).fit(frame, Y)
+    path = saved(model, tmp_path)
+    loaded = skops.load(path, trusted=skops.get_untrusted_types(file=path))
+    np.testing.assert_array_equal(loaded.predict_proba(frame), model.predict_proba(frame))
+    open_target(path)
+
+
+def _rewrite(path: Path, change: Callable[[dict[str, Any]], None], nodes: bytes = b"") -> None:
+    """Change each type of arrays in the schema, and perhaps the empty arrays."""
+
+    def visit(entry: Any) -> None:
+        if isinstance(entry, dict):
+            for one in list(entry.values()):
+                visit(one)
+            if entry.get("__class__") == "dtype":
+                if nodes:
+                    members[entry["content"]["file"]] = nodes
+                change(entry)
+        elif isinstance(entry, list):
+            for one in entry:
+                visit(one)
+
+    with zipfile.ZipFile(path) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    schema = json.loads(members["schema.json"])
+    visit(schema)
+    members["schema.json"] = json.dumps(schema).encode()
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+
+
+def _of(dtype: Any) -> bytes:
+    raw = io.BytesIO()
+    np.save(raw, np.zeros(0, dtype))
+    return raw.getvalue()
+
+
+def _text(value: str) -> dict[str, Any]:
+    return {"__class__": "str", "__module__": "builtins", "__loader__": "JsonNode",
+            "content": json.dumps(value), "is_json": True}  # fmt: skip
+
+
+HOSTILE_TYPES: dict[str, Callable[[dict[str, Any]], None]] = {
+    "an object": lambda e: e.update(__loader__="ObjectNode", content=_text("x")),
+    "a function": lambda e: e.update(__loader__="FunctionNode", content="dtype"),
+    "a method": lambda e: e.update(
+        __loader__="MethodNode", content={"func": "newbyteorder", "obj": _text("x")}
+    ),
+    "a type": lambda e: e.update(__loader__="TypeNode"),
+    "a partial call": lambda e: e.update(__loader__="PartialNode", content={}),
+    "another home": lambda e: e.update(__module__="os", __class__="dtype"),
+    "another name": lambda e: e.update(__module__="os", __class__="system"),
+    "the type of an estimator": lambda e: e["content"].update(
+        __loader__="ObjectNode", __module__="sklearn.naive_bayes", __class__="GaussianNB"
+    ),
+    "the type of another array": lambda e: e["content"].update(__class__="matrix"),
+    "no array": lambda e: e.update(content=None),
+}
+
+
+@pytest.mark.parametrize("case", HOSTILE_TYPES)
+def test_a_type_of_arrays_is_made_in_one_way_only(
+    case: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = saved(fit(CLASSIFIERS["imputer"]), tmp_path)
+    _rewrite(path, HOSTILE_TYPES[case])
+
+    def load(*_: object, **__: object) -> None:
+        raise AssertionError("the file was loaded")
+
+    monkeypatch.setattr(skops, "load", load)
+    with pytest.raises(TargetError, match=r"numpy\.dtype as skops writes it"):
+        load_skops(path)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["U100000000", "S100000000", "M8[s]", "m8[D]", "c16", [("a", "f8"), ("b", "i4")]]
+)
+def test_types_of_arrays_that_are_not_plain_are_refused(dtype: Any, tmp_path: Path) -> None:
+    path = saved(fit(CLASSIFIERS["imputer"]), tmp_path)
+    _rewrite(path, lambda _: None, _of(dtype))
+    with pytest.raises(TargetError, match="expected types of numbers, truth values or objects"):
+        load_skops(path)

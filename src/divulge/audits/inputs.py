@@ -203,14 +203,16 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
 
 
 def _describe_columns(table: targets_predictions.PredictionTable) -> tuple[Check, ...]:
-    """What the page says of how labels and the member column were understood."""
-    members = Check("membership column", Verdict.PASS, table.membership)
+    """What the page says of how the file, labels and the member column were understood."""
+    said = [Check("membership column", Verdict.PASS, table.membership)]
+    if table.notation:
+        said.insert(0, Check("format of the table", Verdict.PASS, table.notation))
     if not table.classes:
-        return (members,)
+        return tuple(said)
     shown = ", ".join(f"{name!r} is {n}" for n, name in enumerate(table.classes[:20]))
     more = len(table.classes) - 20
     text = f"Labels by number of class: {shown}" + (f", and {more} more." if more > 0 else ".")
-    return (members, Check("labels", Verdict.PASS, text))
+    return (*said, Check("labels", Verdict.PASS, text))
 
 
 def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:

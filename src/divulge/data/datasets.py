@@ -10,6 +10,12 @@ from divulge.errors import DataError
 _LABELS = ("label", "labels")
 """The columns of a Hugging Face data set that are looked at for labels."""
 
+_KEYS = ("idx", "id", "index", "guid", "uid", "__index_level_0__")
+"""Columns that number the records of a Hugging Face data set, where each record has its own."""
+
+_TOKENS = "input_ids"
+"""The column that a tokenizer makes of texts, which stay beside it."""
+
 
 def as_pair(given: Any, where: str) -> Any:
     """Features and labels of a data set; anything else as it is.
@@ -85,10 +91,11 @@ def _hugging_face_pair(given: Any, where: str) -> tuple[Any, Any]:
             f"of {len(others)} columns besides {label!r}: pass rows and columns"
         )
     plain = given.with_format(None)
+    others = _inputs(plain, others)
     sequences = [name for name in others if isinstance(plain[0][name], list)]
     for name in sequences:
         _check_lengths(plain[name], name, where)
-    table = given.with_format("numpy")[:]
+    table = given.select_columns([*others, label]).with_format("numpy")[:]
     labels = np.asarray(table[label])
     if len(others) == 1 and any(isinstance(text, str) for text in plain[others[0]]):
         return _texts(list(plain[others[0]]), where), labels
@@ -100,7 +107,24 @@ def _hugging_face_pair(given: Any, where: str) -> tuple[Any, Any]:
             f"expected texts or columns of numbers in the data set of {where}, got "
             f"{', '.join(others[:20])}: remove_columns what the model does not take"
         )
-    return plain.remove_columns([label]).to_pandas(), labels
+    return plain.select_columns(others).to_pandas(), labels
+
+
+def _inputs(given: Any, names: list[str]) -> list[str]:
+    """Columns that a model takes: no numbers of records, no texts beside their tokens."""
+    keys = {
+        name
+        for name in names
+        if name in _KEYS and not isinstance(given[0][name], list) and _differ(given[name])
+    }
+    if _TOKENS in names:
+        keys |= {name for name in names if isinstance(given[0][name], str)}
+    return [name for name in names if name not in keys] or names
+
+
+def _differ(cells: Any) -> bool:
+    found = list(cells)
+    return len(set(found)) == len(found)
 
 
 def _texts(texts: list[Any], where: str) -> list[str]:

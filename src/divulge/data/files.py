@@ -25,7 +25,7 @@ def read_record_file(
     """Records from a file.
 
     Args:
-        path: ``.npz`` (arrays ``x`` and ``y``), ``.csv`` or ``.parquet`` (numeric columns).
+        path: ``.npz`` (arrays ``x`` and ``y``), or a table of numeric columns.
         label: the column of a table that holds the class, 0 to classes - 1, or the true value.
         own_id: the column with the user's ids, which is no feature, where the table has it.
         values: whether the labels are true values that a regression model is to answer.
@@ -33,14 +33,19 @@ def read_record_file(
     Raises:
         DataError: the file is missing, damaged, too large, or does not hold records.
     """
-    readers = {".npz": _read_npz, ".csv": _read_labelled_table, ".parquet": _read_labelled_table}
-    if path.suffix not in readers:
+    if path.suffix == ".py":
         raise DataError(
-            f"expected records in {', '.join(readers)}, got {path.name}: convert them, or write "
-            "a function in subject.py that loads them"
+            f"expected records in a table or .npz, got {path.name}: name the object in it too, "
+            f"such as {path.name}:records"
         )
+    read = _read_npz if holds_arrays(path) else _read_labelled_table
     untrusted.check_file(path, untrusted.MAX_DATA_BYTES, DataError)
-    return readers[path.suffix](path, label, own_id, as_values if values else as_labels)
+    return read(path, label, own_id, as_values if values else as_labels)
+
+
+def holds_arrays(path: Path) -> bool:
+    """Whether the name is that of an archive of arrays; every other file is a table."""
+    return path.suffix.lower() == ".npz"
 
 
 def _read_npz(path: Path, label: str, own_id: str | None, check: LabelCheck) -> Records:

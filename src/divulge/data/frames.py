@@ -6,11 +6,9 @@ numbers, or true and false where every cell is one, else texts exactly as they s
 for missing are missing. Dates in CSV are texts. In Parquet columns have the types of the file.
 """
 
-import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
@@ -22,18 +20,10 @@ from divulge.errors import DataError
 
 Kind = Literal["whole", "number", "bool", "time", "text"]
 
-MISSING = frozenset(
-    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
-)  # fmt: skip
-"""Cells of CSV that are missing, as pandas takes them unless it is told otherwise."""
-
 _WHOLE = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
 _NUMBER = re.compile(r"[+-]?((0|[1-9][0-9]{0,17})(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
 _BOOLEANS = {"True": True, "TRUE": True, "true": True, "False": False, "FALSE": False,
              "false": False}  # fmt: skip
-_ROWS = 2**14
-"""Rows of CSV that are held as texts at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +41,12 @@ def column_types(paths: Sequence[Path]) -> dict[str, ColumnType]:
     Raises:
         DataError: a file is damaged, a row has more or fewer cells than the header, or a column has
             types in the files that cannot be one.
-        MissingExtra: a file is Parquet, and pyarrow is not installed.
+        MissingExtra: a file needs pyarrow, which is not installed.
     """
     kinds: dict[str, set[Kind]] = {}
     gaps: set[str] = set()
     for path in paths:
-        for name, column in _batches(path):
+        for name, column in tables.read_batches(path):
             here = kinds.setdefault(name, set())
             found, missing = _kinds(column)
             here |= found
@@ -74,18 +64,18 @@ def read_frame(path: Path, types: Mapping[str, ColumnType]) -> Any:
     """The table as a pandas DataFrame.
 
     Args:
-        path: a ``.csv`` or ``.parquet`` file.
+        path: a table.
         types: of its columns, as `column_types` decided.
 
     Raises:
         DataError: see `column_types`.
-        MissingExtra: pandas is not installed, or for Parquet pyarrow.
+        MissingExtra: pandas is not installed, or pyarrow where the file needs it.
     """
     with name_missing_extra():
         import pandas as pd
     parts: dict[str, list[np.ndarray]] = {name: [] for name in tables.read_header(path)}
     once: dict[str, str] = {}
-    for name, cells in _batches(path):
+    for name, cells in tables.read_batches(path):
         parts[name].append(_array(cells, types[name], once))
     columns = {
         name: np.concatenate(arrays) if arrays else np.zeros(0) for name, arrays in parts.items()
@@ -99,48 +89,6 @@ def read_frame(path: Path, types: Mapping[str, ColumnType]) -> Any:
         for dtype, names in alike.items()
     ]
     return pd.concat(blocks, axis=1)[list(columns)] if blocks else pd.DataFrame()
-
-
-def _batches(path: Path) -> Iterator[tuple[str, list[Any]]]:
-    """Names of columns and some of their cells, None where one is missing."""
-    read = _parquet_batches if path.suffix == ".parquet" else _csv_batches
-    with tables.translate_read_errors(path):
-        yield from read(path)
-
-
-def _csv_batches(path: Path) -> Iterator[tuple[str, list[Any]]]:
-    with tables.open_csv(path) as file:
-        rows = filter(None, csv.reader(file))
-        header = next(rows, [])
-        size = done = 0
-        while batch := list(islice(rows, _ROWS)):
-            for at, row in enumerate(batch):
-                if len(row) != len(header):
-                    raise DataError(
-                        f"expected {len(header)} cells in each row of {path}, got {len(row)} in "
-                        f"row {done + at + 1} below the header: quote cells that hold commas"
-                    )
-            done += len(batch)
-            size += len(batch) * len(header) * 8
-            tables.check_unpacked(path, size)
-            for name, cells in zip(header, zip(*batch, strict=True), strict=True):
-                yield name, [None if cell.strip() in MISSING else cell for cell in cells]
-
-
-def _parquet_batches(path: Path) -> Iterator[tuple[str, list[Any]]]:
-    names = tables.read_header(path)
-    for batch in tables.parquet_batches(path, names):
-        for name, part in zip(names, batch, strict=True):
-            yield name, tables.as_list(part, _plain)
-
-
-def _plain(cell: Any) -> Any:
-    """A cell of Parquet: bytes as text, decimals as numbers, None for NaN."""
-    if isinstance(cell, bytes):
-        return cell.decode()
-    if type(cell).__name__ == "Decimal":
-        return float(cell)
-    return None if isinstance(cell, float) and cell != cell else cell
 
 
 def _kinds(cells: Sequence[Any]) -> tuple[set[Kind], bool]:

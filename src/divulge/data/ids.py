@@ -25,11 +25,11 @@ def read_ids(path: Path, name: str, records: int) -> Ids:
 
     Raises:
         DataError: they are not there, or do not fit.
-        MissingExtra: the file is Parquet, and pyarrow is not installed.
+        MissingExtra: the file needs pyarrow, which is not installed.
     """
     values = (
         files.read_npz_arrays(path, name)[0]
-        if path.suffix == ".npz"
+        if files.holds_arrays(path)
         else tables.read_texts(path, name)[0]
     )
     return as_ids(values, records, str(path))

@@ -1,12 +1,9 @@
-"""Read the lines of a text file, perhaps packed with xz, within limits of size."""
+"""Read the lines of a text file, packed or not, within limits of size."""
 
-import lzma
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from io import BufferedIOBase
 from pathlib import Path
 
-from divulge._util.untrusted import open_file
+from divulge.data.text_files import open_bytes
 from divulge.errors import DataError
 
 MAX_TEXT_BYTES = 2**31
@@ -23,7 +20,7 @@ def read_lines(path: Path, largest: int = MAX_TEXT_BYTES) -> Iterator[tuple[int,
     """
     left = largest
     try:
-        with _open(path) as file:
+        with open_bytes(path) as file:
             number = 0
             while line := file.readline(MAX_LINE_BYTES + 1):
                 number += 1
@@ -36,12 +33,5 @@ def read_lines(path: Path, largest: int = MAX_TEXT_BYTES) -> Iterator[tuple[int,
                 text = line.decode("utf-8").strip()
                 if text:
                     yield number, text
-    except (lzma.LZMAError, EOFError, OSError, UnicodeDecodeError) as error:
+    except (OSError, UnicodeDecodeError) as error:
         raise DataError(f"expected text in {path}, got a damaged file: {error}") from error
-
-
-@contextmanager
-def _open(path: Path) -> Iterator[BufferedIOBase]:
-    with ExitStack() as stack:
-        file = stack.enter_context(open_file(path, MAX_TEXT_BYTES, DataError))
-        yield stack.enter_context(lzma.open(file)) if path.suffix == ".xz" else file

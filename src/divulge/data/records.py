@@ -89,7 +89,8 @@ def load_record_sets(
 
 
 def _is_table(name: str) -> bool:
-    return not imports.split_reference(name)[1] and Path(name).suffix in (".csv", ".parquet")
+    path, reference = imports.split_reference(name)
+    return not reference and not data_files.holds_arrays(Path(path))
 
 
 def _read_frames(

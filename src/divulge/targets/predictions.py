@@ -1,4 +1,4 @@
-"""Use recorded predictions as a target, from memory or from a CSV or Parquet table.
+"""Use recorded predictions as a target, from memory or from a table.
 
 The model itself may be gone.
 """
@@ -146,6 +146,8 @@ class PredictionTable:
     """The name of each class, where the table has names instead of numbers."""
     membership: str = ""
     """Which value was taken for a member, in a sentence."""
+    notation: str = ""
+    """How the file was understood, in sentences; empty where it is plain."""
 
     @property
     def target(self) -> TableTarget:
@@ -164,10 +166,10 @@ def read_predictions(
     output: Output = "probabilities",
     own_id: str | None = None,
 ) -> PredictionTable:
-    """Read a CSV or Parquet file of predictions.
+    """Read a table of predictions, of any format that `divulge.data.tables` opens.
 
     Args:
-        path: the file, whose first line names the columns if it is CSV.
+        path: the file, whose first line names the columns if it is text.
         probabilities: a pattern for the columns with the answers, in the order of the classes; for
             values, the name of the one column.
         label: the column with the true class: what the star of the pattern stands for in one of
@@ -182,7 +184,7 @@ def read_predictions(
     Raises:
         DataError: the file cannot be read, or a column is missing or holds something else.
         TargetError: the answers are not what ``output`` says.
-        MissingExtra: the file is Parquet, and pyarrow is not installed.
+        MissingExtra: the file needs pyarrow, which is not installed.
     """
     path = Path(path)
     header = tables.read_header(path)
@@ -208,7 +210,8 @@ def read_predictions(
             f"expected one row per record in {path}, got {len(answers)} rows of answers and "
             f"{len(labels)} with a class: check the export"
         )
-    return PredictionTable(answers, labels, inside, output, names, said)
+    notation = tables.describe(path, () if output == "labels" else columns)
+    return PredictionTable(answers, labels, inside, output, names, said, notation)
 
 
 def _read_values(

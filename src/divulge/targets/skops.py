@@ -26,8 +26,11 @@ from divulge.targets.sklearn import wrap_estimator
 
 PLAIN: Final = frozenset(
     {
+        "builtins.object",
+        "numpy.number",
         "sklearn.calibration._CalibratedClassifier",
         "sklearn.calibration._SigmoidCalibration",
+        "sklearn.compose._column_transformer.make_column_selector",
         "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
         "sklearn.gaussian_process.kernels.ConstantKernel",
         "sklearn.gaussian_process.kernels.DotProduct",
@@ -44,6 +47,23 @@ PLAIN: Final = frozenset(
     }
 )
 """Types written in Python that hold numbers, arrays and other parts of the model, and no more."""
+
+SCORES: Final = frozenset(
+    {
+        f"sklearn.feature_selection._{name}"
+        for name in (
+            "mutual_info.mutual_info_classif",
+            "mutual_info.mutual_info_regression",
+            "univariate_selection.chi2",
+            "univariate_selection.f_classif",
+            "univariate_selection.f_regression",
+        )
+    }
+)
+"""Functions of features and labels that selectors of features keep from their fitting."""
+
+DTYPE: Final = "numpy.dtype"
+"""The type of an array that imputers keep; only `_is_plain` ones are taken."""
 
 FOLLOWED: Final = frozenset(
     {
@@ -74,7 +94,7 @@ def load_skops(path: Path) -> Target:
     with translate_model_errors(f"{path} to be a skops file", "save it again with skops.io.dump"):
         _check_archive(path)
         kinds = skops.io.get_untrusted_types(file=path)
-        if unknown := sorted(set(kinds) - PLAIN - FOLLOWED):
+        if unknown := sorted(set(kinds) - PLAIN - SCORES - FOLLOWED - {DTYPE}):
             raise TargetError(
                 f"expected types that skops or divulge trusts, got {', '.join(unknown)} in {path}: "
                 + _INSTEAD
@@ -102,6 +122,7 @@ def _check_archive(path: Path) -> None:
                     member.seek(0)
                     shapes[info.filename], _ = arrays.read_header(member, info.file_size)
         entries = list(_entries(parse_json(archive.read("schema.json"))))
+    _check_dtypes(entries, path)
     if not any({"Tree", "TreeNode"} & {e.get("__class__"), e.get("__loader__")} for e in entries):
         return
     for entry in entries:
@@ -111,6 +132,34 @@ def _check_archive(path: Path) -> None:
                 f"expected arrays with axes beside trees in {path}, got a "
                 f"{'masked array' if masked else 'single number'}: {_INSTEAD}"
             )
+
+
+def _check_dtypes(entries: Iterable[dict[str, Any]], path: Path) -> None:
+    """Refuse a type of arrays that is made in another way than by reading an empty array of it.
+
+    Other loaders of skops call what they load, or give it attributes.
+    """
+    for entry in entries:
+        named = f"{entry.get('__module__')}.{entry.get('__class__')}"
+        if DTYPE not in (named, f"numpy.{entry.get('__class__')}") and (
+            entry.get("__loader__") != "DTypeNode"
+        ):
+            continue
+        content = entry.get("content")
+        if (
+            (named, entry.get("__loader__")) != (DTYPE, "DTypeNode")
+            or not isinstance(content, dict)
+            or content.get("__loader__") != "NdArrayNode"
+            or (content.get("__module__"), content.get("__class__")) != ("numpy", "ndarray")
+        ):
+            raise TargetError(
+                f"expected {DTYPE} as skops writes it in {path}, got it in another way: {_INSTEAD}"
+            )
+
+
+def _is_plain(dtype: np.dtype[Any]) -> bool:
+    """Whether arrays of a type hold numbers, truth values or references, and are no larger."""
+    return dtype.kind in "biufO" and dtype.names is None and dtype.metadata is None
 
 
 def _entries(schema: Any) -> Iterator[dict[str, Any]]:
@@ -143,6 +192,11 @@ def _check_model(model: Any, path: Path) -> None:
     rules = _rules()
     checked: list[Any] = []
     for part in list(_walk(model)):
+        if isinstance(part, np.dtype) and not _is_plain(part):
+            raise TargetError(
+                f"expected types of numbers, truth values or objects in {path}, got "
+                f"{str(part)[:80]}: {_INSTEAD}"
+            )
         if type(part) not in rules and _may_hold_trees(part):
             raise TargetError(
                 f"expected estimators whose parts can be checked, got {_name(part)} in {path}: "

@@ -1,0 +1,281 @@
+"""Tables of Arrow: Parquet, Feather and IPC, of pandas, polars, pyarrow and R."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from divulge._util import untrusted
+from divulge._util.extras import name_missing_extra
+from divulge.data.arrow_sizes import file_messages, unpacked_size
+from divulge.data.cells import check_names, check_unpacked
+from divulge.data.file_kinds import Kind
+from divulge.data.number_texts import PLAIN, Evidence, Notation, describe_numbers, resolve
+from divulge.data.typed_columns import parse_column, see_texts
+from divulge.errors import DataError
+
+_TEXT_TYPES = (
+    "string", "large_string", "string_view", "binary", "large_binary", "binary_view",
+)  # fmt: skip
+_FEW_VALUES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+BATCH = 2**23  # bytes
+_FEW_COLUMNS = 1000
+
+
+class ArrowTable:
+    """A table of Arrow, read anew by each method.
+
+    Args:
+        path: the file.
+        kind: what it is.
+
+    Raises:
+        DataError: it is damaged.
+        MissingExtra: pyarrow is not installed.
+    """
+
+    def __init__(self, path: Path, kind: Kind) -> None:
+        with name_missing_extra():
+            import pyarrow as pa  # noqa: F401
+        untrusted.check_file(path, untrusted.MAX_DATA_BYTES, DataError)
+        self.path = path
+        self._kind = kind
+        self._schema = (
+            _open_parquet(path).schema_arrow if kind == "parquet" else _ipc_schema(path, kind)
+        )
+        self.names: list[str] = list(self._schema.names)
+
+    def numbers(self, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
+        """Columns of numbers, true and false as 1 and 0, missing ones NaN.
+
+        Raises:
+            DataError: a cell holds something else.
+        """
+        notations = self._notations(names)
+        blocks, rows = [np.zeros((0, len(names)))], 0
+        for batch in self.batches(names):
+            columns = [
+                _as_numbers(self.path, name, column, notations.get(name, PLAIN), rows)
+                for name, column in zip(names, batch, strict=True)
+            ]
+            blocks.append(np.stack(columns, axis=1))
+            rows += len(blocks[-1])
+        return np.concatenate(blocks)
+
+    def texts(self, names: Sequence[str]) -> list[list[str]]:
+        """Columns as texts, empty where a cell is."""
+        found: list[list[str]] = [[] for _ in names]
+        for batch in self.batches(names):
+            for cells, part in zip(found, batch, strict=True):
+                cells += _as_texts(part)
+        return found
+
+    def columns(self) -> Iterator[tuple[str, list[Any]]]:
+        """Names and some of the values of each column, None where one is missing."""
+        for batch in self.batches(self.names):
+            for name, part in zip(self.names, batch, strict=True):
+                yield name, as_list(part, _plain)
+
+    def describe(self, names: Sequence[str]) -> str:
+        """How the table was understood, in sentences; empty where texts are no odd numbers."""
+        return " ".join(describe_numbers(self._notations(names).values()))
+
+    def batches(self, names: Sequence[str]) -> Iterator[list[Any]]:
+        """Some rows of columns; a file may unpack to a thousand times its size.
+
+        The sizes of batches are counted as they come: what the file claims may be a lie.
+
+        Raises:
+            DataError: a column is missing, or the columns are larger than the limit, or hold lists
+                or structures.
+        """
+        check_names(self.path, self.names, names)
+        types = {name: self._schema.field(name).type for name in names}
+        for name, kind in types.items():
+            if _is_nested(kind):
+                raise DataError(
+                    f"expected a number or a text in each cell of {self.path}, column {name!r} "
+                    f"holds {str(kind)[:80]}: spread it over several columns"
+                )
+        texts = [name for name, kind in types.items() if str(kind) in _TEXT_TYPES]
+        row_bytes = sum(map(_cell_bytes, types.values()))
+        rows = max(1, BATCH // max(1, row_bytes))
+        if self._kind == "parquet":
+            read = _read_parquet(self.path, names, texts, row_bytes, rows)
+        else:
+            read = _read_ipc(self.path, self._kind, names, row_bytes, rows)
+        size = 0
+        for batch in read:
+            size += batch.nbytes
+            check_unpacked(self.path, size)
+            yield [_with_each_text_once(self.path, batch.column(name)) for name in names]
+
+    def _notations(self, names: Sequence[str]) -> dict[str, Notation]:
+        """The notation of each column of texts."""
+        texts = [name for name in names if _holds_texts(self._schema.field(name).type)]
+        shown = {name: Evidence() for name in texts}
+        rows = 0
+        for batch in self.batches(texts) if texts else ():
+            for name, part in zip(texts, batch, strict=True):
+                see_texts(shown[name], as_list(part), rows)
+            rows += len(batch[0])
+        return resolve(self.path, shown, ",")
+
+
+def _open_parquet(path: Path, texts: Sequence[str] = (), metadata: Any = None) -> Any:
+    """Open a Parquet file.
+
+    Args:
+        path: the file.
+        texts: columns whose values are kept once each, however often they stand there.
+        metadata: of the same file, where it was opened before.
+    """
+    import pyarrow.parquet
+
+    return pyarrow.parquet.ParquetFile(path, metadata=metadata, read_dictionary=list(texts))
+
+
+def _read_parquet(
+    path: Path, names: Sequence[str], texts: Sequence[str], row_bytes: int, rows: int
+) -> Iterator[Any]:
+    file = _open_parquet(path)
+    file = _open_parquet(path, texts, file.metadata) if texts else file
+    check_unpacked(path, file.metadata.num_rows * row_bytes)
+    # with many columns each holds little, and a thread for each would cost more than it saves
+    threads = len(names) < _FEW_COLUMNS
+    yield from file.iter_batches(rows, columns=list(names), use_threads=threads)
+
+
+def _open_ipc(source: Any, kind: Kind, columns: Sequence[int] | None = None) -> Any:
+    import pyarrow as pa
+
+    source.seek(0)
+    options = pa.ipc.IpcReadOptions(included_fields=columns)
+    if kind == "arrow file":
+        return pa.ipc.open_file(source, options=options)
+    return pa.ipc.open_stream(source, options=options)
+
+
+def _ipc_schema(path: Path, kind: Kind) -> Any:
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as source:
+        return _open_ipc(source, kind).schema
+
+
+def _read_ipc(
+    path: Path, kind: Kind, names: Sequence[str], row_bytes: int, rows: int
+) -> Iterator[Any]:
+    """Batches whose places and numbers were checked: Arrow follows them without looking."""
+    import pyarrow as pa
+
+    with pa.memory_map(str(path)) as source:
+        size = 0
+        for message in _messages(source, kind):
+            size += unpacked_size(message)
+            check_unpacked(path, size)
+        schema = _open_ipc(source, kind).schema
+        places = [schema.get_field_index(name) for name in names]
+        reader = _open_ipc(source, kind, sorted(places))
+        total = 0
+        for batch in _ipc_batches(reader, kind):
+            total += batch.num_rows
+            check_unpacked(path, total * row_bytes)
+            batch.validate(full=True)
+            for start in range(0, batch.num_rows, rows):
+                yield batch.slice(start, rows)
+
+
+def _messages(source: Any, kind: Kind) -> Iterator[Any]:
+    import pyarrow as pa
+
+    if kind == "arrow file":
+        yield from file_messages(source)
+        return
+    source.seek(0)
+    reader = pa.ipc.MessageReader.open_stream(source)
+    while True:
+        try:
+            yield reader.read_next_message()
+        except StopIteration:
+            return
+
+
+def _ipc_batches(reader: Any, kind: Kind) -> Iterator[Any]:
+    if kind == "arrow file":
+        yield from map(reader.get_batch, range(reader.num_record_batches))
+    else:
+        yield from reader
+
+
+def _is_nested(kind: Any) -> bool:
+    import pyarrow as pa
+
+    nested: bool = pa.types.is_nested(kind) or pa.types.is_run_end_encoded(kind)
+    return nested or (pa.types.is_dictionary(kind) and pa.types.is_nested(kind.value_type))
+
+
+def _holds_texts(kind: Any) -> bool:
+    return str(getattr(kind, "value_type", kind)) in _TEXT_TYPES
+
+
+def _cell_bytes(kind: Any) -> int:
+    """Bytes that a cell of an Arrow type takes, as far as its type says it: at least 8."""
+    try:
+        return max(8, int(kind.bit_width) // 8)
+    except ValueError:  # texts
+        return 8
+
+
+def _with_each_text_once(path: Path, column: Any) -> Any:
+    kind = str(column.type)
+    if kind not in _TEXT_TYPES:
+        return column
+    if kind.endswith("view"):
+        # 16 bytes each, and a million of them may name the same long text
+        views = np.frombuffer(column.buffers()[1], np.int32)[::4]
+        lengths = views[column.offset : column.offset + len(column)]
+        check_unpacked(path, int(lengths.sum(dtype=np.int64)))
+    return column.dictionary_encode()
+
+
+def as_list(column: Any, convert: Callable[[Any], Any] = lambda cell: cell) -> list[Any]:
+    """The cells of a column, converted; texts that stand there often are converted once."""
+    if not hasattr(column, "dictionary"):
+        return list(map(convert, column.to_pylist()))
+    once = list(map(convert, column.dictionary.to_pylist()))
+    return [None if at is None else once[at] for at in column.indices.to_pylist()]
+
+
+def _as_texts(column: Any) -> list[str]:
+    """The cells of a column as texts, empty where there is none."""
+    if str(column.type) in _FEW_VALUES:
+        column = column.dictionary_encode()  # each value becomes a text once
+    return ["" if text is None else text for text in as_list(column, _as_text)]
+
+
+def _as_text(cell: Any) -> str | None:
+    if isinstance(cell, bytes):
+        return cell.decode()
+    return None if cell is None else str(cell)
+
+
+def _plain(cell: Any) -> Any:
+    """Bytes as text, decimals as numbers, None for NaN."""
+    if isinstance(cell, bytes):
+        return cell.decode()
+    if type(cell).__name__ == "Decimal":
+        return float(cell)
+    return None if isinstance(cell, float) and cell != cell else cell
+
+
+def _as_numbers(
+    path: Path, name: str, column: Any, notation: Notation, above: int
+) -> Float[np.ndarray, " records"]:
+    if not hasattr(column, "dictionary"):
+        array: Shaped[np.ndarray, " records"] = column.to_numpy(zero_copy_only=False)
+        if array.dtype.kind in "fiub":
+            return array.astype(np.float64, copy=False)
+    return parse_column(path, name, as_list(column), notation, above)

@@ -1,0 +1,223 @@
+"""Tables of text: CSV in the dialects of R, Excel, pandas and databases."""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float
+
+from divulge.data.cells import cell_error, check_unpacked
+from divulge.data.layouts import SEPARATORS, Layout, has_long_rows, read_layout, read_rows
+from divulge.data.number_texts import (
+    PLAIN,
+    Evidence,
+    Notation,
+    describe_numbers,
+    parse_number,
+    parse_numbers,
+    resolve,
+)
+from divulge.data.text_files import open_bytes, open_text
+from divulge.errors import DataError
+
+ROWS = 2**14
+"""Rows that are held as texts at once."""
+
+_TEXT = 50
+"""Bytes that a text takes besides its characters."""
+
+MISSING = frozenset(
+    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
+     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
+)  # fmt: skip
+"""Cells that are missing, as pandas takes them unless it is told otherwise."""
+
+
+_ODD = (b"%", b'"', b" ", b"'", "\u00a0".encode(), "\u2009".encode(), "\u202f".encode())
+"""Signs in numbers that are not plain, and around cells that may hold commas."""
+
+
+class TextTable:
+    """A table of text, read anew by each method.
+
+    Args:
+        path: the file.
+
+    Raises:
+        DataError: it cannot be read, or its header can be read in several ways.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._layout: Layout = read_layout(path)
+        self._plain: set[str] = set()
+        """Columns that were found to hold plain numbers."""
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the columns."""
+        return list(self._layout.names)
+
+    def numbers(self, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
+        """Columns of numbers; true and false in the last one are 1 and 0.
+
+        Raises:
+            DataError: a cell holds something else.
+        """
+        positions = self._positions(names)
+        if has_long_rows(self.path, self._layout):
+            for _ in read_rows(self.path, self._layout):  # refuses those with too many cells
+                pass
+        try:
+            values = self._load(positions).reshape(-1, len(names))
+        except ValueError:
+            # NumPy is fast and knows plain numbers alone
+            return self._parse(names)
+        self._plain.update(names)
+        return values
+
+    def texts(self, names: Sequence[str]) -> list[list[str]]:
+        """Columns as texts; numbers have decimal points.
+
+        Raises:
+            DataError: the table is damaged.
+        """
+        positions = self._positions(names)
+        found: list[list[str]] = [[] for _ in names]
+        once: dict[str, str] = {}
+        size = 0
+        for _, batch in self._batches():
+            for cells, at in zip(found, positions, strict=True):
+                cells += [once.setdefault(cell, cell) for cell in batch[at]]
+                size += 8 * len(batch[at]) + sum(map(len, batch[at]))
+            check_unpacked(self.path, size + _TEXT * len(once))
+        return [self._with_points(cells) for cells in found]
+
+    def columns(self) -> Iterator[tuple[str, list[str | None]]]:
+        """Names and some of the cells of each column; columns of numbers in plain notation.
+
+        Raises:
+            DataError: a row has fewer cells than the header, numbers have no clear notation, or the
+                cells take more memory than the limit.
+        """
+        names = self._layout.names
+        notations = self._notations(names, missing=MISSING)
+        for _, batch in self._batches(strict=True):
+            for name, cells in zip(names, batch, strict=True):
+                plain = notations[name].plain if name in notations else None
+                yield (
+                    name,
+                    [
+                        None if c.strip() in MISSING else c if plain is None else plain(c)
+                        for c in cells
+                    ],
+                )
+
+    def describe(self, names: Sequence[str]) -> str:
+        """How the table was understood, in sentences; empty for plain CSV."""
+        layout, said = self._layout, []
+        if layout.separator != ",":
+            said.append(f"The table is separated by {SEPARATORS[layout.separator]}.")
+        said += describe_numbers(self._notations(names).values())
+        if layout.row_names:
+            said.append("Rows begin with names for which the header has none; these are left out.")
+        return " ".join(said)
+
+    def _positions(self, names: Sequence[str]) -> list[int]:
+        places = {name: place for place, name in enumerate(self._layout.names)}
+        return [places[name] for name in names]
+
+    def _load(self, positions: Sequence[int]) -> Float[np.ndarray, "records columns"]:
+        layout = self._layout
+        wanted = [at + layout.row_names for at in positions]
+        with warnings.catch_warnings(), open_text(self.path) as file:
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data")
+            values: np.ndarray = np.loadtxt(
+                file,
+                delimiter=layout.separator,
+                quotechar='"',
+                comments=None,
+                skiprows=layout.above,
+                usecols=wanted,
+                # Only the last column may hold words: a converter is slow.
+                converters={wanted[-1]: parse_number},
+                ndmin=2,
+            )
+        return values
+
+    def _parse(self, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
+        """Numbers in any notation; names the first cell that holds none."""
+        notations, positions = self._notations(names), self._positions(names)
+        blocks = [np.zeros((0, len(names)))]
+        for above, batch in self._batches():
+            columns = [
+                parse_numbers(batch[at], notations.get(name, PLAIN), words=name == names[-1])
+                for name, at in zip(names, positions, strict=True)
+            ]
+            for number, row in enumerate(zip(*columns, strict=True)):
+                if None in row:
+                    name = names[row.index(None)]
+                    cell = batch[self._layout.names.index(name)][number]
+                    raise cell_error(self.path, name, above + number, "a number", repr(cell[:80]))
+            blocks.append(np.array(columns, dtype=np.float64).T)
+        return np.concatenate(blocks)
+
+    def _notations(
+        self, names: Sequence[str], missing: frozenset[str] = frozenset()
+    ) -> dict[str, Notation]:
+        """The notation of each column of numbers that is not plain.
+
+        Raises:
+            DataError: numbers have separators of thousands, or two notations.
+        """
+        if self._plain.issuperset(names) or not self._may_be_odd:
+            return {}
+        shown = {name: Evidence() for name in names}
+        positions = self._positions(names)
+        for above, batch in self._batches():
+            for evidence, at in zip(shown.values(), positions, strict=True):
+                evidence.see(("" if c.strip() in missing else c for c in batch[at]), above)
+        found = resolve(self.path, shown, self._layout.separator)
+        return {
+            name: notation
+            for name, notation in found.items()
+            if any(notation) and not (missing and shown[name].texts)
+        }
+
+    @cached_property
+    def _may_be_odd(self) -> bool:
+        """Whether some cell may be a number in a notation that is not plain."""
+        signs = _ODD if self._layout.separator == "," else (*_ODD, b",")
+        with open_bytes(self.path) as file:
+            while block := file.read1():
+                if any(sign in block for sign in signs):
+                    return True
+        return False
+
+    def _with_points(self, cells: list[str]) -> list[str]:
+        evidence = Evidence()
+        evidence.see(cells, 0)
+        if evidence.texts or not evidence.commas or evidence.first.keys() - {"comma", "number"}:
+            return cells
+        return [cell.replace(",", ".") for cell in cells]
+
+    def _batches(self, *, strict: bool = False) -> Iterator[tuple[int, list[tuple[str, ...]]]]:
+        """Columns of some rows, and how many rows stand above them."""
+        width, size, above = len(self._layout.names), 0, 0
+        rows = read_rows(self.path, self._layout)
+        while batch := list(islice(rows, ROWS)):
+            for at, row in enumerate(batch):
+                if len(row) < width:
+                    if strict:
+                        raise DataError(
+                            f"expected {width} cells in each row of {self.path}, got {len(row)} in "
+                            f"row {above + at + 1} below the header: save the table again"
+                        )
+                    row += [""] * (width - len(row))
+            size += len(batch) * width * 8
+            check_unpacked(self.path, size)
+            yield above, list(zip(*batch, strict=True))
+            above += len(batch)
