@@ -57,7 +57,8 @@ class Conclusion:
     sentences: tuple[str, str]
     """What was measured, with its interval, and what that does or does not mean."""
     sensitivity: str
-    """What this audit could have seen with 80 % power; empty if nothing was measured."""
+    """What this audit could have seen with 80 % power; empty if nothing was measured, or rows,
+    answers or labels make the inputs doubtful."""
     next_step: str
     """What to do after reading this."""
     confounding: str
@@ -75,7 +76,7 @@ class Conclusion:
     p_value: float | None
     """The chance of evidence as strong as this from all attacks together where membership means
     nothing; exact, by permutation. Two-sided where attacks rank members below non-members. None if
-    nothing was measured, or rows, answers and labels make the inputs doubtful."""
+    nothing was measured, or rows, answers or labels make the inputs doubtful."""
     tested: int
     """How many attacks were tested together."""
     limits: Mapping[str, Limits]

@@ -165,7 +165,7 @@ def judge_models(
         level=said.level,
         headline=said.headline,
         sentences=said.sentences,
-        sensitivity=sentences.sensitivity(case.seen, len(evidence)),
+        sensitivity="" if doubt else sentences.sensitivity(case.seen, len(evidence)),
         next_step=doubt.next_step if doubt else next_step,
         confounding=confounding,
         doubt=doubt.clause if doubt else sentences.BACKWARDS if backwards else "",

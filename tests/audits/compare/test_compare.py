@@ -31,6 +31,7 @@ from divulge.defences.answers.coarse import TopOne
 from divulge.errors import SpecError, StoreError
 from divulge.metrics.utility import aop_estimate
 from divulge.report import compare_page, compare_table
+from divulge.report.sentences import BACKWARDS
 from divulge.targets.function import FunctionTarget
 
 from ... import memorising

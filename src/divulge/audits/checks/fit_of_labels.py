@@ -69,7 +69,8 @@ def check_labels(
     """
     answered, (records, classes) = answers.argmax(axis=1), answers.shape
     said, told = (np.bincount(one, minlength=classes) / records for one in (answered, label))
-    guessing = max(float(said @ told), 1 / classes)
+    shuffled = float(said @ told) or 1 / classes
+    guessing = max(shuffled, 1 / classes)
     deviation = float(np.sqrt(guessing * (1 - guessing) / records))
     if float(np.minimum(np.sort(said), np.sort(told)).sum()) - guessing < ROOM * deviation:
         return None
@@ -82,8 +83,8 @@ def check_labels(
     if found.value >= guessing + NEAR * deviation:
         return None
     assert found.high is not None
-    below = found.high < guessing
-    than = "below guessing" if below else "which is that of guessing"
+    below = found.high < shuffled
+    than = "below guessing" if below else "no better than guessing"
     accuracy += f", {than} ({words.format_percent(guessing)})"
     sure = float(answers.max(axis=1).mean())
     if soft and (sure >= (1 + guessing) / 2 or (below and sure >= 2 * guessing)):

@@ -58,11 +58,16 @@ def check_repeats(
         member: who was trained on.
     """
     (codes,) = number_contents([np.column_stack([answers, label])])
-    for name, mask in (("members", member), ("non-members", ~member)):
-        times = find_common_factor(codes[mask])
-        if times > 1:
-            effect = count_repeats(codes[member], codes[~member]).effect
-            return _warn(f"Every row of the {name} stands there {_describe_times(times)}", effect)
+    sets = {"members": codes[member], "non-members": codes[~member]}
+    times = {name: find_common_factor(rows) for name, rows in sets.items()}
+    if max(times.values()) > 1:
+        said = " and ".join(
+            f"every row of the {name} stands there {_describe_times(count)}"
+            for name, count in times.items()
+            if count > 1
+        )
+        grown = sum(times[name] / len(rows) for name, rows in sets.items())
+        return _warn(said.capitalize(), grown / sum(1 / len(rows) for rows in sets.values()))
     if known is None:
         known = _count_fine_repeats(answers, codes, member)
     if known.effect <= LARGEST_EFFECT:
@@ -127,8 +132,7 @@ def is_coarse(answers: Float64[np.ndarray, "records columns"]) -> bool:
 
 
 def _describe_times(times: int) -> str:
-    often = "twice" if times == 2 else f"{times} times"
-    return f"{often}, or a multiple of that"
+    return f"{'twice' if times == 2 else f'{times} times'}, or a multiple of that"
 
 
 def _warn(said: str, effect: float) -> Check:
