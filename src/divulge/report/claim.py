@@ -68,19 +68,20 @@ def judge_claim(
     return _judge_bound(claim, bounds[strongest], strongest, truth, tries)
 
 
-def doubt_claim(row: ClaimRow | None) -> ClaimRow | None:
-    """Take back a claim that nothing contradicts, where the inputs are doubtful.
+def doubt_claim(row: ClaimRow | None, doubt: str) -> ClaimRow | None:
+    """Take back what became of a claim, where the inputs are doubtful.
 
-    Bounds suppose that members score high. Where sets are exchanged every bound is 0, which speaks
-    for no claim.
+    Bounds suppose that members score high, and that each row is a record of its own. Where sets are
+    exchanged every bound is 0, which speaks for no claim.
 
     Args:
         row: what became of the claim; None if there is none.
+        doubt: why the inputs are doubtful, as a clause.
     """
-    if row is None or row.outcome in ("contradicted", "not measured"):
+    if row is None or row.outcome == "not measured":
         return row
     name = f"the claim of ε = {row.epsilon:g} at δ = {row.delta:g}"
-    why = "attacks rank members below non-members, so the inputs are doubtful"
+    why = f"{doubt}, so the inputs are doubtful"
     return replace(
         row,
         outcome="not measured",

@@ -10,7 +10,7 @@ from divulge._util import showable
 from divulge._util.json import JSON, Settings
 from divulge.core import Estimate
 from divulge.metrics.max_test import LEVEL
-from divulge.report import words
+from divulge.report import sentences, words
 from divulge.report.markdown import make_inert
 from divulge.report.schema import Level, NotMeasured
 
@@ -65,6 +65,8 @@ class DefenceRow:
     less: Mapping[str, Estimate] = field(default_factory=dict)
     """Differences of accuracy and metrics to the first row, target by target; empty in the first
     row. A difference that is zero by definition has an interval of zero width."""
+    doubt: str = ""
+    """Why the inputs are doubtful, as a clause; empty if they are not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +159,11 @@ def _change(less: Estimate) -> str:
 def describe_open_row(row: DefenceRow, ways: str) -> str:
     """A clause on a way to train of which nothing is decided; it follows its name."""
     if row.level == "inputs doubtful":
+        said = f"the verdict is inputs doubtful, because {row.doubt}"
+        if row.doubt != sentences.BACKWARDS:
+            return said
         return (
-            "the verdict is inputs doubtful, because attacks rank members below non-members: this "
-            "way to train overshoots, and whoever reverses the scores finds members"
+            f"{said}: this way to train overshoots, and whoever reverses the scores finds members"
         )
     if row.level != "leak" or row.p_value is None:
         return f"the verdict is {row.level}"
@@ -181,7 +185,7 @@ def pareto_front(rows: Sequence[DefenceRow], metric: str = "auc") -> tuple[str, 
 
     One dominates another if it is as accurate and leaks as little by this metric, and is
     better at one of the two. Rows without the metric take no part, and none whose inputs are
-    doubtful: an AUC below chance is no small leak.
+    doubtful: neither an AUC below chance nor one of the wrong labels is a small leak.
     """
     found = [row for row in rows if metric in row.strongest and row.level != "inputs doubtful"]
     points = [(row.accuracy.value, row.strongest[metric].estimate.value) for row in found]

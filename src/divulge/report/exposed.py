@@ -85,8 +85,7 @@ def find_exposed(
     scores: Mapping[str, Score],
     candidates: Candidates,
     confounding: str,
-    *,
-    doubtful: bool = False,
+    doubt: str = "",
 ) -> ExposedRecords:
     """Find the members that are exposed beyond doubt.
 
@@ -95,10 +94,10 @@ def find_exposed(
         scores: the scores of each done attack, by its label.
         candidates: truth, labels and positions of the candidates.
         confounding: why members and non-members differ by themselves; empty if they do not.
-        doubtful: whether members and non-members look exchanged.
+        doubt: why the inputs are doubtful, as a clause; empty if they are not.
     """
     attack = choose_attack(rows)
-    reason = _why_unmeasured(attack, confounding, doubtful=doubtful)
+    reason = _why_unmeasured(attack, confounding, doubt)
     if attack is None or reason:
         return ExposedRecords(None if attack is None else attack.label, reason, (), ())
     ranks = _rank(scores[attack.label], candidates)
@@ -127,7 +126,7 @@ def _rank(score: Score, candidates: Candidates) -> _Ranks:
     return _Ranks(order, index[order], accused[order], p[order], q[order])
 
 
-def _why_unmeasured(attack: AttackRow | None, confounding: str, *, doubtful: bool) -> str:
+def _why_unmeasured(attack: AttackRow | None, confounding: str, doubt: str) -> str:
     if attack is None:
         return "No attack finished."
     if not attack.sound:
@@ -137,11 +136,8 @@ def _why_unmeasured(attack: AttackRow | None, confounding: str, *, doubtful: boo
             "Members and non-members differ without the model, so the scores of non-members do "
             "not show how an unexposed member scores."
         )
-    if doubtful:
-        return (
-            "Attacks rank members below non-members, so a list could name records that were not "
-            "trained on."
-        )
+    if doubt:
+        return f"The inputs are doubtful, because {doubt}: a list could name the wrong records."
     return ""
 
 

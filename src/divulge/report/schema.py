@@ -57,11 +57,14 @@ class Conclusion:
     sentences: tuple[str, str]
     """What was measured, with its interval, and what that does or does not mean."""
     sensitivity: str
-    """What this audit could have seen with 80 % power; empty if nothing was measured."""
+    """What this audit could have seen with 80 % power; empty if nothing was measured, or rows,
+    answers or labels make the inputs doubtful."""
     next_step: str
     """What to do after reading this."""
     confounding: str
     """Why figures measure more than the model's memory; empty if no check said so."""
+    doubt: str
+    """Why the inputs are doubtful, as a clause; empty if they are not."""
     supposition: str
     """What attacks suppose of the attacker beyond asking the model; empty if they suppose nothing.
     """
@@ -73,7 +76,7 @@ class Conclusion:
     p_value: float | None
     """The chance of evidence as strong as this from all attacks together where membership means
     nothing; exact, by permutation. Two-sided where attacks rank members below non-members. None if
-    nothing was measured."""
+    nothing was measured, or rows, answers or labels make the inputs doubtful."""
     tested: int
     """How many attacks were tested together."""
     limits: Mapping[str, Limits]

@@ -20,6 +20,9 @@ _DETECTED = (
 
 _OTHERS = "attacks that were not tried may find more"
 
+BACKWARDS = "attacks rank members below non-members"
+"""The doubt that attacks cast, as a clause."""
+
 COARSEST = 0.5
 """Share of exposed members that an audit must see with 80 % power, or it decides nothing."""
 

@@ -87,13 +87,12 @@ def summarise(contents: Contents) -> Summary:
         facts.delta,
         facts.known_members,
     )
-    doubtful = verdict.level == "inputs doubtful"
-    if doubtful:
-        claim = doubt_claim(claim)
+    if verdict.doubt:
+        claim = doubt_claim(claim, verdict.doubt)
     shown = None
     if verdict.attack is not None:
         shown = _exposure(verdict.attack, scores[verdict.attack], candidates, facts.class_names)
-    listed = exposed.find_exposed(rows, scores, candidates, confounding, doubtful=doubtful)
+    listed = exposed.find_exposed(rows, scores, candidates, confounding, verdict.doubt)
     return Summary(
         schema=SCHEMA,
         name=showable.make_showable(manifest.name),

@@ -9,6 +9,9 @@ further than chance explains (p of at most 2.5 %, corrected alike), the inputs a
 sets look exchanged. A leak that some attack shows is never doubted for another attack that lies
 below chance.
 
+Rows, answers and labels that contradict each other make the inputs doubtful as well, and come
+before all else (`divulge.report.doubts`).
+
 Figures that the page shows with the verdict, and that a gate compares, have intervals that hold for
 all attacks at once: each is taken at the confidence 1 - 0.05 / k for k attacks (Bonferroni).
 """
@@ -23,7 +26,7 @@ from divulge.metrics import measure, power
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.max_test import SHARES, STATISTICS, MaxTest, max_test_of_models, members_on_top
 from divulge.metrics.membership import Member, Score, fewest_nonmembers
-from divulge.report import caveats, sentences, words
+from divulge.report import caveats, doubts, sentences, words
 from divulge.report.evidence import (
     Evidence,
     choose_backwards,
@@ -133,7 +136,9 @@ def judge_models(
         backwards=len(choose_backwards(evidence)),
         trained=trained,
     )
-    said = _choose_wording(case, confounding)
+    shows = speaker.leaks and speaker.row.sound
+    doubt = doubts.find_doubt(checks, leaks=shows, trained=trained)
+    said = doubt.wording if doubt else _choose_wording(case, confounding)
     enough = (
         None
         if case.enough
@@ -141,27 +146,37 @@ def judge_models(
     )
     statistic: str | None = STATISTICS[speaker.statistic]
     broken = claim.sentence if claim and claim.outcome == "contradicted" else ""
-    if claim and broken and said.level != "leak":
+    if claim and broken and not doubt and said.level != "leak":
         said, statistic = sentences.describe_broken_claim(broken), "epsilon"
         speaker = next(item for item in evidence if item.row.label == claim.attack)
+    if said.level in ("no leak found", "undecided"):
+        doubt = doubts.find_weak_doubt(checks)
+        said = doubt.wording if doubt else said
     explained: Sequence[Evidence] = []
+    backwards = said.level == "inputs doubtful" and doubt is None
     if said.level == "instrument failed":
         explained = [speaker]
-    elif said.level == "inputs doubtful":
+    elif backwards:
         explained = choose_backwards(evidence)
-    warnings = _warnings(rows, evidence, checks, explained)
+    told = [check for check in checks if doubt is None or check.name != doubt.check]
+    warnings = _warnings(rows, evidence, told, explained)
+    next_step = sentences.next_step(said.level, shadows, enough, trained=trained)
     return Conclusion(
         level=said.level,
         headline=said.headline,
         sentences=said.sentences,
-        sensitivity=sentences.sensitivity(case.seen, len(evidence)),
-        next_step=sentences.next_step(said.level, shadows, enough, trained=trained),
+        sensitivity="" if doubt else sentences.sensitivity(case.seen, len(evidence)),
+        next_step=doubt.next_step if doubt else next_step,
         confounding=confounding,
+        doubt=doubt.clause if doubt else sentences.BACKWARDS if backwards else "",
         supposition=caveats.supposition(rows, shadows, knows, known_members),
-        warnings=(*([broken] if broken and broken not in said.sentences else []), *warnings),
+        warnings=(
+            *([broken] if broken and not doubt and broken not in said.sentences else []),
+            *warnings,
+        ),
         attack=speaker.row.label,
         statistic=statistic,
-        p_value=case.p_value if said.level == "inputs doubtful" else test.p_value,
+        p_value=None if doubt else case.p_value if backwards else test.p_value,
         tested=len(evidence),
         limits=limits,
     )
@@ -178,6 +193,7 @@ def _conclude_nothing(
         sensitivity="",
         next_step=sentences.next_step(said.level),
         confounding=confounding,
+        doubt="",
         supposition="",
         warnings=tuple(_warnings(rows, [], checks, [])),
         attack=None,

@@ -71,6 +71,9 @@ class IsolatedTarget:
         self, path: Path, settings: Mapping[str, JSON], batch_size: int, time_limit: float
     ) -> None:
         self._path, self._batch_size, self._time_limit = path, batch_size, time_limit
+        self.declared = path.suffix != ".skops" and settings.get("output") == "probabilities"
+        """Whether the user says that the answers are probabilities; the file of a network does not,
+        and scikit-learn does."""
         self._lock, self._ended = threading.Lock(), ""
         self._process = _start_process()
         self._finalizer = weakref.finalize(self, _end_process, self._process)

@@ -83,6 +83,8 @@ class TableTarget:
     offers: Need
     raw: Float[np.ndarray, "rows classes"] | None = None
     """The logits whose softmax the answers are, where they are known."""
+    declared: bool = False
+    """Whether somebody said that the answers are probabilities, and no model did."""
 
     @classmethod
     def record(cls, target: Target, x: Shaped[np.ndarray, " records *features"]) -> "TableTarget":
@@ -152,7 +154,8 @@ class PredictionTable:
     @property
     def target(self) -> TableTarget:
         """The table as a target that is asked with row numbers."""
-        return TableTarget(self.answers, access_of(self.output) & ~Need.FEATURES)
+        offers, declared = access_of(self.output) & ~Need.FEATURES, self.output == "probabilities"
+        return TableTarget(self.answers, offers, declared=declared)
 
 
 def read_predictions(

@@ -179,6 +179,23 @@ def describe_model(target: Target) -> str:
     return type(target).__name__
 
 
+def declares_probabilities(target: Target) -> bool:
+    """Whether the user, and not the model, says that the answers are probabilities.
+
+    Behind an answer defence that divulge applies nobody says so.
+    """
+    match target:
+        case EncodedTarget():
+            return declares_probabilities(target.target)
+        case FunctionTarget(function=function) if hasattr(function, "__self__"):
+            return not _is_estimator(function.__self__) and target.output == "probabilities"
+        case FunctionTarget() | TorchTarget() | HTTPTarget():
+            return target.output == "probabilities"
+        case TableTarget() | IsolatedTarget():
+            return target.declared
+    return False
+
+
 def choose_batch_size(target: Target, asked: int) -> int:
     """How many records to ask about at a time; of a model behind a URL, many rounds of requests.
 

@@ -31,6 +31,7 @@ from divulge.defences.answers.coarse import TopOne
 from divulge.errors import SpecError, StoreError
 from divulge.metrics.utility import aop_estimate
 from divulge.report import compare_page, compare_table
+from divulge.report.sentences import BACKWARDS
 from divulge.targets.function import FunctionTarget
 
 from ... import memorising
@@ -331,7 +332,7 @@ def test_the_front_is_what_nothing_dominates(points: list[tuple[float, float]]) 
 
 
 def test_a_defence_that_overshoots_is_no_choice() -> None:
-    low = dataclasses.replace(row("low", 0.9, 0.2), level="inputs doubtful")
+    low = dataclasses.replace(row("low", 0.9, 0.2), level="inputs doubtful", doubt=BACKWARDS)
     assert compare_table.pareto_front([row("plain", 0.8, 0.6), low]) == ("plain",)
     assert "this way to train overshoots" in compare_table.describe_open_row(low, "2 ways")
 

@@ -43,7 +43,7 @@ from divulge.data import augmentation, partial_records
 from divulge.errors import BudgetSpent, DataError, SpecError
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
-from divulge.targets.wrap import describe_model
+from divulge.targets.wrap import declares_probabilities, describe_model
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 
@@ -77,6 +77,8 @@ class AuditorKnowledge:
     """What was noticed before the model was asked anything."""
     model: str = ""
     """What kind of model it is, in a few words."""
+    declared: bool = False
+    """Whether the user, and not the model, says that its answers are probabilities."""
 
 
 def describe_facts(
@@ -97,6 +99,8 @@ def describe_facts(
         pool=None if plan is None else plan.pool,
         copies=known.copies,
         again=known.again,
+        soft=Need.PROBABILITIES in view.offers,
+        declared=known.declared,
     )
     return MembershipFacts(
         delta=delta,
@@ -210,6 +214,7 @@ def pose(
         _ask_again(counted, candidates, subject, seed, place),
         further,
         describe_model(subject.target),
+        declares_probabilities(subject.target),
     )
     (facts,) = (
         describe_facts(game, known, seed, delta) for _ in track([game], "Checking the records")

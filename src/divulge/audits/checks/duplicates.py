@@ -20,6 +20,15 @@ MOST = 0.5
 Positions = Int[np.ndarray, " kept"]
 
 
+class Repeats(NamedTuple):
+    """How often rows of members and of non-members repeat another row of their set."""
+
+    members: int
+    nonmembers: int
+    effect: float
+    """The design effect of both sets together; 1 where nothing repeats."""
+
+
 class Copies(NamedTuple):
     """How many records have exact copies, and where."""
 
@@ -33,6 +42,8 @@ class Copies(NamedTuple):
     """Reference records that also stand among the non-members, and not among the members."""
     repeats: tuple[int, int, int]
     """Members, non-members and reference records that repeat another one of their own set."""
+    left: Repeats = Repeats(0, 0, 1.0)
+    """Repeats among the candidates that are kept."""
 
     @property
     def between(self) -> int:
@@ -123,7 +134,7 @@ def find_copies(members: Records, nonmembers: Records, reference: Records | None
     A reference record that is also a candidate is not kept, and the candidate stays.
     """
     sets = (members, nonmembers, *([] if reference is None else [reference]))
-    inside, outside, *others = _codes([records.x for records in sets])
+    inside, outside, *others = number_contents([records.x for records in sets])
     own = others[0] if others else np.zeros(0, np.int64)
     shared = np.intersect1d(inside, outside)
     both = [np.isin(codes, shared) for codes in (inside, outside)]
@@ -135,6 +146,7 @@ def find_copies(members: Records, nonmembers: Records, reference: Records | None
         int(of_member.sum()),
         int(of_nonmember.sum()),
         tuple(len(codes) - len(np.unique(codes)) for codes in (inside, outside, own)),  # type: ignore[arg-type]
+        count_repeats(inside[~both[0]], outside[~both[1]]),
     )
     kept = [np.flatnonzero(~left) for left in (*both, of_member | of_nonmember)]
     return DistinctSets(kept[0], kept[1], kept[2], copies)
@@ -148,7 +160,7 @@ def find_copies_in_pool(records: Records, reference: Records | None) -> Distinct
     not be defined whether a model was trained on the record. A reference record that also stands
     in the pool is not kept.
     """
-    codes, *others = _codes([one.x for one in (records, reference) if one is not None])
+    codes, *others = number_contents([one.x for one in (records, reference) if one is not None])
     own = others[0] if others else np.zeros(0, np.int64)
     first = np.sort(np.unique(codes, return_index=True)[1])
     known = np.isin(own, codes)
@@ -161,7 +173,7 @@ def include_copies(
     records: Records, chosen: Bool[np.ndarray, " records"]
 ) -> Bool[np.ndarray, " records"]:
     """True for the chosen records and for all that have the same features as one of them."""
-    (codes,) = _codes([records.x])
+    (codes,) = number_contents([records.x])
     return np.isin(codes, codes[chosen])
 
 
@@ -215,8 +227,31 @@ def check_copies(copies: Copies, members: int, nonmembers: int, reference: int) 
             )
 
 
-def _codes(parts: Sequence[Shaped[np.ndarray, "..."]]) -> list[Int[np.ndarray, " records"]]:
-    """A number for each record; records of the same content have the same."""
+def count_repeats(
+    members: Int[np.ndarray, " members"], nonmembers: Int[np.ndarray, " nonmembers"]
+) -> Repeats:
+    """Count rows with the code of another row of their set.
+
+    The variance of an AUC is about a / m + b / n for m members and n non-members, with a = b where
+    chance alone is at work; each part grows by the design effect of its set.
+
+    Args:
+        members: a number for each row; equal rows have the same.
+        nonmembers: likewise.
+    """
+    counts = [np.unique(codes, return_counts=True)[1] for codes in (members, nonmembers)]
+    sizes = [int(count.sum()) for count in counts]
+    if not all(sizes):
+        return Repeats(0, 0, 1.0)
+    grown = sum(float((c**2).sum()) / size**2 for c, size in zip(counts, sizes, strict=True))
+    inside, outside = (size - len(count) for count, size in zip(counts, sizes, strict=True))
+    return Repeats(inside, outside, grown / sum(1 / size for size in sizes))
+
+
+def number_contents(
+    parts: Sequence[Shaped[np.ndarray, "..."]],
+) -> list[Int[np.ndarray, " records"]]:
+    """A number for each record of each part; records of the same content have the same."""
     dtype = np.result_type(*parts)
     keys = np.concatenate([_keys(part, dtype) for part in parts])
     codes = np.unique(keys, return_inverse=True)[1]

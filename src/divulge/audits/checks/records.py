@@ -11,7 +11,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
 from scipy import stats
 
-from divulge.audits.checks import blind_baseline
+from divulge.audits.checks import answers as of_answers
+from divulge.audits.checks import blind_baseline, fit_of_labels, repeats
 from divulge.audits.checks.duplicates import Copies, PoolCopies
 from divulge.core import Check, Estimate, Records, Verdict
 from divulge.errors import DataError
@@ -39,6 +40,10 @@ class CheckInputs(NamedTuple):
     """What was set aside because it stood twice; None where features are unknown."""
     again: "SecondPredictions | None" = None
     """What the model said when it was asked again; None where it could not be."""
+    soft: bool = True
+    """Whether the model gives probabilities (or only labels)."""
+    declared: bool = False
+    """Whether the user, and not the model, says that its answers are probabilities."""
 
 
 class SecondPredictions(NamedTuple):
@@ -65,7 +70,25 @@ def check_records(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
         check_repeatability(subject),
         *([] if regression else [check_saturation(subject)]),
         check_size(subject),
+        *check_for_doubts(subject),
     )
+
+
+def check_for_doubts(subject: CheckInputs) -> tuple[Check, ...]:
+    """What makes the inputs doubtful: rows, answers and labels that contradict each other."""
+    records, member, answers = subject.records, subject.member, subject.answers
+    known = subject.copies.left if isinstance(subject.copies, Copies) else None
+    found = [
+        of_answers.check_equal_answers(answers, records.y),
+        repeats.check_repeats(known, answers, records.y, member),
+    ]
+    if not records.regression:
+        found.append(
+            fit_of_labels.check_labels(answers[member], records.y[member], soft=subject.soft)
+        )
+        if subject.declared:
+            found.append(of_answers.check_certain_answers(answers))
+    return tuple(check for check in found if check is not None)
 
 
 def check_baselines(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:

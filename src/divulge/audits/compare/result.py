@@ -128,6 +128,7 @@ class VariantAudits:
             left_out=self.left_out,
             run=self.entered.run,
             level=self.audits.verdict.level,
+            doubt=self.audits.verdict.doubt,
             p_value=self.audits.verdict.p_value,
             hidden=limits["auc"].highest if "auc" in limits else None,
         )

@@ -40,8 +40,8 @@ _RULES: dict[str, tuple[_Severity, str, str]] = {
     ),
     "inputs-doubtful": (
         "warning",
-        "Members and non-members look exchanged",
-        "Attacks rank members below non-members: the inputs are wrong, or a defence overshoots.",
+        "The inputs of the audit are doubtful",
+        "Members and non-members look exchanged, or rows, answers or labels contradict others.",
     ),
     "undecided": (
         "warning",

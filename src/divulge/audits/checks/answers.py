@@ -1,0 +1,64 @@
+"""Do all records have one answer? Are probabilities classes in truth?"""
+
+import numpy as np
+from jaxtyping import Float64, Real
+
+from divulge.core import Check, Estimate, Verdict
+from divulge.metrics import intervals
+from divulge.report import words
+
+EQUAL, CERTAIN = "equal answers", "answers of 0 and 1"
+"""Names of the checks."""
+
+ROUNDING = 1e-5
+"""What float32 and batches of other sizes leave of equal probabilities, as a share of each."""
+
+OF_VALUES = (1e-6, 1e-3)
+"""The same of equal values: as a share of them, and in standard deviations of the true ones."""
+
+MOST = 0.5
+"""The share of answers that are exactly 0 and 1 above which they are most."""
+
+
+def check_equal_answers(
+    answers: Float64[np.ndarray, "records columns"], truth: Real[np.ndarray, " records"]
+) -> Check | None:
+    """A warning where the answers about all records are one and the same; None elsewhere.
+
+    Args:
+        answers: probabilities or values about the candidates.
+        truth: their classes, or their true values.
+    """
+    low, high = answers.min(axis=0), answers.max(axis=0)
+    if answers.shape[1] > 1:
+        allowed = ROUNDING * high
+    else:
+        share, spread = OF_VALUES
+        allowed = np.minimum(share * np.abs(answers).max(), spread * np.std(truth))
+    if (high - low > allowed).any():
+        return None
+    what = "number" if answers.shape[1] == 1 else "answer"
+    text = (
+        f"The model gives one and the same {what} to all {len(answers):,} records: "
+        "it does not look at them, or the answer to one was taken for all."
+    )
+    return Check(EQUAL, Verdict.WARNING, text)
+
+
+def check_certain_answers(answers: Float64[np.ndarray, "records classes"]) -> Check | None:
+    """A warning where most declared probabilities are exactly 0 or 1; None elsewhere.
+
+    Args:
+        answers: what the user, and not the model, calls probabilities.
+    """
+    certain = int((np.sort(answers, axis=1)[:, :-1].max(axis=1) == 0).sum())
+    if certain <= MOST * len(answers):
+        return None
+    share = words.format_rate(
+        Estimate(certain / len(answers), *intervals.clopper_pearson(certain, len(answers)))
+    )
+    text = (
+        f"{share} of the answers are exactly 0 and 1 although they are declared probabilities: "
+        "they look like classes, or rounded, so nothing tells these records apart."
+    )
+    return Check(CERTAIN, Verdict.WARNING, text)

@@ -1,0 +1,149 @@
+"""Do the labels of members fit the answers about them?
+
+A model cannot be sure and wrong about what it was trained on. Where it is, labels are shifted,
+columns stand in another order, or labels stand beside the answers to other records.
+
+A label that is drawn without regard to the answer is right with the probability Σ p_k q_k, where
+p_k is the share of class k among the labels and q_k that among the answers: guessing.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float64, Int
+from scipy import optimize, special, stats
+
+from divulge.core import Check, Estimate, Verdict
+from divulge.metrics import intervals
+from divulge.report import words
+
+NAME = "fit of labels"
+
+RENAMED = "members, with classes renamed"
+"""The accuracy that labels have under other names of the classes, where such names fit."""
+
+ROOM = 10
+"""Standard deviations that labels which fit would stand above guessing; below, nothing is said."""
+
+NEAR = 2
+"""Standard deviations above guessing within which accuracy is that of guessing."""
+
+BY_CHANCE = 1e-6
+"""The probability, at most, that some names of the classes fit as well by chance."""
+
+MOST_CLASSES = 1000
+"""The most classes for which other names are tried."""
+
+_SHOWN = 3
+"""Renamed classes that are told."""
+
+Classes = Int[np.ndarray, " members"]
+
+
+class Renaming(NamedTuple):
+    """Other names of the classes, under which labels fit the answers."""
+
+    right: Estimate
+    """The accuracy under these names."""
+    text: str
+    """How the classes would be renamed, and what that looks like."""
+
+
+def check_labels(
+    answers: Float64[np.ndarray, "members classes"], label: Classes, *, soft: bool
+) -> Check | None:
+    """A warning where labels of members contradict the answers; None where they do not.
+
+    They contradict where other names of the classes fit twice as many labels, and at least half of
+    what guessing leaves; or where accuracy is that of guessing although the model is as sure of its
+    answers as if it were right about half of what guessing leaves, or is below guessing although
+    the model is twice as sure as that.
+
+    Where accuracy is that of guessing and the model is unsure, it may have learned nothing. The
+    check then passes; an attack that shows a leak contradicts it.
+
+    Args:
+        answers: probabilities about members.
+        label: their classes.
+        soft: whether the model gives probabilities, so that one can tell how sure it is.
+    """
+    answered, (records, classes) = answers.argmax(axis=1), answers.shape
+    said, told = (np.bincount(one, minlength=classes) / records for one in (answered, label))
+    shuffled = float(said @ told) or 1 / classes
+    guessing = max(shuffled, 1 / classes)
+    deviation = float(np.sqrt(guessing * (1 - guessing) / records))
+    if float(np.minimum(np.sort(said), np.sort(told)).sum()) - guessing < ROOM * deviation:
+        return None
+    found = _share(int((answered == label).sum()), records)
+    accuracy = f"The accuracy on members is {words.format_rate(found)}"
+    renaming = _find_renaming(answered, label, classes, (1 + guessing) / 2)
+    if renaming is not None and renaming.right.value > 2 * found.value:
+        text = f"{accuracy}, but {words.format_rate(renaming.right)} if {renaming.text}."
+        return Check(NAME, Verdict.WARNING, text, {"members": found, RENAMED: renaming.right})
+    if found.value >= guessing + NEAR * deviation:
+        return None
+    assert found.high is not None
+    below = found.high < shuffled
+    than = "below guessing" if below else "no better than guessing"
+    accuracy += f", {than} ({words.format_percent(guessing)})"
+    sure = float(answers.max(axis=1).mean())
+    if soft and (sure >= (1 + guessing) / 2 or (below and sure >= 2 * guessing)):
+        text = (
+            f"{accuracy}, but the model gives its answers a probability of {sure:.2f} on average: "
+            "the labels look like those of other records or classes."
+        )
+        return Check(NAME, Verdict.WARNING, text, {"members": found})
+    return Check(NAME, Verdict.PASS, f"{accuracy}.")
+
+
+def _share(hits: int, trials: int) -> Estimate:
+    return Estimate(hits / trials, *intervals.clopper_pearson(hits, trials))
+
+
+def _find_renaming(
+    answered: Classes, label: Classes, classes: int, fewest: float
+) -> Renaming | None:
+    """The names of the classes that fit most labels; None where chance may have found them."""
+    present, codes = np.unique(np.concatenate([answered, label]), return_inverse=True)
+    count, records = len(present), len(label)
+    if count > MOST_CLASSES:
+        return None
+    table = np.zeros((count, count))
+    np.add.at(table, tuple(np.split(codes, 2)), 1)
+    names = optimize.linear_sum_assignment(-table)[1]
+    hits = table[np.arange(count), names]
+    right = int(hits.sum())
+    # the best of count! names, each with no more hits by chance than the sorted shares have
+    likely = float(np.sort(table.sum(axis=0)) @ np.sort(table.sum(axis=1))) / records**2
+    chance = special.gammaln(count + 1) + stats.binom.logsf(right - 1, records, likely)
+    if right < fewest * records or chance > np.log(BY_CHANCE):
+        return None
+    pairs = [
+        (int(present[k]), int(present[name]))
+        for k, name in enumerate(names)
+        if hits[k] and k != name
+    ]
+    return Renaming(_share(right, records), _describe_renaming(pairs, classes)) if pairs else None
+
+
+def _describe_renaming(pairs: list[tuple[int, int]], classes: int) -> str:
+    """What it would take for labels to fit.
+
+    Args:
+        pairs: of each renamed class, what the model answers and what the label says.
+        classes: the number of classes that the model answers with.
+
+    Examples:
+        >>> _describe_renaming([(1, 0), (2, 1), (3, 2)], classes=9)
+        'label k - 1 means class k: labels look shifted by 1'
+    """
+    steps = {(told - said) % classes for said, told in pairs}
+    if len(pairs) == 2 and pairs[0] == pairs[1][::-1]:
+        return f"classes {pairs[0][0]} and {pairs[0][1]} are exchanged"
+    if len(steps) == 1 and len(pairs) > 1:
+        step = steps.pop()
+        sign, size = ("+", step) if 2 * step <= classes else ("-", classes - step)
+        return f"label k {sign} {size} means class k: labels look shifted by {size}"
+    shown = ", ".join(f"label {told} means class {said}" for said, told in pairs[:_SHOWN])
+    more = f" (and {len(pairs) - _SHOWN} more)" if len(pairs) > _SHOWN else ""
+    return f"{shown}{more}: classes look to be in another order"
