@@ -193,7 +193,7 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
         target=answers.target,
         members=records.take(answers.member),
         nonmembers=records.take(~answers.member),
-        class_names=spec.class_names or answers.classes,
+        class_names=answers.classes,
         noticed=_describe_columns(answers),
         fingerprint=files.fingerprint_file(path),
         guarantee=_claimed_guarantee(spec),
@@ -205,12 +205,8 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
 def _describe_columns(table: targets_predictions.PredictionTable) -> tuple[Check, ...]:
     """What the page says of how labels and the member column were understood."""
     members = Check("membership column", Verdict.PASS, table.membership)
-    if not table.classes:
-        return (members,)
-    shown = ", ".join(f"{name!r} is {n}" for n, name in enumerate(table.classes[:20]))
-    more = len(table.classes) - 20
-    text = f"Labels by number of class: {shown}" + (f", and {more} more." if more > 0 else ".")
-    return (members, Check("labels", Verdict.PASS, text))
+    labels = Check("labels", Verdict.PASS, table.matching)
+    return (members, labels) if table.matching else (members,)
 
 
 def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:
