@@ -226,6 +226,7 @@ def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | N
         batch_size=spec.batch_size,
         device=spec.device,
         classes=spec.classes,
+        output_name=spec.output_name,
         time_limit=spec.time_limit,
     )
     # a function may read its weights from anywhere: unless it is named, answers are not kept

@@ -5,7 +5,7 @@ are compared by `class_key`.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
@@ -129,7 +129,7 @@ def match_classes(
     class_names: Sequence[Any] = (),
     *,
     numbered: bool = False,
-    trained: bool = False,
+    trained: Collection[Any] | None = None,
     place: Callable[[Any], str] = lambda _: "",
 ) -> ClassMatch:
     """The class of each label that occurs.
@@ -142,7 +142,8 @@ def match_classes(
             the columns in their order, or the same names, perhaps in another order, and perhaps
             with further ones, which the model does not know.
         numbered: whether it is said that numbers of classes are positions of columns.
-        trained: whether the columns have the very labels that a model was trained on.
+        trained: where the columns have the very labels that a model was trained on, those of the
+            records that it was trained on.
         place: where a label was found, for messages.
 
     Raises:
@@ -231,7 +232,7 @@ def _quoted(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
-def _in_kinds(key: Key, kinds: set[str]) -> Key:
+def _in_kinds(key: Key, kinds: Collection[str]) -> Key:
     """The key as the other side writes it: true and false beside numbers, 1 and 0 beside those."""
     kind, value = key
     if kind == "truth" and "truth" not in kinds:
@@ -275,7 +276,7 @@ def _unknown_class(
     place: Callable[[Any], str],
     *,
     said: bool,
-    trained: bool = False,
+    trained: Collection[Any] | None = None,
 ) -> DataError:
     """Why labels are no names and no positions, and what to do."""
     places = find_places(labels, names)
@@ -292,7 +293,13 @@ def _unknown_class(
             f"order; pass class_names, the same names in the order of class numbers, such as "
             f"class_names = {name_list(names)} if {str(names[0])!r} is class 0"
         )
-    run = [] if trained and places else _renumbered(labels, len(names))
+    if trained is not None and not said and any(one not in places for one in trained):
+        return DataError(
+            f"{got}: label records as they were labelled for the training of the model; or pass "
+            "class_names, the classes as the labels call them, in the order of the model's; or "
+            "leave records of other classes out"
+        )
+    run = [] if trained is not None and places else _renumbered(labels, len(names))
     return DataError(f"{got}: {_advise(labels, names, places, run, said=said)}")
 
 
