@@ -84,14 +84,14 @@ def test_a_table_of_labels(save: Save, tmp_path: Path) -> None:
     ("column", "values", "message"),
     [
         ("p_0", [0.5, float("nan"), 0.0], "expected a number .* column 'p_0', row 2 .* got nan"),
-        ("label", [0, 1, 0.5], "class number.* column 'label', row 3 .* got 0.5"),
-        ("label", [0, -1, 1], "class number.* row 2 .* got -1"),
-        ("label", [0, 2, 5], "a class below 2 .* column 'label', row 2 .* got 2"),
+        ("label", [0, 1, 0.5], "one of 0, 1 .* column 'label', row 3 .* got '0.5'"),
+        ("label", [0, -1, 1], "one of 0, 1 .* row 2 .* got '-1'"),
+        ("label", [0, 2, 5], "one of 0, 1 .* column 'label', row 2 .* got '2'"),
         ("member", [0, 1, 2], "1 or 0, true or false.* column 'member', row 3 .* got '2'"),
         ("member", ["yes", "val", "no"], "member_value= .* column 'member', row 2 .* got 'val'"),
         ("member", ["a", "b", "a"], "pass member_value='a' or member_value='b'"),
-        ("label", ["a", "b", "a"], "a class number or the name .* row 1 .* got 'a': pass class_n"),
-        ("label", ["0", "b", "1"], "one of 0, 1 .* row 2 .* got 'b': pass class_names"),
+        ("label", ["a", "b", "a"], "one of 0, 1 .* row 1 .* got 'a': pass class_n"),
+        ("label", ["0", "b", "1"], "one of 0, 1 .* row 2 .* got 'b': .* pass class_names"),
     ],
 )
 def test_wrong_cells_are_named(
@@ -203,9 +203,9 @@ ANIMALS: dict[str, list[Any]] = {
     ("label", "class_names", "expected", "classes"),
     [
         (["dog", "cat", " dog"], (), [1, 0, 1], ("cat", "dog")),
-        ([1, 0, 1], (), [1, 0, 1], ()),
+        ([1, 0, 1], (), [1, 0, 1], ("cat", "dog")),
         (["mop", "tom", "mop"], ("tom", "mop"), [1, 0, 1], ("tom", "mop")),
-        (["dog", "cat", "dog"], ("tom", "mop"), [1, 0, 1], ("cat", "dog")),
+        (["dog", "cat", "dog"], ("tom", "mop"), [1, 0, 1], ("tom", "mop")),
         (["7", "3", "7"], ("3", "7"), [1, 0, 1], ("3", "7")),
     ],
 )

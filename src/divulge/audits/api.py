@@ -91,6 +91,7 @@ def audit(
         batch_size=access.batch_size,
         device=access.device,
         classes=access.classes,
+        output_name=access.output_name,
         time_limit=access.time_limit,
     )
     regression = Need.VALUES in target.offers
@@ -130,6 +131,8 @@ def audit(
         regression=regression,
     )
     settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
+    if access.output_name is not None:
+        settings["output_name"] = access.output_name
     if access.answers is not None:
         settings["answers"] = repr(access.answers)
     if known is not None:
@@ -164,11 +167,10 @@ def audit_predictions(
 
     Args:
         path: ``.csv`` or ``.parquet``, one row a record.
-        probabilities: pattern of the columns that hold the answers, in the order of classes; with
-            ``output="values"`` the name of the one column.
-        label: the column with the true class: a number from 0, one of the class names in
-            ``options``, or what the star of the pattern stands for, such as cat in ``p_cat``; or
-            with the true value.
+        probabilities: pattern of the columns that hold the answers; with ``output="values"`` the
+            name of the one column.
+        label: the column with the true class: what the wildcards of the pattern stand for, such as
+            cat in ``p_cat``, or one of the class names in ``options``; or with the true value.
         member: the column that says whether the model was trained on the record: 1 or 0, true or
             false, yes or no, train or test, in or out, member or nonmember.
         member_value: what it says of members, where it has two other values.

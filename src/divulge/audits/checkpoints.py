@@ -40,6 +40,7 @@ def from_models(models: tuple[Any, ...], access: Access) -> tuple[Checkpoint, ..
             batch_size=access.batch_size,
             device=access.device,
             classes=access.classes,
+            output_name=access.output_name,
             time_limit=access.time_limit,
         )
         for model in models
@@ -63,6 +64,7 @@ def find_checkpoints(spec: TargetSpec, folder: Path) -> tuple[Checkpoint, ...]:
         batch_size=spec.batch_size,
         device=spec.device,
         time_limit=spec.time_limit,
+        output_name=spec.output_name,
     )
     return tuple(
         checkpoint for text in spec.checkpoints for checkpoint in _named(text, spec, access, folder)
@@ -87,6 +89,7 @@ def load_file(spec: TargetSpec, path: Path, folder: Path) -> Target:
         batch_size=spec.batch_size,
         device=spec.device,
         classes=spec.classes,
+        output_name=spec.output_name,
         time_limit=spec.time_limit,
     )
 

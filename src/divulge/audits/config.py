@@ -96,6 +96,8 @@ class TargetSpec(Section):
     output: Literal["probabilities", "percentages", "logits", "labels", "values"] | None = None
     """What the model answers; PyTorch needs it said. ``values`` are the numbers of
     [regression](attacks/regression.md), one a record."""
+    output_name: str | None = None
+    """Which output of an ``.onnx`` file holds the answers, where several could."""
     batch_size: Count = 1024
     """Records asked, and answers stored, at a time."""
     device: str | None = None
@@ -153,7 +155,8 @@ class DataSpec(Section):
     [``exposed.csv``](run-folder.md#exposedcsv); beside records named ``file.py:name`` an object
     named likewise."""
     class_names: tuple[str, ...] = ()
-    """Names for the report, one per class, in order."""
+    """Names of [the classes](targets.md#how-labels-find-their-columns), in the order of the
+    model's; classes that it does not know last."""
     membership: MembershipDraw | None = None
     """How members were drawn: by a fair coin for each record, or so many of them, which is what is
     taken without the key; not with ``[leave_one_out]``, which draws by coins."""
@@ -165,11 +168,11 @@ class PredictionsSpec(Section):
     file: str
     """A ``.csv`` or ``.parquet`` table, one row per record."""
     probabilities: str = "p_*"
-    """Pattern of the columns with the answers, in the order of the classes; with
-    ``output = "values"`` the name of the one column."""
+    """Pattern of the columns with the answers; with ``output = "values"`` the name of the one
+    column."""
     label: str = "label"
-    """The column with the true class: what the star of the pattern stands for, one of
-    ``class_names``, or a number from 0; or with the true value."""
+    """The column with the true class, as [the columns or ``class_names`` call
+    it](targets.md#how-labels-find-their-columns); or with the true value."""
     member: str = "member"
     """The column that says whether the record was trained on: 1 or 0, true or false, yes or no,
     train or test, in or out, member or nonmember."""
@@ -181,7 +184,8 @@ class PredictionsSpec(Section):
     """What the answers are; ``labels`` is one column with the predicted class, and ``values`` are
     numbers, one a record."""
     class_names: tuple[str, ...] = ()
-    """Names of the classes, in the order of the columns with their probabilities."""
+    """Names of the classes, in the order of the columns; or the names of the columns, in the order
+    of class numbers."""
     epsilon: Epsilon | None = None
     """The claim, as in ``[target]``."""
     delta: Delta | None = None
@@ -573,7 +577,7 @@ def _parse_leave_one_out(table: dict[str, JSON], where: str) -> LeaveOneOutAudit
 def _check_model(target: TargetSpec, where: str) -> None:
     if target.model is None and target.url is None:
         raise SpecError(f"{where}: expected the key 'target.model', it is missing: add it, or url")
-    fixed = {"model", "factory", "device"} if target.url is not None else {"http"}
+    fixed = {"model", "factory", "device", "output_name"} if target.url is not None else {"http"}
     if given := sorted(fixed & target.model_fields_set):
         beside = "without target.url" if target.url is None else "beside target.url"
         raise SpecError(

@@ -193,7 +193,7 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
         target=answers.target,
         members=records.take(answers.member),
         nonmembers=records.take(~answers.member),
-        class_names=spec.class_names or answers.classes,
+        class_names=answers.classes,
         noticed=_describe_columns(answers),
         fingerprint=files.fingerprint_file(path),
         guarantee=_claimed_guarantee(spec),
@@ -204,15 +204,12 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
 
 def _describe_columns(table: targets_predictions.PredictionTable) -> tuple[Check, ...]:
     """What the page says of how the file, labels and the member column were understood."""
-    said = [Check("membership column", Verdict.PASS, table.membership)]
-    if table.notation:
-        said.insert(0, Check("format of the table", Verdict.PASS, table.notation))
-    if not table.classes:
-        return tuple(said)
-    shown = ", ".join(f"{name!r} is {n}" for n, name in enumerate(table.classes[:20]))
-    more = len(table.classes) - 20
-    text = f"Labels by number of class: {shown}" + (f", and {more} more." if more > 0 else ".")
-    return (*said, Check("labels", Verdict.PASS, text))
+    said = [
+        Check("format of the table", Verdict.PASS, table.notation),
+        Check("membership column", Verdict.PASS, table.membership),
+        Check("labels", Verdict.PASS, table.matching),
+    ]
+    return tuple(check for check in said if check.text)
 
 
 def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:
@@ -232,6 +229,7 @@ def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | N
         batch_size=spec.batch_size,
         device=spec.device,
         classes=spec.classes,
+        output_name=spec.output_name,
         time_limit=spec.time_limit,
     )
     # a function may read its weights from anywhere: unless it is named, answers are not kept

@@ -1,16 +1,27 @@
 """Bring records, labels, shadow pool and model together: one container, one number a class."""
 
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Any
 
 from divulge.audits.checks.columns import match_columns
 from divulge.audits.inputs import AuditInputs
 from divulge.core import Check, Records, Verdict
+from divulge.data.class_names import (
+    ClassMatch,
+    describe_classes,
+    match_classes,
+    own_numbers,
+    show,
+)
 from divulge.data.encoding import share_encoding
-from divulge.data.labels import share_classes
+from divulge.data.labels import find_labels, name_alike, number_records
 from divulge.errors import DataError
 from divulge.targets import wrap
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.encoded import decode_for
+from divulge.targets.predictions import TableTarget
+from divulge.targets.wider import WiderTarget
 
 
 def match(subject: AuditInputs) -> tuple[AuditInputs, tuple[Check, ...]]:
@@ -24,44 +35,107 @@ def match(subject: AuditInputs) -> tuple[AuditInputs, tuple[Check, ...]]:
     """
     subject, noticed = match_columns(subject)
     subject = _with_sets(subject, share_encoding(_sets(subject)))
-    own = wrap.class_labels(subject.target)
-    known = own or subject.class_names
-    if not known and any(one.classes for one in _sets(subject)):
+    subject, labels = _match_labels(subject)
+    target = decode_for(subject.target, subject.members.encoding)
+    if subject.defence is not None:
+        target = DefendedTarget(target, subject.defence, subject.key)
+    noticed += (*subject.noticed, *_describe_encoding(subject.members), *labels)
+    return replace(subject, target=target), noticed
+
+
+def _match_labels(subject: AuditInputs) -> tuple[AuditInputs, tuple[Check, ...]]:
+    """The subject with numbers of classes as the model numbers them, and what the page says.
+
+    Raises:
+        DataError: a label is none of the model's classes, or a member's label is one that the model
+            was not trained on.
+    """
+    sets = name_alike(_sets(subject))
+    own, told = wrap.class_labels(subject.target), subject.class_names
+    matched = isinstance(subject.target, TableTarget) or subject.members.regression
+    if matched or not (own or told or any(one.classes for one in sets)):
+        return subject, ()
+    if not own and not told:
         shown = ", ".join(repr(label) for label in subject.members.classes[:10])
         raise DataError(
             f"expected a model that says in which order its classes are, got labels such as "
             f"{shown} and a model without classes_: pass class_names, the labels in the order of "
             "the model's answers, or labels as numbers from 0"
         )
-    subject = _with_sets(subject, share_classes(_sets(subject), known))
-    target = decode_for(subject.target, subject.members.encoding)
-    if subject.defence is not None:
-        target = DefendedTarget(target, subject.defence, subject.key)
-    names = subject.class_names or tuple(map(str, subject.members.classes))
-    noticed += (
-        *subject.noticed,
-        *_describe(subject.members, "the model's own order" if own else "class_names"),
+    numbers = own_numbers(own)
+    columns = own if numbers is None else tuple(range(max(numbers, default=-1) + 1))
+    match = match_classes(
+        find_labels(sets),
+        columns,
+        told,
+        numbered=wrap.numbers_classes(subject.target),
+        trained=find_labels(sets[:1]) if own else None,
     )
-    return replace(subject, target=target, class_names=names), noticed
+    trained = range(len(columns)) if numbers is None else numbers
+    if own:
+        _check_members(sets[0], match, trained, columns)
+    sets = number_records(sets, match, _training_labels(match, columns or told, bool(own)))
+    subject = _with_sets(subject, sets)
+    if match.further:
+        classes = len(columns) + match.further
+        identity = subject.fingerprint and f"{subject.fingerprint} of {classes} classes"
+        subject = replace(
+            subject, target=WiderTarget(subject.target, classes), fingerprint=identity
+        )
+    subject = replace(subject, class_names=tuple(map(str, match.titles)))
+    text = describe_classes(match, "the model's own order" if own else "class_names")
+    known = match.names and (match.by_position or any(one.classes for one in sets))
+    return subject, (Check("labels", Verdict.PASS, text),) if known else ()
 
 
-def _describe(records: Records, source: str) -> tuple[Check, ...]:
-    """What the page says of records that are not numbers, and of labels that are not."""
-    found = []
-    if records.encoding is not None and records.encoding.text:
-        text = (
-            "The model is given the records as they are. Checks and attacks that need numbers see "
-            f"{records.encoding.text}."
-        )
-        found.append(Check("encoding", Verdict.PASS, text))
-    if records.classes:
-        shown = ", ".join(f"{label!r} is {n}" for n, label in enumerate(records.classes[:20]))
-        more = len(records.classes) - 20
-        text = f"Labels by number of class, from {source}: {shown}"
-        found.append(
-            Check("labels", Verdict.PASS, text + (f", and {more} more." if more > 0 else "."))
-        )
-    return tuple(found)
+def _check_members(
+    members: Records, match: ClassMatch, trained: Collection[int], columns: Sequence[Any]
+) -> None:
+    """Refuse members of a class that the model never saw: they cannot be members.
+
+    Raises:
+        DataError: there is one.
+    """
+    known = set(trained)
+    for label in find_labels([members]):
+        if match.numbers[label] not in known:
+            raise DataError(
+                f"expected members of classes that the model was trained on, "
+                f"{show(columns[k] for k in sorted(known))}, got {label!r}: label records as they "
+                "were for its training, or leave those of other classes out"
+            )
+
+
+def _training_labels(match: ClassMatch, names: Sequence[Any], own: bool) -> tuple[Any, ...]:  # noqa: FBT001
+    """What models of these records are trained with, by number of class; none for the numbers.
+
+    Args:
+        match: of the labels of all records.
+        names: of the classes, in their order.
+        own: whether the names are the model's own labels.
+    """
+    size = len(names) + match.further
+    labels: dict[int, Any] = {number: label for label, number in match.numbers.items()}
+    if own and not match.by_position:
+        labels |= dict(enumerate(names))
+    others = match.names or tuple(range(size))
+    if match.by_position:
+        left = iter(sorted(set(range(size)) - set(labels.values())))
+        found = tuple(labels[k] if k in labels else next(left) for k in range(size))
+    else:
+        found = tuple(labels.get(k, others[k]) for k in range(size))
+    return () if found == tuple(range(size)) and not match.further else found
+
+
+def _describe_encoding(records: Records) -> tuple[Check, ...]:
+    """What the page says of records that are not numbers."""
+    if records.encoding is None or not records.encoding.text:
+        return ()
+    text = (
+        "The model is given the records as they are. Checks and attacks that need numbers see "
+        f"{records.encoding.text}."
+    )
+    return (Check("encoding", Verdict.PASS, text),)
 
 
 def _sets(subject: AuditInputs) -> list[Records]:

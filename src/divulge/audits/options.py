@@ -49,6 +49,7 @@ class Access:
         checkpoints: the model as it was during its training, in that order and without the last
             state: models of any kind that `divulge.audit` takes. Their losses on the candidates are
             given to attacks such as ``lt-iqr``; these questions are not counted.
+        output_name: which output of an ``.onnx`` file holds the predictions, where several could.
     """
 
     output: Output | None = None
@@ -60,6 +61,7 @@ class Access:
     device: str | None = None
     time_limit: TimeLimit = TIME_LIMIT
     checkpoints: Iterable[Any] = ()
+    output_name: str | None = None
 
     def only_output_and_answers(self, where: str) -> "Access":
         """Itself, where nothing else was set.
@@ -149,7 +151,9 @@ class Options:
             with coins.
         ids: your own ids, one a member (or one a record, where membership is drawn here): texts or
             numbers, for ``exposed.csv`` alone.
-        class_names: one per class, for the report.
+        class_names: the classes in the order of the model's, or of the columns of a table: for
+            labels that are matched with them, and for the report. Classes that the model does not
+            know stand last, and get probability 0.
         progress: True shows how far the work is: bars in a terminal; elsewhere, as in notebooks and
             logs, a line at the end of each step, and every 30 seconds within it. A function in its
             place is called with each step: see `divulge._util.progress.Track`.

@@ -8,14 +8,12 @@ import numpy as np
 from jaxtyping import Int64
 
 from divulge.core import Records
+from divulge.data.class_names import ClassMatch, match_classes
 from divulge.data.columns import is_missing
 from divulge.data.files import as_labels
 from divulge.errors import DataError
 
 Classes = tuple[Any, ...]
-
-_SHOWN = 10
-"""Labels that a message names."""
 
 
 def encode_labels(labels: Any, where: str) -> tuple[Int64[np.ndarray, " records"], Classes]:
@@ -94,6 +92,20 @@ def share_classes(sets: Sequence[Records], known: Sequence[Any] = ()) -> list[Re
     Raises:
         DataError: some sets have labels and others numbers, or a label is not known.
     """
+    sets = name_alike(sets)
+    if not any(one.classes for one in sets):
+        return sets
+    labels = find_labels(sets)
+    classes = tuple(known) or sort_labels(set(labels))
+    return number_records(sets, match_classes(labels, classes), classes)
+
+
+def name_alike(sets: Sequence[Records]) -> list[Records]:
+    """The sets with labels of one kind: names in all, or numbers in all.
+
+    Raises:
+        DataError: some sets have names and others numbers.
+    """
     named = [one for one in sets if one.classes]
     if not named:
         return list(sets)
@@ -105,8 +117,32 @@ def share_classes(sets: Sequence[Records], known: Sequence[Any] = ()) -> list[Re
             f"expected labels of one kind in all sets of records, got names such as "
             f"{named[0].classes[0]!r} in some and numbers in others: label all alike"
         )
-    classes = tuple(known) or sort_labels({label for one in named for label in one.classes})
-    return [_renumber(one, classes) if one.classes else one for one in sets]
+    return list(sets)
+
+
+def find_labels(sets: Sequence[Records]) -> list[Any]:
+    """The labels that occur in the sets, each once."""
+    found: dict[Any, None] = {}
+    for one in sets:
+        used = np.unique(one.y).tolist()
+        found |= (
+            dict.fromkeys(one.classes[number] for number in used)
+            if one.classes
+            else (dict.fromkeys(used))
+        )
+    return list(found)
+
+
+def number_records(sets: Sequence[Records], match: ClassMatch, classes: Classes) -> list[Records]:
+    """The sets with the numbers of classes that a match says.
+
+    Args:
+        sets: the records.
+        match: of all their labels.
+        classes: the label of each number, as a model of these records is trained with it; none
+            where that is the number itself.
+    """
+    return [_renumber(one, match, classes) for one in sets]
 
 
 def _name(records: Records) -> Records:
@@ -117,25 +153,10 @@ def _name(records: Records) -> Records:
     return replace(records, y=y.astype(np.int64), classes=tuple(numbers.tolist()))
 
 
-def _renumber(records: Records, classes: Classes) -> Records:
-    if records.classes == classes:
-        return records
-    numbers = {label: number for number, label in enumerate(classes)}
-    if not any(label in numbers for label in records.classes):  # texts of a file, for numbers
-        numbers = {str(label): number for label, number in numbers.items()}
-    used = np.unique(records.y)
-    try:
-        new = {int(old): numbers[_text_of(records.classes[old], numbers)] for old in used}
-    except KeyError as error:
-        shown = ", ".join(repr(label) for label in classes[:_SHOWN])
-        raise DataError(
-            f"expected labels among the classes of the model, {shown}, got {error.args[0]!r}: name "
-            "the classes in the order of the model's, as class_names, or correct the labels"
-        ) from None
-    renumber = np.zeros(len(records.classes), np.int64)
-    renumber[list(new)] = list(new.values())
-    return replace(records, y=renumber[records.y], classes=classes)
-
-
-def _text_of(label: Any, numbers: dict[Any, int]) -> Any:
-    return label if label in numbers or str(label) not in numbers else str(label)
+def _renumber(records: Records, match: ClassMatch, classes: Classes) -> Records:
+    if not len(records):
+        return replace(records, classes=classes)
+    used, at = np.unique(records.y, return_inverse=True)
+    labels = [records.classes[number] if records.classes else number for number in used.tolist()]
+    numbers = np.array([match.numbers[label] for label in labels], dtype=np.int64)
+    return replace(records, y=numbers[at], classes=classes)

@@ -3,13 +3,13 @@
 import hashlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from divulge._util import untrusted
 from divulge._util.extras import name_missing_extra
 from divulge._util.json import refuse_repeated_keys
 from divulge.core import Target
-from divulge.errors import TargetError
+from divulge.errors import SpecError, TargetError
 from divulge.targets import onnx
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.model_process import TIME_LIMIT, IsolatedTarget
@@ -55,6 +55,8 @@ class LoadOptions(NamedTuple):
     batch_size: int
     device: str | None
     classes: int | None
+    output_name: str | None = None
+    """Which output of an ONNX model holds its answers; None where one alone can."""
 
 
 class FileFormat(NamedTuple):
@@ -67,6 +69,8 @@ class FileFormat(NamedTuple):
     """What such a model returns unless told otherwise; None where it has to be told."""
     isolated: bool = True
     """Whether a process of its own loads and queries it; not where the network is the user's."""
+    named_outputs: bool = False
+    """Whether a model may have several outputs with names."""
 
 
 def load_target(
@@ -77,6 +81,7 @@ def load_target(
     batch_size: int = 1024,
     device: str | None = None,
     classes: int | None = None,
+    output_name: str | None = None,
     time_limit: float = TIME_LIMIT,
 ) -> Target:
     """The model in a file, as a target; all but the user's own network is in a process of its own.
@@ -89,6 +94,7 @@ def load_target(
         batch_size: how many records to ask at a time.
         device: where PyTorch runs; where the weights are, unless given.
         classes: how many classes there are; only labels need it.
+        output_name: which output of an ONNX model holds its answers, where there are several.
         time_limit: seconds that the process may take to load the file, and for each batch.
 
     Raises:
@@ -98,11 +104,18 @@ def load_target(
     """
     path = Path(path)
     returned = _output_of(path, output)
+    if output_name is not None and not FORMATS[path.suffix].named_outputs:
+        refuse_output_name(f"the model in {path}", output_name)
     if not FORMATS[path.suffix].isolated:
         return open_target(
             path, returned, factory=factory, batch_size=batch_size, device=device, classes=classes
         )
-    settings = {"output": returned, "device": device, "classes": classes}
+    settings = {
+        "output": returned,
+        "device": device,
+        "classes": classes,
+        "output_name": output_name,
+    }
     return IsolatedTarget(path, settings, batch_size, time_limit)
 
 
@@ -114,11 +127,28 @@ def open_target(
     batch_size: int = 1024,
     device: str | None = None,
     classes: int | None = None,
+    output_name: str | None = None,
 ) -> Target:
     """The model in a file, in this process and without limits; otherwise as `load_target`."""
     returned = _output_of(path, output)
-    options = LoadOptions(returned, factory, batch_size, device, classes)
+    options = LoadOptions(returned, factory, batch_size, device, classes, output_name)
     return FORMATS[path.suffix].load(path, options)
+
+
+def refuse_output_name(what: str, output_name: str) -> NoReturn:
+    """Refuse the name of an output of a model whose outputs have no names.
+
+    Args:
+        what: the model, for the message.
+        output_name: the name.
+
+    Raises:
+        SpecError: always.
+    """
+    raise SpecError(
+        f"expected no output_name for {what}, got {output_name!r}: only an .onnx file has outputs "
+        "with names; leave it out, or pass a function that returns the output"
+    )
 
 
 def fingerprint_file(path: str | Path) -> str:
@@ -161,7 +191,9 @@ def _check_file(path: Path) -> None:
 
 
 def _load_onnx(path: Path, options: LoadOptions) -> OnnxTarget:
-    return OnnxTarget(path, options.output, batch_size=options.batch_size, classes=options.classes)
+    return OnnxTarget(
+        path, options.output, options.output_name, options.batch_size, options.classes
+    )
 
 
 def _load_pt2(path: Path, options: LoadOptions) -> ExportedTarget:
@@ -219,7 +251,9 @@ def _check_header(path: Path) -> None:
 
 
 FORMATS: Mapping[str, FileFormat] = {
-    ".onnx": FileFormat("an ONNX model, run by onnxruntime", _load_onnx, "probabilities"),
+    ".onnx": FileFormat(
+        "an ONNX model, run by onnxruntime", _load_onnx, "probabilities", named_outputs=True
+    ),
     ".pt2": FileFormat("a program that torch.export saved", _load_pt2, None),
     ".safetensors": FileFormat(
         "weights, with a factory that builds their network",

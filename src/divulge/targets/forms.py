@@ -62,6 +62,25 @@ def scale_percentages(answers: Answers) -> Answers:
     return answers / 100
 
 
+def describe_rounding(answers: Answers, output: str) -> str:
+    """A sentence on rows that rounding took from their sum; empty where there are none.
+
+    Args:
+        answers: probabilities or percentages as a table holds them, one column a class.
+        output: which of them.
+    """
+    whole = {"probabilities": 1, "percentages": 100}.get(output)
+    if whole is None or answers.shape[1] == 1:
+        return ""
+    sums = answers.sum(axis=1)
+    if (np.abs(sums / whole - 1) <= _SUM_TOLERANCE).all():
+        return ""
+    return (
+        f"The {output} are rounded: rows sum to {sums.min():.6g} to {sums.max():.6g}, and each is "
+        "divided by its sum."
+    )
+
+
 def explain_refusal(answers: Answers, names: Sequence[str] = ()) -> str:
     """What answers seem to be that are no probabilities, and what to do, in half a sentence.
 

@@ -1,13 +1,25 @@
 """What the cells of a table of predictions mean: which class, and who is a member."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Int64
 
 from divulge.data import tables
+from divulge.data.class_names import (
+    ClassMatch,
+    class_key,
+    class_number,
+    describe_classes,
+    find_places,
+    match_classes,
+    name_list,
+)
 from divulge.errors import DataError
+from divulge.targets.column_names import ColumnNames
+from divulge.targets.outputs import MOST_CLASSES
 
 Names = tuple[str, ...]
 
@@ -21,57 +33,47 @@ _LISTED = 10
 """Values that a message names."""
 
 
-def matched_names(pattern: str, columns: Sequence[str]) -> Names:
-    """What the star of a pattern stands for in each column: ``cat`` in ``p_cat``.
+class ClassColumn(NamedTuple):
+    """A column of classes, read."""
 
-    Empty where the pattern has not one star alone, or two columns would have one name.
-
-    Examples:
-        >>> matched_names("p_*", ["p_cat", "p_dog"])
-        ('cat', 'dog')
-    """
-    before, star, after = pattern.partition("*")
-    if not star or any(sign in before + after for sign in "*?["):
-        return ()
-    names = tuple(name[len(before) : len(name) - len(after)].strip() for name in columns)
-    return names if len(set(names)) == len(names) else ()
+    number: Int64[np.ndarray, " records"]
+    """The number of each record's class."""
+    match: ClassMatch
+    """What that was taken from."""
 
 
 def read_classes(
-    path: Path, column: str, cells: Sequence[str], columns: Names, class_names: Names, classes: int
-) -> tuple[Int64[np.ndarray, " records"], Names]:
-    """The number of each cell's class, and the name of each class; without names, numbers.
+    path: Path,
+    column: str,
+    cells: Sequence[str],
+    columns: ColumnNames,
+    class_names: Names,
+) -> ClassColumn:
+    """The number of each cell's class, by the names of columns or those of the user.
 
     Args:
         path: the file, for messages.
         column: where the cells are.
         cells: names or numbers of classes.
-        columns: the names of the classes by the columns with their probabilities.
-        class_names: the names that the user gave, in the order of the columns.
-        classes: how many columns there are.
+        columns: what the columns with the answers are called.
+        class_names: the names that the user gave, in the order of class numbers.
 
     Raises:
         DataError: a cell is empty, or is neither a known name nor the number of a column.
     """
-    cells = _all_plain(cells)
+    cells = [cell.strip() for cell in cells]
     _refuse_empty(path, column, cells, "a class")
-    found = set(cells)
-    for names in (columns, class_names):
-        # one column is class 1 of two, whatever it is called
-        if len(names) == classes and found <= set(names):
-            numbered = names == tuple(map(str, range(classes)))
-            return _positions(cells, names), () if numbered else names
-    values = _as_numbers(cells)
-    if values is None:
-        raise _unknown_class(path, column, cells, columns, class_names)
-    for wanted, right in (
-        ("a class number, 0, 1, 2...", (values >= 0) & (values == np.floor(values))),
-        (f"a class below {classes}", values < classes),
-    ):
-        if not right.all():
-            row = int(right.argmin())
-            raise tables.cell_error(path, column, row, wanted, cells[row])
-    return values.astype(np.int64), ()
+    found = list(dict.fromkeys(cells))
+    place = _place_in(path, column, cells)
+    names = columns.class_names(found, class_names)
+    if columns.single:
+        _check_two_classes(found, columns, names, class_names, place)
+    if not names and not class_names:
+        _check_positions(found, columns, place)
+        match = ClassMatch({one: class_number(one) or 0 for one in found}, (), ())
+    else:
+        match = match_classes(found, names, class_names, place=place)
+    return ClassColumn(_numbers(cells, match), match)
 
 
 def read_predicted_classes(
@@ -80,8 +82,8 @@ def read_predicted_classes(
     predicted: Sequence[str],
     labels: Sequence[str],
     class_names: Names,
-) -> tuple[Int64[np.ndarray, " records"], Int64[np.ndarray, " records"], Names, int]:
-    """Predicted and true classes as numbers, the name of each class, and how many there are.
+) -> tuple[ClassColumn, ClassColumn, int]:
+    """Predicted and true classes, and how many classes there are.
 
     Args:
         path: the file, for messages.
@@ -91,29 +93,43 @@ def read_predicted_classes(
         class_names: the names that the user gave; without any, those that occur, sorted.
 
     Raises:
-        DataError: a cell is empty, is no class that the user named, or some are numbers and others
-            are not.
+        DataError: a cell is empty, is no class that the user named, or the two columns call classes
+            differently.
     """
-    told, true = _all_plain(predicted), _all_plain(labels)
-    for column, cells in zip(columns, (told, true), strict=True):
+    both = [[cell.strip() for cell in cells] for cells in (predicted, labels)]
+    found = []
+    for column, cells in zip(columns, both, strict=True):
         _refuse_empty(path, column, cells, "a class")
-    numbers = _as_numbers([*told, *true])
-    names: Names = ()
-    if numbers is None or set(told) | set(true) <= set(class_names):
-        names = class_names or tuple(sorted({*told, *true}))
-        classes = len(names)
-    elif (numbers < 0).any() or (numbers != np.floor(numbers)).any():
-        raise DataError(
-            f"expected one column of predicted classes in {path}, got numbers in {columns[0]} and "
-            f'{columns[1]} that are no class numbers: pass output="probabilities", or the column '
-            "in probabilities="
-        )
-    else:
-        classes = max(len(class_names), 2, int(numbers.max()) + 1)
-    both = []
-    for column, cells in zip(columns, (told, true), strict=True):
-        both.append(read_classes(path, column, cells, (), names, classes)[0])
-    return both[0], both[1], names, max(2, classes)
+        found.append(list(dict.fromkeys(cells)))
+    names = class_names or _occurring_classes(path, columns, *found)
+    matches = [
+        match_classes(one, names, numbered=bool(class_names), place=_place_in(path, column, cells))
+        for column, cells, one in zip(columns, both, found, strict=True)
+    ]
+    told, true = (
+        ClassColumn(_numbers(cells, match), match)
+        for cells, match in zip(both, matches, strict=True)
+    )
+    return told, true, max(2, len(names))
+
+
+def describe_match(labels: Sequence[ClassColumn], columns: ColumnNames | None = None) -> str:
+    """How labels were matched with columns, in a sentence or two; empty for plain class numbers.
+
+    Args:
+        labels: columns of classes with the same names.
+        columns: those with the answers.
+    """
+    said = ""
+    if columns is not None and columns.single and class_number(columns.only_name) != 1:
+        number = 0 if columns.reversed else 1
+        said = f"The only column, {columns.columns[0]!r}, holds the answers about class {number}. "
+    matches = [one.match for one in labels]
+    if not matches[-1].titles:
+        return said.strip()
+    return said + describe_classes(
+        next((m for m in matches if m.by_position), matches[-1]), "the columns"
+    )
 
 
 def read_members(
@@ -186,37 +202,108 @@ def _refuse_empty(path: Path, column: str, cells: Sequence[str], wanted: str) ->
         raise tables.cell_error(path, column, cells.index(""), wanted, "''")
 
 
-def _as_numbers(cells: Sequence[str]) -> np.ndarray | None:
-    """The cells as numbers, true and false as 1 and 0; None where one is something else."""
-    words = {"true": "1", "false": "0"}
-    try:
-        once = {cell: float(words.get(cell.lower(), cell)) for cell in set(cells)}
-    except ValueError:
-        return None
-    values = np.array([once[cell] for cell in cells])
-    return values if np.isfinite(values).all() else None
+def _place_in(path: Path, column: str, cells: Sequence[str]) -> Callable[[str], str]:
+    """Where a label stands first, for a message."""
+
+    def place(label: str) -> str:
+        row = cells.index(label) + 1
+        return f" in {path}, column {column!r}, row {row} below the header"
+
+    return place
 
 
-def _positions(cells: Sequence[str], names: Names) -> Int64[np.ndarray, " records"]:
-    at = {name: number for number, name in enumerate(names)}
-    return np.array([at[cell] for cell in cells], dtype=np.int64)
+def _numbers(cells: Sequence[str], match: ClassMatch) -> Int64[np.ndarray, " records"]:
+    return np.array([match.numbers[cell] for cell in cells], dtype=np.int64)
 
 
-def _unknown_class(
-    path: Path, column: str, cells: Sequence[str], columns: Names, class_names: Names
-) -> DataError:
-    """Why a text is the name of no class, and the shortest way to say the names."""
-    fitting = max((class_names, columns), key=lambda names: len(set(cells) & set(names)))
-    fitting = fitting if set(cells) & set(fitting) else ()
-    row = next(k for k, cell in enumerate(cells) if cell not in fitting)
-    place = f"in {path}, column {column!r}, row {row + 1} below the header"
-    if not fitting:
-        return DataError(
-            f"expected a class number or the name of a class {place}, got {cells[row][:40]!r}: "
-            "pass class_names, the classes in the order of the columns with their probabilities"
+def _check_positions(
+    labels: Sequence[str], columns: ColumnNames, place: Callable[[str], str]
+) -> None:
+    """Refuse labels that are no positions of columns whose names say nothing."""
+    for label in labels:
+        number = class_number(label)
+        if number is None or number >= columns.classes:
+            raise DataError(
+                f"expected a class number from 0 to {columns.classes - 1}{place(label)}, got "
+                f"{label[:40]!r}: pass class_names, the classes as the labels call them, in the "
+                f"order of the columns {', '.join(columns.columns[:_LISTED])}"
+            )
+
+
+def _check_two_classes(
+    labels: Sequence[str],
+    columns: ColumnNames,
+    names: Names,
+    class_names: Names,
+    place: Callable[[str], str],
+) -> None:
+    """Refuse labels of which nobody knows whether the only column is about them."""
+    (column,) = columns.columns
+    if class_names:
+        if len(class_names) != 2:
+            raise DataError(
+                f"expected two class names beside the only column {column!r}, got "
+                f"{len(class_names)}: give a column for each class, or name two classes"
+            )
+        return
+    own = columns.only_name
+    numbers = all(class_number(label) in (0, 1) for label in labels)
+    if len(find_places(labels, names)) == len(labels) or (numbers and class_key(own)[0] == "text"):
+        return
+    others = [label for label in labels if class_key(label) != class_key(own)]
+    if 1 < len(others) < len(labels) or len(others) > 2:
+        raise DataError(
+            f"expected two classes beside the only column {column!r}{place(others[0])}, got "
+            f"{len(labels)} different labels: give a column for each class, or leave records out"
         )
-    return DataError(
-        f"expected one of {', '.join(fitting[:_LISTED])} {place}, got {cells[row][:40]!r}: pass "
-        "class_names, the classes in the order of the columns with their probabilities, or call "
-        "these columns by their classes, such as p_cat and p_dog"
+    pair = name_list([others[0], own]) if len(others) == 1 else "two names, the second of which is"
+    end = "" if len(others) == 1 else " the class of this column"
+    raise DataError(
+        f"expected to know what {others[0][:40]!r}{place(others[0])} means beside the only column "
+        f"{column!r}, which holds one probability: pass class_names = {pair}{end}"
     )
+
+
+def _occurring_classes(
+    path: Path, columns: tuple[str, str], predicted: Sequence[str], labels: Sequence[str]
+) -> Names:
+    """The classes that occur, sorted; numbers from 0 to the highest where all are such numbers.
+
+    Raises:
+        DataError: the two columns call classes differently, or hold numbers that are none.
+    """
+    found = [*predicted, *labels]
+    numbers = [class_number(label) for label in found]
+    if None not in numbers:
+        highest = max(number or 0 for number in numbers)
+        if highest >= MOST_CLASSES:
+            raise DataError(
+                f"expected class numbers below {MOST_CLASSES} in {path}, got {highest}: pass "
+                "class_names, all classes as the labels call them"
+            )
+        return tuple(map(str, range(highest + 1)))
+    keys = [class_key(label) for label in found]
+    where = f"in {path}, columns {columns[0]!r} and {columns[1]!r}"
+    if any(kind == "number" and value != int(value) for kind, value in keys):
+        raise DataError(
+            f"expected one column of predicted classes in {path}, got numbers in {columns[0]} and "
+            f'{columns[1]} that are no class numbers: pass output="probabilities", or the column '
+            "in probabilities="
+        )
+    once = dict(zip(reversed(keys), reversed(found), strict=True))
+    _check_alike(where, predicted, labels)
+    return tuple(once[key] for key in sorted(once))
+
+
+def _check_alike(where: str, predicted: Sequence[str], labels: Sequence[str]) -> None:
+    """Refuse predicted classes of which none is a label, or that differ from one by case alone."""
+    common = find_places(predicted, labels)
+    cases = {label.casefold(): label for label in labels}
+    for label in predicted:
+        near = cases.get(label.casefold())
+        if label not in common and (near is not None or not common):
+            raise DataError(
+                f"expected the same names for classes {where}, got {label[:40]!r} in the first and "
+                f"{(near or labels[0])[:40]!r} in the second: write both alike, or where one of "
+                "the columns holds class numbers, pass class_names, the classes in their order"
+            )

@@ -13,8 +13,11 @@ from divulge._util import untrusted
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.extras import name_missing_extra
 from divulge.core import Need
+from divulge.data.class_names import find_places, own_numbers, show
 from divulge.errors import TargetError
 from divulge.targets.batching import query_in_batches, translate_model_errors
+from divulge.targets.onnx_labels import Labels, read_labels
+from divulge.targets.onnx_outputs import choose_outputs
 from divulge.targets.outputs import Output, access_of, to_answers
 
 _TYPES = {
@@ -38,9 +41,9 @@ class OnnxTarget:
     Args:
         path: the .onnx file.
         output: what the model returns.
-        output_name: which of its outputs to read; the first of a suitable type, unless given.
+        output_name: which of its outputs to read; needed where several could hold the answers.
         batch_size: how many records to ask at a time, unless the file fixes it.
-        classes: how many classes there are; only labels need it.
+        classes: how many classes there are; only labels need it, where the file does not say.
 
     Raises:
         TargetError: the file cannot be run, or has no such output.
@@ -57,9 +60,14 @@ class OnnxTarget:
     ) -> None:
         self._session = _open_session(Path(path))
         self._output: Output = output
-        self._classes = classes
         self._input = _find_only_input(self._session)
-        self._output_name = _find_output(self._session, output, output_name)
+        self._chosen = choose_outputs(self._session, output, output_name)
+        named_by = self._chosen.label
+        self.class_labels: Labels = read_labels(Path(path), named_by) if named_by else ()
+        """The labels of the classes in their order; none where the file does not say them."""
+        self._columns = own_numbers(self.class_labels) or list(range(len(self.class_labels)))
+        self._classes = classes or max(self._columns, default=-1) + 1 or None
+        self._check_labels()
         first = self._input.shape[0] if self._input.shape else None
         # A file exported without a dynamic axis takes exactly as many records as its example had.
         self._limits = (first, first) if isinstance(first, int) else (1, None)
@@ -82,10 +90,55 @@ class OnnxTarget:
             "the ONNX model to answer", "check the shape and type of the records"
         ):
             raw = query_in_batches(self._ask, self._cast(x), self._batch_size, *self._limits)
-        return to_answers(raw, self._output, len(x), self._classes)
+        answers = to_answers(raw, self._output, len(x), self._classes)
+        if self._output in ("labels", "values") or not self.class_labels:
+            return answers
+        if answers.shape[1] != len(self._columns):
+            raise TargetError(
+                f"expected {len(self._columns)} columns, one for each of the labels "
+                f"{show(self.class_labels)} in the file, got {answers.shape[1]}: pass "
+                "output_name=, the output with one column a class"
+            )
+        placed = np.zeros((len(answers), max(self._columns) + 1))
+        placed[:, self._columns] = answers
+        return placed
 
     def _ask(self, batch: Shaped[np.ndarray, " batch *features"]) -> Shaped[np.ndarray, "..."]:
-        return np.asarray(self._session.run([self._output_name], {self._input.name: batch})[0])
+        found = self._session.run(list(self._chosen.names), {self._input.name: batch})
+        if self._chosen.form == "maps":
+            return np.array([[scores[label] for label in self.class_labels] for scores in found[0]])
+        if self._chosen.form == "columns":
+            return np.hstack([np.reshape(scores, (len(batch), 1)) for scores in found])
+        answers = np.asarray(found[0])
+        if answers.dtype.kind in "OUS":
+            places = find_places(set(answers.ravel().tolist()), self.class_labels)
+            answers = np.array([places[label] for label in answers.ravel().tolist()])
+        return answers.reshape(len(answers)) if self._output == "labels" else answers
+
+    def _check_labels(self) -> None:
+        """Refuse a form of answers that cannot be read without labels that the file does not say.
+
+        Raises:
+            TargetError: the labels are needed.
+        """
+        chosen, known = self._chosen, len(self.class_labels)
+        names = ", ".join(chosen.names)
+        if chosen.form == "maps" and not known:
+            raise TargetError(
+                f"expected the labels of the maps in the output {names}, got a file that does not "
+                'say them: export again with options={"zipmap": False}'
+            )
+        if chosen.form == "columns" and known not in (0, len(chosen.names)):
+            raise TargetError(
+                f"expected an output for each of the labels {show(self.class_labels)}, got "
+                f'{names}: export again with options={{"zipmap": False}}'
+            )
+        types = {one.name: one.type for one in self._session.get_outputs()}
+        if types[chosen.names[0]] == "tensor(string)" and not known:
+            raise TargetError(
+                f"expected labels as numbers in the output {names}, got texts whose order the file "
+                "does not say: export the model with probabilities"
+            )
 
     def _cast(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -156,25 +209,3 @@ def _find_only_input(session: Any) -> Any:
             "features as a single tensor"
         )
     return inputs[0]
-
-
-def _find_output(session: Any, output: Output, wanted: str | None) -> str:
-    found: dict[str, str] = {o.name: o.type for o in session.get_outputs()}
-    kind = "i" if output == "labels" else "f"
-    suitable = [name for name, type_ in found.items() if _dtype_kind(type_) == kind]
-    for name in suitable:
-        if wanted in (None, name):
-            return name
-    remedy = (
-        'export again with options={"zipmap": False}'
-        if any(type_.startswith("seq(map") for type_ in found.values())
-        else "pass output_name= or another output="
-    )
-    raise TargetError(
-        f"expected {'an output' if wanted is None else f'the output {wanted!r}'} to be a tensor "
-        f"of {'integers' if kind == 'i' else 'floats'}, got {found}: {remedy}"
-    )
-
-
-def _dtype_kind(type_: str) -> str:
-    return np.dtype(_TYPES[type_]).kind if type_ in _TYPES else ""

@@ -17,8 +17,10 @@ from divulge._util.arguments import check_arguments
 from divulge.core import Need, Records, Target
 from divulge.data import tables
 from divulge.errors import DataError, TargetError
-from divulge.targets import label_columns
+from divulge.targets import forms, label_columns
 from divulge.targets.cache import record_keys
+from divulge.targets.column_names import ColumnNames
+from divulge.targets.label_columns import ClassColumn
 from divulge.targets.logits import LogitTarget
 from divulge.targets.outputs import Output, access_of, to_answers, to_probabilities
 
@@ -145,7 +147,9 @@ class PredictionTable:
     member: Bool[np.ndarray, " records"]
     output: Output
     classes: tuple[str, ...] = ()
-    """The name of each class, where the table has names instead of numbers."""
+    """What the report calls each class, where classes have names instead of numbers."""
+    matching: str = ""
+    """How labels were matched with columns, in a sentence; empty for plain class numbers."""
     membership: str = ""
     """Which value was taken for a member, in a sentence."""
     notation: str = ""
@@ -173,14 +177,14 @@ def read_predictions(
 
     Args:
         path: the file, whose first line names the columns if it is text.
-        probabilities: a pattern for the columns with the answers, in the order of the classes; for
-            values, the name of the one column.
-        label: the column with the true class: what the star of the pattern stands for in one of
-            those columns, one of ``class_names``, or a number from 0 to classes - 1; or with the
-            true value.
+        probabilities: a pattern for the columns with the answers; for values, the name of the one
+            column.
+        label: the column with the true class: what the pattern's wildcards stand for in one of
+            those columns, or one of ``class_names``; or with the true value.
         member: the column that says whether the record was trained on.
         member_value: what it says of members; needed where that is none of `MEMBER_WORDS`.
-        class_names: names of the classes in the order of the columns.
+        class_names: names of the classes in the order of the columns; or the same names as those of
+            the columns, in the order of class numbers.
         output: what the answers are: probabilities, percentages, logits, labels or values.
         own_id: a column that holds no answers, even if its name fits the pattern.
 
@@ -195,18 +199,23 @@ def read_predictions(
     cells, members = tables.read_texts(path, label, member)
     labels: Real[np.ndarray, " records"]
     names: tuple[str, ...] = ()
+    how = rounding = ""
     if output == "values":
         labels, answers = _read_values(path, columns, label)
     elif output == "labels":
-        labels, answers, names = _read_labels(path, columns, label, cells, class_names)
+        told, true, answers = _read_labels(path, columns, label, cells, class_names)
+        labels, names = true.number, true.match.titles
+        how = label_columns.describe_match((told, true))
     else:
         raw = tables.read_columns(path, columns)
         _check_numbers(path, columns, raw)
-        answers = to_probabilities(raw, output, len(raw), names=columns)
-        found = label_columns.matched_names(probabilities, columns)
-        labels, names = label_columns.read_classes(
-            path, label, cells, found, class_names, answers.shape[1]
-        )
+        by_column = to_probabilities(raw, output, len(raw), names=columns)
+        named = ColumnNames(probabilities, tuple(columns))
+        true = label_columns.read_classes(path, label, cells, named, class_names)
+        answers = _place_columns(by_column, named, true)
+        rounding = forms.describe_rounding(raw, output)
+        labels, names = true.number, true.match.titles
+        how = label_columns.describe_match((true,), named)
     inside, said = label_columns.read_members(path, member, members, member_value)
     if not len(labels) == len(answers) == len(inside):
         raise DataError(
@@ -214,7 +223,17 @@ def read_predictions(
             f"{len(labels)} with a class: check the export"
         )
     notation = tables.describe(path, () if output == "labels" else columns)
-    return PredictionTable(answers, labels, inside, output, names, said, notation)
+    notation = " ".join(filter(None, (notation, rounding)))
+    return PredictionTable(answers, labels, inside, output, names, how, said, notation)
+
+
+def _place_columns(
+    answers: Float[np.ndarray, "records columns"], names: ColumnNames, labels: ClassColumn
+) -> Float[np.ndarray, "records classes"]:
+    """The answers with class 0 first, and a column of zeros for each class without a column."""
+    placed = answers[:, ::-1] if names.reversed else answers
+    further = labels.match.further
+    return np.pad(placed, ((0, 0), (0, further))) if further else placed
 
 
 def _read_values(
@@ -233,18 +252,18 @@ def _read_values(
 
 def _read_labels(
     path: Path, columns: list[str], label: str, cells: list[str], class_names: tuple[str, ...]
-) -> tuple[Int[np.ndarray, " records"], Float[np.ndarray, "records classes"], tuple[str, ...]]:
-    """True classes, predicted ones as probabilities of 0 and 1, and names of classes."""
+) -> tuple[ClassColumn, ClassColumn, Float[np.ndarray, "records classes"]]:
+    """Predicted classes, true ones, and the predicted ones as probabilities of 0 and 1."""
     if len(columns) > 1:
         raise DataError(
             f"expected one column of predicted classes in {path}, got {', '.join(columns[:20])}: "
             'pass output="probabilities", or the column in probabilities='
         )
     (predicted,) = tables.read_texts(path, columns[0])
-    told, labels, names, classes = label_columns.read_predicted_classes(
+    told, true, classes = label_columns.read_predicted_classes(
         path, (columns[0], label), predicted, cells, class_names
     )
-    return labels, to_probabilities(told, "labels", len(told), classes), names
+    return told, true, to_probabilities(told.number, "labels", len(told.number), classes)
 
 
 def _select_columns(

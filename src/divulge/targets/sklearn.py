@@ -11,6 +11,7 @@ from jaxtyping import Float, Int, Shaped
 
 from divulge._util.arguments import check_arguments
 from divulge.core import Need, Target
+from divulge.data.class_names import find_places, own_numbers
 from divulge.errors import TargetError
 from divulge.targets.batching import count_rows, translate_model_errors, unlock
 from divulge.targets.outputs import (
@@ -21,21 +22,31 @@ from divulge.targets.outputs import (
     to_probabilities,
 )
 
+_ONE_LABEL = (
+    "audit each label by itself, with its column of y, by a function such as "
+    "lambda x: model.predict_proba(x)[0] where there is a list of answers, or "
+    "lambda x: model.predict_proba(x)[:, 0] where there is a column for each label; pass the "
+    "label's classes as class_names where they are not 0, 1, 2..."
+)
+"""What to do about a classifier that gives each record several labels."""
+
 
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class SklearnTarget:
     """A fitted classifier; one without ``predict_proba`` offers labels only.
 
-    Columns follow ``classes_``: whole numbers from zero up are their own columns, so that a class
-    missing from the training set leaves an empty column; other classes count by position.
+    Columns follow ``classes_``: whole numbers from zero up, floats included, are their own columns,
+    so that a class missing from the training set leaves an empty column; other classes count by
+    position.
 
     Args:
         estimator: the classifier.
         labels: all labels in the order of columns, where the classifier may not know them all.
 
     Raises:
-        TargetError: the estimator is not a fitted classifier with two or more classes.
+        TargetError: the estimator is not a fitted classifier with two or more classes, or gives
+            each record several labels.
     """
 
     estimator: Any
@@ -50,10 +61,11 @@ class SklearnTarget:
                 f"expected a fitted classifier, got {type(self.estimator).__name__} without "
                 "classes_: fit it first, or wrap a function that returns probabilities"
             )
+        _refuse_several_targets(self.estimator)
         if np.ndim(classes) != 1 or len(classes) < 2:
             raise TargetError(
-                "expected a classifier of one label with two or more classes, got classes_ = "
-                f"{classes}: audit each label by itself"
+                f"expected a classifier with two or more classes, got classes_ = {classes}: fit it "
+                "on records of several classes"
             )
         self._columns()
 
@@ -92,28 +104,29 @@ class SklearnTarget:
         return "probabilities" if hasattr(self.estimator, "predict_proba") else "labels"
 
     def _columns(self) -> Int[np.ndarray, " classes"]:
-        classes = np.asarray(self.estimator.classes_)
+        classes = np.asarray(self.estimator.classes_).tolist()
         if self.labels:
             try:
-                places = {label: place for place, label in enumerate(self.labels)}
+                places = find_places(classes, self.labels)
             except TypeError as error:
                 raise TargetError(
                     f"expected labels that can be looked up, got {error}: pass texts or numbers"
                 ) from error
-            if any(label not in places for label in classes.tolist()):
+            if len(places) < len(classes):
                 raise TargetError(
                     f"expected classes_ among {', '.join(map(str, self.labels[:10]))}, got others: "
                     "fit the classifier on the labels of the records"
                 )
-            return np.array([places[label] for label in classes.tolist()])
-        if classes.dtype.kind not in "iu" or classes.min() < 0:
+            return np.array([places[label] for label in classes])
+        numbers = own_numbers(classes)
+        if numbers is None:
             return np.arange(len(classes))
-        if classes.max() >= MOST_CLASSES:
+        if max(numbers) >= MOST_CLASSES:
             raise TargetError(
-                f"expected class numbers below {MOST_CLASSES}, got {classes.max()}: encode "
+                f"expected class numbers below {MOST_CLASSES}, got {max(numbers)}: encode "
                 "the classes as 0, 1, 2... before fitting"
             )
-        return classes.astype(np.int64)
+        return np.array(numbers, dtype=np.int64)
 
     def _positions(self, labels: Shaped[np.ndarray, "..."]) -> Int[np.ndarray, " records"]:
         known = labels.reshape(-1, 1) == np.asarray(self.estimator.classes_)
@@ -187,6 +200,25 @@ def wrap_estimator(estimator: Any, labels: tuple[Any, ...] = ()) -> Target:
     if is_regressor(estimator):
         return SklearnRegressor(estimator)
     return SklearnTarget(estimator, labels)
+
+
+def _refuse_several_targets(estimator: Any) -> None:
+    """Refuse a classifier that gives each record several labels.
+
+    Raises:
+        TargetError: it does; says how to audit one of its labels.
+    """
+    listed = any(np.ndim(classes) > 0 for classes in estimator.classes_)
+    last = estimator.steps[-1][1] if hasattr(estimator, "steps") else estimator
+    kind = str(getattr(getattr(last, "_label_binarizer", None), "y_type_", ""))
+    if not listed and not getattr(last, "multilabel_", False) and "multilabel" not in kind:
+        return
+    several = "several labels a record"
+    if listed:
+        several = f"{len(estimator.classes_)} labels a record, with classes_ = " + ", ".join(
+            str(np.asarray(classes).tolist()) for classes in list(estimator.classes_)[:3]
+        )
+    raise TargetError(f"expected a classifier of one label, got one of {several}: {_ONE_LABEL}")
 
 
 def _ask(estimator: Any, ask: Callable[[Any], Any], x: Any) -> Shaped[np.ndarray, "..."]:

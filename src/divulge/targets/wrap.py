@@ -16,7 +16,7 @@ from divulge.errors import SpecError, TargetError
 from divulge.targets import boosters
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.encoded import EncodedTarget
-from divulge.targets.files import fingerprint_file, load_target
+from divulge.targets.files import fingerprint_file, load_target, refuse_output_name
 from divulge.targets.function import FunctionTarget
 from divulge.targets.http import HTTPTarget
 from divulge.targets.keras import KerasTarget, find_output, fingerprint_keras
@@ -37,6 +37,7 @@ from divulge.targets.transformers import (
     fingerprint_pipeline,
     refuse_other_problems,
 )
+from divulge.targets.wider import WiderTarget
 
 if TYPE_CHECKING:
     import torch
@@ -72,6 +73,7 @@ def as_target(
     device: str | None = None,
     classes: int | None = None,
     labels: tuple[Any, ...] = (),
+    output_name: str | None = None,
     time_limit: float = TIME_LIMIT,
 ) -> Target:
     """The target behind a model, a file, or a function.
@@ -85,6 +87,7 @@ def as_target(
         classes: how many classes there are; only labels need it.
         labels: all labels in the order of columns, where a classifier of scikit-learn's kind may
             not know them all.
+        output_name: which output of an ONNX file holds its answers, where there are several.
         time_limit: seconds for loading a file, and for each batch that its model is asked about.
 
     Raises:
@@ -104,8 +107,11 @@ def as_target(
             batch_size=batch_size,
             device=device,
             classes=classes,
+            output_name=output_name,
             time_limit=time_limit,
         )
+    if output_name is not None:
+        refuse_output_name(type(model).__name__, output_name)
     for kind in KINDS.values():
         if kind.accepts(model):
             return kind.wrap(model, WrapOptions(output, batch_size, device, classes, labels))
@@ -126,20 +132,21 @@ def feature_names(target: Target) -> tuple[str, ...]:
 
 
 def class_labels(target: Target) -> tuple[Any, ...]:
-    """The labels of the model's columns in their order, where the model says them.
+    """The labels of a model's classes in their order, where the model says them.
 
-    Whole numbers from 0 are their own columns, and need no saying.
+    Whole numbers from 0 are the numbers of their columns, see
+    `divulge.data.class_names.own_numbers`; the columns of all others are in this order.
     """
     if isinstance(target, HTTPTarget):
         return target.labels
-    if isinstance(target, TransformersTarget):
+    if isinstance(target, TransformersTarget | IsolatedTarget | OnnxTarget):
         return target.class_labels
-    if isinstance(target, IsolatedTarget):
-        return target.class_labels
-    found = np.asarray(getattr(getattr(target, "estimator", None), "classes_", ()))
-    if found.ndim != 1 or (found.dtype.kind in "iu" and len(found) and found.min() >= 0):
-        return ()
-    return tuple(found.tolist())
+    return tuple(np.asarray(getattr(getattr(target, "estimator", None), "classes_", ())).tolist())
+
+
+def numbers_classes(target: Target) -> bool:
+    """Whether it is said of a model that class numbers are positions in `class_labels`."""
+    return isinstance(target, HTTPTarget | TransformersTarget)
 
 
 def describe_model(target: Target) -> str:
@@ -152,7 +159,7 @@ def describe_model(target: Target) -> str:
     match target:
         case DefendedTarget():
             return f"{describe_model(target.target)}, behind {target.defence.name}"
-        case EncodedTarget():
+        case EncodedTarget() | WiderTarget():
             return describe_model(target.target)
         case TorchTarget(module=module):
             weights = sum(weight.numel() for weight in module.parameters())

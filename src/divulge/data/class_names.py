@@ -1,0 +1,358 @@
+"""Match labels with the names of classes: by name first, by position where no name contradicts.
+
+Labels and names come from tables, models, URLs and users, in whatever type each of them has. They
+are compared by `class_key`.
+"""
+
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from difflib import get_close_matches
+from typing import Any, Literal
+
+import numpy as np
+
+from divulge.errors import DataError
+
+Key = tuple[Literal["number", "truth", "text"], Any]
+
+Names = tuple[Any, ...]
+
+SHOWN = 10
+"""Labels and names that a message lists."""
+
+_LISTED = 20
+"""Classes that the page lists."""
+
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassMatch:
+    """Which class each label is, and what that was taken from."""
+
+    numbers: Mapping[Any, int]
+    """The number of the class by label."""
+    names: Names
+    """What the labels call each class; none where classes are plain numbers."""
+    titles: Names
+    """What the report calls each class; none where classes are plain numbers."""
+    by_position: bool = False
+    """Whether class numbers were taken for positions among classes that have names."""
+    further: int = 0
+    """How many classes come after those of the columns: the user names them, the model does not."""
+
+
+def class_key(label: Any) -> Key:
+    """What two spellings of one class have in common.
+
+    Numbers are compared by value, true and false in any case; every other text is compared as it
+    stands.
+
+    Examples:
+        >>> class_key("01.0") == class_key(np.float32(1)) == class_key(1)
+        True
+        >>> class_key("TRUE") == class_key(True)
+        True
+        >>> class_key("NEG") == class_key("neg")
+        False
+    """
+    if isinstance(label, bool | np.bool_):
+        return "truth", Decimal(int(label))
+    text = label.decode(errors="replace") if isinstance(label, bytes) else str(label)
+    plain = text.strip()
+    if _NUMBER.fullmatch(plain):
+        return "number", Decimal(plain)
+    if plain.lower() in ("true", "false"):
+        return "truth", Decimal(plain.lower() == "true")
+    return "text", text
+
+
+def class_number(label: Any) -> int | None:
+    """The whole number from 0 that a label is; true is 1, and false 0. None for any other label."""
+    kind, value = class_key(label)
+    if kind == "text" or value < 0 or value != int(value):
+        return None
+    return int(value)
+
+
+def own_numbers(classes: Iterable[Any]) -> list[int] | None:
+    """Class numbers as integers, if a model's classes are whole numbers from 0 on; else None.
+
+    Such classes are their own columns, also where they are floats: pandas makes whole numbers
+    floats where one is missing.
+
+    Examples:
+        >>> own_numbers([1.0, 2.0])
+        [1, 2]
+        >>> own_numbers(["1", "2"]) is own_numbers([-1, 1]) is None
+        True
+    """
+    found = list(classes)
+    real = (int, float, np.integer, np.floating)
+    if any(isinstance(one, bool | np.bool_) or not isinstance(one, real) for one in found):
+        return None
+    if any(not np.isfinite(one) or one < 0 or one != int(one) for one in found):
+        return None
+    return [int(one) for one in found]
+
+
+def find_places(labels: Iterable[Any], names: Sequence[Any]) -> dict[Any, int]:
+    """The position of each label among the names; labels that are none of them are left out.
+
+    A label that is a name exactly is that one. Otherwise keys are compared, where one name alone
+    has the key; true and false are 1 and 0 where the names are numbers, and the reverse.
+
+    Examples:
+        >>> find_places(["1.0", "true", "cow"], ["0", "1"])
+        {'1.0': 1, 'true': 1}
+    """
+    exact = {name: at for at, name in enumerate(names)}
+    keys: dict[Key, list[int]] = {}
+    for at, name in enumerate(names):
+        keys.setdefault(class_key(name), []).append(at)
+    kinds = {kind for kind, _ in keys}
+    found = {}
+    for label in labels:
+        key = class_key(label)
+        if len(at_key := keys.get(_in_kinds(key, kinds), [])) == 1:
+            found[label] = at_key[0]
+        elif label in exact:
+            found[label] = exact[label]
+    return found
+
+
+def match_classes(
+    labels: Iterable[Any],
+    columns: Sequence[Any],
+    class_names: Sequence[Any] = (),
+    *,
+    numbered: bool = False,
+    trained: Collection[Any] | None = None,
+    place: Callable[[Any], str] = lambda _: "",
+) -> ClassMatch:
+    """The class of each label that occurs.
+
+    Args:
+        labels: those that occur, each once.
+        columns: the names of the classes in the order of the columns with their probabilities;
+            none where nobody knows them.
+        class_names: the names that the user gave in the order of class numbers: other names for
+            the columns in their order, or the same names, perhaps in another order, and perhaps
+            with further ones, which the model does not know.
+        numbered: whether it is said that numbers of classes are positions of columns.
+        trained: where the columns have the very labels that a model was trained on, those of the
+            records that it was trained on.
+        place: where a label was found, for messages.
+
+    Raises:
+        DataError: a label is none of the names, and cannot be a position either.
+
+    Examples:
+        >>> match_classes(["dog", "cat"], ["cat", "dog"]).numbers
+        {'dog': 1, 'cat': 0}
+    """
+    found = list(labels)
+    order = find_places(columns, class_names)
+    if columns and len(set(order.values())) == len(columns):
+        return _match_named_by_user(found, columns, class_names, order, place)
+    if columns and class_names and len(class_names) != len(columns):
+        raise DataError(
+            f"expected {len(columns)} class names, one for each of {show(columns)}, got "
+            f"{len(class_names)}: name all of them or none"
+        )
+    titles = _told_names(class_names or columns)
+    for names in filter(None, (class_names, columns)):
+        places = find_places(found, names)
+        if len(places) == len(found):
+            return ClassMatch(places, _told_names(names), titles)
+    names = tuple(class_names or columns)
+    if not may_be_positions(found, names, said=bool(class_names) or numbered):
+        raise _unknown_class(found, names, place, said=bool(class_names), trained=trained)
+    return ClassMatch({one: class_number(one) or 0 for one in found}, titles, titles, bool(titles))
+
+
+def may_be_positions(labels: Sequence[Any], names: Sequence[Any], *, said: bool) -> bool:
+    """Whether labels are positions among these names, and nothing contradicts that.
+
+    Args:
+        labels: those that occur.
+        names: of the classes in the order of the columns.
+        said: whether somebody said that the classes are numbered in this order. Otherwise names
+            that are numbers have to be their own positions, and others have to be sorted, as
+            everything that numbers texts sorts them.
+    """
+    numbers = [class_number(label) for label in labels]
+    if any(number is None or number >= len(names) for number in numbers):
+        return False
+    places = find_places(labels, names)
+    if any(class_number(label) != at for label, at in places.items()):
+        return False
+    if said:
+        return True
+    whole = {
+        at: number for at, one in enumerate(names) if (number := class_number(one)) is not None
+    }
+    if whole:
+        return all(at == number for at, number in whole.items())
+    texts = [str(name) for name in names]
+    return texts == sorted(texts)
+
+
+def describe_classes(match: ClassMatch, order: str) -> str:
+    """Which label is which class, in a sentence for the page.
+
+    Args:
+        match: the labels and the names of classes.
+        order: whose order the names have.
+    """
+    names = match.titles if match.by_position else match.names
+    listed = ", ".join(f"{name!r} is {number}" for number, name in enumerate(names[:_LISTED]))
+    more = f", and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
+    said = "Labels by number of class"
+    if match.by_position:
+        said = f"Labels are class numbers, taken for positions in the order of {order}"
+    return f"{said}: {listed}{more}."
+
+
+def show(names: Iterable[Any]) -> str:
+    """The first names of a list, for a message."""
+    shown = list(names)
+    more = len(shown) - SHOWN
+    return ", ".join(map(str, shown[:SHOWN])) + (f" and {more} more" if more > 0 else "")
+
+
+def name_list(names: Iterable[Any]) -> str:
+    """Names as Python and TOML write a list of texts, to be copied out of a message."""
+    return "[" + ", ".join('"' + _quoted(str(name)) + '"' for name in names) + "]"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def _in_kinds(key: Key, kinds: Collection[str]) -> Key:
+    """The key as the other side writes it: true and false beside numbers, 1 and 0 beside those."""
+    kind, value = key
+    if kind == "truth" and "truth" not in kinds:
+        return "number", value
+    if kind == "number" and "number" not in kinds:
+        return "truth", value
+    return key
+
+
+def _match_named_by_user(
+    labels: list[Any],
+    columns: Sequence[Any],
+    class_names: Sequence[Any],
+    order: Mapping[Any, int],
+    place: Callable[[Any], str],
+) -> ClassMatch:
+    """The user names the columns as they are called, in the order of class numbers."""
+    own = [order[name] for name in columns]
+    further = sorted(set(range(len(class_names))) - set(own))
+    class_of = {at: number for number, at in enumerate([*own, *further])}
+    names = _told_names([class_names[at] for at in (*own, *further)])
+    places = find_places(labels, class_names)
+    by_position = len(places) < len(labels)
+    if by_position:
+        if not may_be_positions(labels, class_names, said=True):
+            raise _unknown_class(labels, tuple(class_names), place, said=True)
+        places = {label: class_number(label) or 0 for label in labels}
+    numbers = {label: class_of[at] for label, at in places.items()}
+    return ClassMatch(numbers, names, names, by_position, len(further))
+
+
+def _told_names(names: Sequence[Any]) -> Names:
+    """The names, or none where they say no more than the numbers of their positions."""
+    plain = all(class_key(name) == ("number", at) for at, name in enumerate(names))
+    return () if plain else tuple(names)
+
+
+def _unknown_class(
+    labels: Sequence[Any],
+    names: Names,
+    place: Callable[[Any], str],
+    *,
+    said: bool,
+    trained: Collection[Any] | None = None,
+) -> DataError:
+    """Why labels are no names and no positions, and what to do."""
+    places = find_places(labels, names)
+    strange = next((label for label in labels if label not in places), labels[0])
+    got = f"expected one of {show(names)}{place(strange)}, got {str(strange)[:40]!r}"
+    near = get_close_matches(str(strange).strip().lower(), [str(n).lower() for n in names], n=1)
+    if near and class_key(strange)[0] == "text":
+        name = next(str(n) for n in names if str(n).lower() == near[0])
+        got += f" (there is {name!r})"
+    numbers = [class_number(label) for label in labels]
+    if not places and all(number is not None and number < len(names) for number in numbers):
+        return DataError(
+            f"{got}: class numbers do not say which of these is 0, as they are not in sorted "
+            f"order; pass class_names, the same names in the order of class numbers, such as "
+            f"class_names = {name_list(names)} if {str(names[0])!r} is class 0"
+        )
+    if trained is not None and not said and any(one not in places for one in trained):
+        return DataError(
+            f"{got}: label records as they were labelled for the training of the model; or pass "
+            "class_names, the classes as the labels call them, in the order of the model's; or "
+            "leave records of other classes out"
+        )
+    run = [] if trained is not None and places else _renumbered(labels, len(names))
+    return DataError(f"{got}: {_advise(labels, names, places, run, said=said)}")
+
+
+def _advise(
+    labels: Sequence[Any],
+    names: Names,
+    places: Mapping[Any, int],
+    run: Sequence[Any],
+    *,
+    said: bool,
+) -> str:
+    if run:
+        return (
+            f"if the columns are about the classes {show(run)} in this order, pass class_names = "
+            f"{name_list(run)}; otherwise correct the labels"
+        )
+    if not places:
+        return (
+            "pass class_names, the classes as the labels call them, in the order of these columns; "
+            "or correct the labels"
+        )
+    if said:
+        return (
+            "correct class_names, the classes as the labels call them, or leave these records out"
+        )
+    further = _sorted(label for label in labels if label not in places)
+    known = ""
+    if len(names) + len(further) <= 2 * SHOWN:
+        known = (
+            f", or pass class_names = {name_list([*names, *further])}, which gives the further "
+            "ones probability 0"
+        )
+    return (
+        f"if the model does not know this class, leave its records out{known}; if it is one of "
+        "these by another name, correct the labels, or pass class_names, the classes as the labels "
+        "call them, in the order of these columns"
+    )
+
+
+def _renumbered(labels: Sequence[Any], count: int) -> list[Any]:
+    """The classes of so many columns, where the labels number them otherwise than their names.
+
+    That is as many whole numbers from 0 or 1 on, if all labels are among them, or all labels, if
+    they are as many numbers; else nothing.
+    """
+    if any(class_key(label)[0] != "number" for label in labels):
+        return []
+    numbers = [class_number(label) for label in labels]
+    for run in (range(count), range(1, count + 1)):
+        if all(number in run for number in numbers):
+            return list(run)
+    return sorted(labels, key=lambda one: class_key(one)[1]) if len(labels) == count else []
+
+
+def _sorted(labels: Iterable[Any]) -> list[Any]:
+    return sorted(labels, key=lambda label: (class_key(label)[0], str(label)))

@@ -1,0 +1,132 @@
+"""Choose the outputs of an ONNX model that hold its answers: by name, shape and type."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal, NamedTuple
+
+from divulge.errors import TargetError
+from divulge.targets.outputs import Output
+
+OutputForm = Literal["tensor", "maps", "columns"]
+"""One tensor; maps from labels to scores, one a record; or a tensor for each class."""
+
+_TENSOR = re.compile(r"tensor\((\w+)\)")
+_MAPS = re.compile(r"seq\(map\((int64|string),tensor\((float|double)\)\)\)")
+_INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
+_FLOATS = ("float", "double", "float16")
+
+_CALLED = {
+    "probabilities": re.compile(r"prob|softmax", re.IGNORECASE),
+    "logits": re.compile(r"logit|decision|raw_?score", re.IGNORECASE),
+    "labels": re.compile(r"label|class|predict", re.IGNORECASE),
+}
+"""What converters call an output of each kind."""
+
+
+class ChosenOutputs(NamedTuple):
+    """Where an ONNX model's answers are."""
+
+    names: tuple[str, ...]
+    """The outputs to read: one, or one for each class."""
+    form: OutputForm
+    label: str | None
+    """The output whose labels say what the classes are called, if there is one."""
+
+
+class _Tensor(NamedTuple):
+    name: str
+    type: str
+    shape: tuple[Any, ...]
+
+    @property
+    def element(self) -> str:
+        found = _TENSOR.fullmatch(self.type)
+        return found[1] if found else ""
+
+    @property
+    def is_maps(self) -> bool:
+        return _MAPS.fullmatch(self.type) is not None
+
+    @property
+    def columns(self) -> int | None:
+        """How many numbers a record gets; None where only the answers tell."""
+        if len(self.shape) < 2:
+            return 1
+        return self.shape[1] if isinstance(self.shape[1], int) else None
+
+    @property
+    def shown(self) -> str:
+        shape = ", ".join(map(str, self.shape))
+        return f"{self.name}: {self.type}" + (f" of shape ({shape})" if self.element else "")
+
+
+def choose_outputs(session: Any, output: Output, wanted: str | None) -> ChosenOutputs:
+    """The outputs with what the user says that the model answers.
+
+    Args:
+        session: of ONNX Runtime.
+        output: what the model answers.
+        wanted: the name of the output, where the user chose one.
+
+    Raises:
+        TargetError: there is no suitable one, or several; names all of them.
+    """
+    found = [_Tensor(one.name, one.type, tuple(one.shape or ())) for one in session.get_outputs()]
+    suitable = [one for one in found if _is_suitable(one, output)]
+    labels = [one for one in found if one.element in ("int64", "int32", "string")]
+    label = _only(_called(labels, "labels")) or _only(labels)
+    if wanted is not None:
+        suitable = [one for one in suitable if one.name == wanted]
+    chosen = _only(suitable)
+    if chosen is None and wanted is None and label is not None:
+        chosen = _only(_called(suitable, output))
+        if chosen is None and _are_columns(suitable, output):
+            return ChosenOutputs(tuple(one.name for one in suitable), "columns", label.name)
+    if chosen is not None:
+        form: OutputForm = "maps" if chosen.is_maps else "tensor"
+        return ChosenOutputs(
+            (chosen.name,), form, chosen.name if chosen.is_maps else label and label.name
+        )
+    raise _refusal(found, suitable, output, wanted)
+
+
+def _is_suitable(one: _Tensor, output: Output) -> bool:
+    """Whether an output can hold such answers, one row a record."""
+    if output == "labels":
+        return one.element in (*_INTEGERS, "string") and one.columns in (1, None)
+    if output == "values":
+        return one.element in _FLOATS and len(one.shape) <= 2 and one.columns in (1, None)
+    return one.is_maps or (one.element in _FLOATS and len(one.shape) <= 2)
+
+
+def _are_columns(found: Sequence[_Tensor], output: Output) -> bool:
+    """Whether these are the scores of one class each, as of ``zipmap="columns"``."""
+    soft = output in ("probabilities", "logits")
+    return soft and len(found) > 1 and all(one.element and one.columns == 1 for one in found)
+
+
+def _called(found: Sequence[_Tensor], output: Output) -> list[_Tensor]:
+    pattern = _CALLED.get(output)
+    return [one for one in found if pattern is not None and pattern.search(one.name)]
+
+
+def _only(found: Sequence[_Tensor]) -> _Tensor | None:
+    return found[0] if len(found) == 1 else None
+
+
+def _refusal(
+    found: Sequence[_Tensor], suitable: Sequence[_Tensor], output: Output, wanted: str | None
+) -> TargetError:
+    listed = "; ".join(one.shown for one in found)
+    if len(suitable) > 1:
+        names = " or ".join(f'output_name="{one.name}"' for one in suitable[:10])
+        return TargetError(
+            f"expected one output with {output}, got {len(suitable)} that could be it among "
+            f"{listed}: pass {names} in divulge.Access, or output_name in [target]"
+        )
+    kind = "integers, one a record" if output == "labels" else "floats, one row a record"
+    which = "an output" if wanted is None else f"the output {wanted!r}"
+    return TargetError(
+        f"expected {which} to be a tensor of {kind}, got {listed}: pass output_name= or another "
+        "output=, or export the model with such an output"
+    )
