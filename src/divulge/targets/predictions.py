@@ -206,7 +206,7 @@ def read_predictions(
         _check_numbers(path, columns, raw)
         named = ColumnNames(probabilities, tuple(columns))
         true = label_columns.read_classes(path, label, cells, named, class_names)
-        answers = _place_columns(to_probabilities(raw, output, len(raw), None), named, true)
+        answers = named.arrange(to_probabilities(raw, output, len(raw), None), true.match.further)
         labels, names = true.number, true.match.titles
         how = label_columns.describe_match((true,), named)
     inside, said = label_columns.read_members(path, member, members, member_value)
@@ -216,15 +216,6 @@ def read_predictions(
             f"{len(labels)} with a class: check the export"
         )
     return PredictionTable(answers, labels, inside, output, names, how, said)
-
-
-def _place_columns(
-    answers: Float[np.ndarray, "records columns"], names: ColumnNames, labels: ClassColumn
-) -> Float[np.ndarray, "records classes"]:
-    """The answers with class 0 first, and a column of zeros for each class without a column."""
-    placed = answers[:, ::-1] if names.reversed else answers
-    further = labels.match.further
-    return np.pad(placed, ((0, 0), (0, further))) if further else placed
 
 
 def _read_values(
