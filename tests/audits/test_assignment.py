@@ -147,7 +147,7 @@ def test_what_is_written_is_read_again(place: Path) -> None:
         ("ann.csv", "\n0,0,", "\n1,1,", "both"),
         ("ann.csv", "\n0,0,", "\n1,0,", "same candidates"),
         ("ann.csv", "\n0,0,2,", "\n0,0,1,", "labels"),
-        ("ann.csv", "\n0,0,2,", "\n0,0,9,", "classes below"),
+        ("ann.csv", "\n0,0,2,", "\n0,0,9,", "classes of the columns p_0, p_1"),
         ("owners.csv", "client", "owner", "'client'"),
         ("owners.csv", "ann", "anna", "did you mean 'ann'"),
         ("owners.csv", "ann\n", "", "each of 100"),

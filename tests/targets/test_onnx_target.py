@@ -32,11 +32,13 @@ def _tensor(name: str, kind: int, columns: int = 3) -> Any:
     return helper.make_tensor_value_info(name, kind, ["batch", columns])
 
 
-def test_the_first_output_of_a_suitable_type_is_read(tmp_path: Path) -> None:
+def test_outputs_are_chosen_by_what_the_model_is_said_to_answer(tmp_path: Path) -> None:
     path = tiny.save_onnx(tmp_path / "tiny.onnx")
     np.testing.assert_allclose(
         OnnxTarget(path).predict(tiny.X), tiny.probabilities(tiny.X), atol=1e-6
     )
+    logits = OnnxTarget(path, "logits")
+    np.testing.assert_allclose(logits.predict(tiny.X), tiny.probabilities(tiny.X), atol=1e-6)
     labels = OnnxTarget(path, "labels", classes=3)
     assert labels.offers == Need.HARD_LABELS | Need.FEATURES
     expected = np.eye(3)[tiny.logits(tiny.X).argmax(axis=1)]
@@ -70,23 +72,6 @@ def test_two_inputs_are_refused(tmp_path: Path) -> None:
     inputs = [_tensor("a", TensorProto.FLOAT), _tensor("b", TensorProto.FLOAT)]
     path = _save(tmp_path / "two.onnx", "Add", inputs, _tensor("y", TensorProto.FLOAT))
     with pytest.raises(TargetError, match=r"one numeric input, got a: tensor\(float\), b"):
-        OnnxTarget(path)
-
-
-def test_maps_from_label_to_probability_are_refused_with_the_way_out(tmp_path: Path) -> None:
-    entry = helper.make_map_type_proto(
-        TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, [])
-    )
-    maps = helper.make_value_info("maps", helper.make_sequence_type_proto(entry))
-    path = _save(
-        tmp_path / "zipmap.onnx",
-        "ZipMap",
-        [_tensor("x", TensorProto.FLOAT)],
-        maps,
-        domain="ai.onnx.ml",
-        classlabels_int64s=[0, 1, 2],
-    )
-    with pytest.raises(TargetError, match=r'options=\{"zipmap": False\}'):
         OnnxTarget(path)
 
 

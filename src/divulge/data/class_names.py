@@ -200,19 +200,20 @@ def may_be_positions(labels: Sequence[Any], names: Sequence[Any], *, said: bool)
     return texts == sorted(texts)
 
 
-def describe_classes(match: ClassMatch, order: str) -> str:
+def describe_classes(match: ClassMatch, source: str = "") -> str:
     """Which label is which class, in a sentence for the page.
 
     Args:
         match: the labels and the names of classes.
-        order: whose order the names have.
+        source: whose order the names have; that of a table's columns unless given.
     """
     names = match.titles if match.by_position else match.names
     listed = ", ".join(f"{name!r} is {number}" for number, name in enumerate(names[:_LISTED]))
     more = f", and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    said = "Labels by number of class"
+    said = "Labels by number of class" + (f", from {source}" if source else "")
     if match.by_position:
-        said = f"Labels are class numbers, taken for positions in the order of {order}"
+        order = source or "the order of the columns"
+        said = f"Labels are class numbers, taken for positions in {order}"
     return f"{said}: {listed}{more}."
 
 

@@ -18,6 +18,8 @@ from divulge._util import atomic
 from divulge.core import NOBODY, Assignment, Collusion, FederationView, Need, Records
 from divulge.data import lines, tables
 from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.targets import label_columns
+from divulge.targets.column_names import ColumnNames
 from divulge.targets.outputs import Output, to_logits, to_probabilities
 from divulge.targets.predictions import TableTarget
 
@@ -202,17 +204,21 @@ def _read_table(
         )
     order = np.argsort(kind, kind="stable")
     raw = values[order, : len(said)]
-    answers = to_probabilities(raw, output, len(raw))
-    labels = values[order, len(said)].astype(np.int64)
-    if labels.max() >= answers.shape[1]:
+    named = ColumnNames(probabilities, tuple(said))
+    answers = named.arrange(to_probabilities(raw, output, len(raw)))
+    cells = [str(int(cell)) for cell in values[:, len(said)]]
+    try:
+        labels = label_columns.read_classes(path, label, cells, named, ()).number[order]
+    except DataError as error:  # it advises class_names, which this table has not
         raise DataError(
-            f"expected classes below {answers.shape[1]} in {path}, got {labels.max()}: give a "
-            "column of answers a class"
-        )
+            f"expected classes of the columns {', '.join(said[:20])} in {path}, column {label!r}, "
+            "got others: name these columns by their classes, such as p_0 and p_1, or correct the "
+            "labels"
+        ) from error
     member = (flags[order, 2] == 1) if known else None
     if member is not None and member[kind[order] == 2].any():
         raise DataError(f"expected no member among the external records in {path}, got some")
-    logits = to_logits(raw, len(raw)) if output == "logits" else None
+    logits = named.arrange(to_logits(raw, len(raw))) if output == "logits" else None
     return _ClientTable(
         path, tuple(said), answers, labels, member, int(sizes[0]), int(sizes[1]), logits
     )

@@ -5,6 +5,9 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 
+import numpy as np
+from jaxtyping import Float
+
 from divulge.data.class_names import class_key, class_number, find_places
 
 Names = tuple[str, ...]
@@ -69,12 +72,26 @@ class ColumnNames(NamedTuple):
             return self._two_classes(labels, told)
         candidates = [names for names in self._candidates() if len(set(names)) == len(names)]
 
+        counted = any(class_number(label) is not None for label in labels)
+
         def fit(names: Names) -> tuple[bool, int, int]:
             named = bool(told) and len(find_places(names, told)) == len(names)
-            numbers = sum(class_number(name) is not None for name in names)
+            numbers = counted and sum(class_number(name) is not None for name in names)
             return named, len(find_places(labels, names)), numbers
 
         return max(candidates, key=fit, default=())  # the first of several that fit alike
+
+    def arrange(
+        self, answers: Float[np.ndarray, "records columns"], further: int = 0
+    ) -> Float[np.ndarray, "records classes"]:
+        """The answers with class 0 first.
+
+        Args:
+            answers: in the order of the columns; two of a single column, as if it were class 1.
+            further: how many classes have no column; they get zeros.
+        """
+        arranged = answers[:, ::-1] if self.reversed else answers
+        return np.pad(arranged, ((0, 0), (0, further))) if further else arranged
 
     def _two_classes(self, labels: Sequence[str], told: Names) -> Names:
         own = self.only_name

@@ -127,9 +127,8 @@ def describe_match(labels: Sequence[ClassColumn], columns: ColumnNames | None = 
     matches = [one.match for one in labels]
     if not matches[-1].titles:
         return said.strip()
-    return said + describe_classes(
-        next((m for m in matches if m.by_position), matches[-1]), "the columns"
-    )
+    by_position = (match for match in matches if match.by_position)
+    return said + describe_classes(next(by_position, matches[-1]))
 
 
 def read_members(

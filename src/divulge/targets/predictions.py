@@ -212,7 +212,7 @@ def read_predictions(
         by_column = to_probabilities(raw, output, len(raw), names=columns)
         named = ColumnNames(probabilities, tuple(columns))
         true = label_columns.read_classes(path, label, cells, named, class_names)
-        answers = _place_columns(by_column, named, true)
+        answers = named.arrange(by_column, true.match.further)
         rounding = forms.describe_rounding(raw, output)
         labels, names = true.number, true.match.titles
         how = label_columns.describe_match((true,), named)
@@ -225,15 +225,6 @@ def read_predictions(
     notation = tables.describe(path, () if output == "labels" else columns)
     notation = " ".join(filter(None, (notation, rounding)))
     return PredictionTable(answers, labels, inside, output, names, how, said, notation)
-
-
-def _place_columns(
-    answers: Float[np.ndarray, "records columns"], names: ColumnNames, labels: ClassColumn
-) -> Float[np.ndarray, "records classes"]:
-    """The answers with class 0 first, and a column of zeros for each class without a column."""
-    placed = answers[:, ::-1] if names.reversed else answers
-    further = labels.match.further
-    return np.pad(placed, ((0, 0), (0, further))) if further else placed
 
 
 def _read_values(
