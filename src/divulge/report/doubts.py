@@ -94,7 +94,7 @@ _LABELS = Doubt(
     "the labels do not fit the answers",
     f"So {_NEITHER}: attacks read the answer to the true class.",
     "Check that labels are numbered as the model numbers its classes (class_names, the order of "
-    "the columns), and that each stands beside the answer to its own record. If they are right, "
+    "the columns), and that each is matched with the answer to its own record. If they are right, "
     "the model has not learned its members, or has unlearned them.",
 )
 _DOUBTS = (_EQUAL, _REPEATS, _LABELS)

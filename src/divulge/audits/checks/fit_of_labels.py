@@ -1,7 +1,7 @@
 """Do the labels of members fit the answers about them?
 
 A model cannot be sure and wrong about what it was trained on. Where it is, labels are shifted,
-columns stand in another order, or labels stand beside the answers to other records.
+columns stand in another order, or labels are matched with the answers to other records.
 
 A label that is drawn without regard to the answer is right with the probability Σ p_k q_k, where
 p_k is the share of class k among the labels and q_k that among the answers: guessing.
@@ -23,7 +23,7 @@ RENAMED = "members, with classes renamed"
 """The accuracy that labels have under other names of the classes, where such names fit."""
 
 ROOM = 10
-"""Standard deviations that labels which fit would stand above guessing; below, nothing is said."""
+"""Standard deviations by which fitting labels exceed guessing; with fewer, nothing is said."""
 
 NEAR = 2
 """Standard deviations above guessing within which accuracy is that of guessing."""
