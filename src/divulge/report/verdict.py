@@ -65,6 +65,7 @@ def judge_model(
     knows: str = "",
     delta: float = 0.0,
     known_members: int = 0,
+    given: str = "",
 ) -> Conclusion:
     """Judge one model.
 
@@ -78,6 +79,7 @@ def judge_model(
         knows: what the attacker knows of each record; empty if all.
         delta: the δ of the bounds on ε.
         known_members: how many members the attacker knows, which are not scored.
+        given: the one number of each record that the attacker has; empty if it asks the model.
     """
     together = {
         label: measure.measure(Scores(score), truth, delta, len(scores))
@@ -85,7 +87,15 @@ def judge_model(
     }
     models = [(scores, truth.member)]
     return judge_models(
-        rows, models, together, checks, shadows, claim, knows, known_members=known_members
+        rows,
+        models,
+        together,
+        checks,
+        shadows,
+        claim,
+        knows,
+        known_members=known_members,
+        given=given,
     )
 
 
@@ -99,6 +109,7 @@ def judge_models(
     knows: str = "",
     *,
     known_members: int = 0,
+    given: str = "",
     trained: bool = False,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
@@ -112,6 +123,7 @@ def judge_models(
         claim: as for `judge_model`.
         knows: as for `judge_model`.
         known_members: as for `judge_model`.
+        given: as for `judge_model`.
         trained: whether divulge trained the models, on members that it drew.
     """
     done = [row for row in rows if row.label in together]
@@ -130,6 +142,7 @@ def judge_models(
         _gather_facts(speaker, models, together[speaker.row.label], limits, test),
         knows=knows,
         known_members=known_members,
+        given=given,
         backwards=len(choose_backwards(evidence)),
         trained=trained,
     )
@@ -155,9 +168,9 @@ def judge_models(
         headline=said.headline,
         sentences=said.sentences,
         sensitivity=sentences.sensitivity(case.seen, len(evidence)),
-        next_step=sentences.next_step(said.level, shadows, enough, trained=trained),
+        next_step=sentences.next_step(said.level, shadows, enough, given=given, trained=trained),
         confounding=confounding,
-        supposition=caveats.supposition(rows, shadows, knows, known_members),
+        supposition=caveats.supposition(rows, shadows, knows, known_members, given),
         warnings=(*([broken] if broken and broken not in said.sentences else []), *warnings),
         attack=speaker.row.label,
         statistic=statistic,

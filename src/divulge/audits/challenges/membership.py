@@ -97,6 +97,7 @@ def describe_facts(
         pool=None if plan is None else plan.pool,
         copies=known.copies,
         again=known.again,
+        scores=Need.SCORES in view.offers,
     )
     return MembershipFacts(
         delta=delta,
