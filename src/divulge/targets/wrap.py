@@ -175,7 +175,7 @@ def describe_model(target: Target) -> str:
         case ExportedTarget():
             return "PyTorch program in a .pt2 file"
         case TableTarget(offers=offers):
-            return "exported scores" if Need.SCORES in offers else "exported predictions"
+            return "exported losses or scores" if Need.SCORES in offers else "exported predictions"
     return type(target).__name__
 
 
