@@ -21,6 +21,7 @@ from divulge.targets.cache import record_keys
 
 from .. import impostors, table
 from ..regressions import Regressions
+from ..score_tables import ScoreTables
 
 MODELS, PARTLY = Models(), PartlyKnown(KnownFeatures(share=0.9))
 SHADOWED = PartlyKnown(KnownFeatures(share=0.9), shadow=True)
@@ -68,6 +69,7 @@ CASES = (
         catalog.attack("mrad", detector="nci"),
         {"finds_a_leak": "reads features of deep networks; one hidden layer shows nothing to it"},
     ),
+    Case(ScoreTables(), catalog.attack("given-score")),
     *(
         Case(REGRESSIONS, catalog.attack(name, **settings), runs=runs)
         for name, settings, runs in (
@@ -97,6 +99,7 @@ def test_each_is_in_the_table_and_in_the_default_audit(name: str) -> None:
             shadows=True, partial=True, known_members=True, checkpoints=True, cascade=True
         ),
         *catalog.default_attacks(shadows=True, regression=True),
+        *catalog.default_attacks(scores=True),
     )
     assert any(attack.name == name for attack in everything) != (name in catalog.BY_NAME_ALONE)
 

@@ -166,7 +166,7 @@ def test_the_page_says_what_was_understood(tmp_path: Path) -> None:
     found = divulge.audit_predictions(
         TEXTS["CSV of a German Excel"](tmp_path), attacks=[divulge.attack("gap")]
     )
-    said = {check.name: check.text for check in found.facts.checks}  # type: ignore[union-attr]
+    said = {check.name: check.text for check in found.facts.checks}
     assert said["format of the table"].startswith("The table is separated by ';'.")
 
 

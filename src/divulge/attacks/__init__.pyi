@@ -19,6 +19,7 @@ from .membership.cascade import Cascade as Cascade
 from .membership.cluster_lira.attack import ClusterLiRA as ClusterLiRA
 from .membership.external import External as External
 from .membership.gap import Gap as Gap
+from .membership.given_score import GivenScore as GivenScore
 from .membership.gradient_norm import GradientNorm as GradientNorm
 from .membership.inverse_hessian import InverseHessian as InverseHessian
 from .membership.lira import LiRA as LiRA

@@ -35,6 +35,7 @@ ATTACKS = {
     "residual-quantile": "divulge.attacks.membership.quantile:ResidualQuantile",
     "residual-lira": "divulge.attacks.membership.lira:ResidualLiRA",
     "residual-rmia": "divulge.attacks.membership.rmia:ResidualRMIA",
+    "given-score": "divulge.attacks.membership.given_score:GivenScore",
 }
 
 
@@ -171,6 +172,7 @@ def default_attacks(
     checkpoints: bool = False,
     cascade: bool = False,
     regression: bool = False,
+    scores: bool = False,
 ) -> tuple[MembershipAttack, ...]:
     """The attacks that run if the user names none: all but `BY_NAME_ALONE`, each signal once.
 
@@ -181,7 +183,10 @@ def default_attacks(
         checkpoints: whether there are checkpoints of the training, which some attacks need.
         cascade: whether further shadow models can be trained, which some attacks need.
         regression: whether the model answers numbers, which has attacks of its own.
+        scores: whether one loss or score of each record is all that is known.
     """
+    if scores:
+        return (attack("given-score"),)
     if regression:
         return (
             attack("residual"),

@@ -151,31 +151,41 @@ def audit(
 def audit_predictions(
     path: FilePath,
     *,
-    probabilities: str = "p_*",
-    label: str = "label",
+    probabilities: str | None = None,
+    label: str | None = None,
     member: str = "member",
     member_value: str | None = None,
     ids: str | None = None,
-    output: Literal["probabilities", "percentages", "logits", "labels", "values"] = "probabilities",
+    output: Literal["probabilities", "percentages", "logits", "labels", "values"] | None = None,
+    loss: str | None = None,
+    score: str | None = None,
     attacks: Iterable[MembershipAttack] | None = None,
     run: RunPath = None,
     options: Options = Options(),
 ) -> Audit:
     """Audit a table of a model's answers; neither the model nor the records are needed.
 
-    Attacks that read features do not apply, nor do the checks that compare them.
+    Attacks that read features do not apply, nor do the checks that compare them. A table with one
+    loss or score a record is ranked by it, without probabilities or labels: the one attack is
+    ``given-score``.
 
     Args:
         path: ``.csv`` or ``.parquet``, one row a record.
-        probabilities: pattern of the columns that hold the answers; with ``output="values"`` the
-            name of the one column.
-        label: the column with the true class: what the wildcards of the pattern stand for, such as
-            cat in ``p_cat``, or one of the class names in ``options``; or with the true value.
+        probabilities: pattern of the columns that hold the answers, by default ``p_*``; with
+            ``output="values"`` the name of the one column.
+        label: the column with the true class, by default ``label``: what the wildcards of the
+            pattern stand for, such as cat in ``p_cat``, or one of the class names in ``options``;
+            or with the true value.
         member: the column that says whether the model was trained on the record: 1 or 0, true or
             false, yes or no, train or test, in or out, member or nonmember.
         member_value: what it says of members, where it has two other values.
         ids: the column with your own ids, for ``exposed.csv`` alone.
-        output: what the answers are; ``labels`` is one column with the predicted class.
+        output: what the answers are, by default ``probabilities``; ``labels`` is one column with
+            the predicted class.
+        loss: in place of probabilities, labels and output, the column with the loss of each record,
+            which is lower for members.
+        score: likewise, the column with a score of each record, by any attack, which is higher for
+            members.
         attacks: see `audit`, as for the others.
         run: write the run folder as the work goes on.
         options: seed, title, claim, class names and the like.
@@ -185,21 +195,26 @@ def audit_predictions(
     """
     if options.ids is not None:
         raise SpecError("expected ids as the name of a column, got options with ids: pass ids=")
+    told: dict[str, Any] = {
+        "loss": loss,
+        "score": score,
+        "probabilities": probabilities,
+        "label": label,
+        "member": member,
+        "member_value": member_value,
+        "id": ids,
+        "output": output,
+        "class_names": tuple(options.class_names) or None,
+    }
     settings = config.PredictionsSpec(
         file=str(Path(path).resolve()),
-        probabilities=probabilities,
-        label=label,
-        member=member,
-        member_value=member_value,
-        id=ids,
         membership=options.membership,
-        output=output,
-        class_names=tuple(options.class_names),
+        **{name: value for name, value in told.items() if value is not None},
     )
-    shown = settings.model_dump(mode="json") | {"file": Path(path).name}
+    config.check_given(settings, "audit_predictions")
+    wanted = config.table_attacks(settings, attacks)
+    shown = settings.model_dump(mode="json", exclude_defaults=True) | {"file": Path(path).name}
     subject = replace(inputs.inputs_from_predictions(settings, Path()), guarantee=options.guarantee)
-    usual = catalog.default_attacks(regression=output == "values")
-    wanted = tuple(usual if attacks is None else attacks)
     heading = RunHeading(options.name or "audit", options.seed, {"predictions": shown})
     with open_run_folder(run, resume=options.resume) as folder:
         return audit_subject(subject, wanted, heading, options.delta, folder, options.track)

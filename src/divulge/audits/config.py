@@ -3,7 +3,7 @@
 Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -15,9 +15,10 @@ from divulge._util.credentials import NOT_SHOWN
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog, own
-from divulge.core import Attack, MembershipDraw, NoiseAssumption
+from divulge.core import Attack, MembershipAttack, MembershipDraw, Need, NoiseAssumption
 from divulge.errors import SpecError
 from divulge.targets import http, http_address, http_formats, http_keys
+from divulge.targets.given_scores import ScoreKind
 from divulge.targets.model_process import TIME_LIMIT, TimeLimit
 
 Judge = Literal["low", "value"]
@@ -167,6 +168,12 @@ class PredictionsSpec(Section):
 
     file: str
     """A ``.csv`` or ``.parquet`` table, one row per record."""
+    loss: str | None = None
+    """In place of probabilities and labels: the column with [the loss of each
+    record](targets.md#a-loss-or-a-score), which is lower for members."""
+    score: str | None = None
+    """Likewise: the column with a score of each record, by any attack, which is higher for
+    members."""
     probabilities: str = "p_*"
     """Pattern of the columns with the answers; with ``output = "values"`` the name of the one
     column."""
@@ -194,6 +201,13 @@ class PredictionsSpec(Section):
     """As in ``[target]``."""
     membership: MembershipDraw = "fixed"
     """As in ``[data]``."""
+
+    @property
+    def given(self) -> tuple[ScoreKind, str] | None:
+        """Which number a record is all that the table has, and its column; None for answers."""
+        if self.loss is not None:
+            return "loss", self.loss
+        return None if self.score is None else ("score", self.score)
 
 
 class ShadowsSpec(Section):
@@ -494,7 +508,53 @@ def parse_config(table: dict[str, JSON], where: str) -> AuditSpec:
         )
     exported = toml.validate_section(PredictionsAuditSpec, table, where)
     _check_claim(exported.predictions, where)
+    check_given(exported.predictions, where)
     return exported
+
+
+def check_given(spec: PredictionsSpec, where: str) -> None:
+    """Refuse a loss or a score beside the other, or beside what only answers have.
+
+    Args:
+        spec: the table, in whose `model_fields_set` is what was set.
+        where: the file's name, for messages.
+
+    Raises:
+        SpecError: names what is set besides.
+    """
+    if spec.given is None:
+        return
+    kind, column = spec.given
+    others = ("loss", "score", "probabilities", "label", "output", "class_names")
+    if beside := [name for name in others if name != kind and name in spec.model_fields_set]:
+        raise SpecError(
+            f"{where}: expected no {beside[0]} beside {kind} = {column!r}, got "
+            f"{getattr(spec, beside[0])!r}: a table is audited by one loss, one score, or the "
+            "model's answers; leave out what is not to be audited"
+        )
+
+
+def table_attacks(
+    spec: PredictionsSpec, asked: Iterable[MembershipAttack] | None
+) -> tuple[MembershipAttack, ...]:
+    """The attacks on a table: those asked for, or the default ones.
+
+    Raises:
+        SpecError: an attack needs more than the one number a record that the table has.
+    """
+    if asked is None:
+        asked = catalog.default_attacks(
+            regression=spec.output == "values", scores=spec.given is not None
+        )
+    attacks = tuple(asked)
+    for attack in attacks:
+        if spec.given and (missing := attack.needs & ~Need.SCORES):
+            raise SpecError(
+                f"expected no attack but given-score beside {spec.given[0]}, got {attack.name!r}, "
+                f"which needs {missing.words()}: leave attacks out, or audit the model, or a table "
+                "of its answers"
+            )
+    return attacks
 
 
 def _check_urls(value: JSON, where: str, place: tuple[str, ...]) -> None:
@@ -673,9 +733,12 @@ def requested_attacks(
             usual = ("fedmia", *usual)
         make = own.builder(spec.about, build, folder)
         return tuple(toml.build_attacks(spec.attacks, make)) or tuple(map(build, usual))
-    if spec.attacks:
-        make = own.builder(spec.about, catalog.attack, folder)
-        return tuple(toml.build_attacks(spec.attacks, make))
+    make = own.builder(spec.about, catalog.attack, folder)
+    asked = tuple(toml.build_attacks(spec.attacks, make))
+    if isinstance(spec, PredictionsAuditSpec):
+        return table_attacks(spec.predictions, asked or None)
+    if asked:
+        return asked
     if isinstance(spec, ModelAuditSpec):
         return catalog.default_attacks(
             shadows=bool(spec.shadows),
@@ -685,6 +748,4 @@ def requested_attacks(
             cascade=bool(spec.shadows and spec.shadows.cascade),
             regression=regression,
         )
-    return catalog.default_attacks(
-        shadows=isinstance(spec, LeaveOneOutAuditSpec), regression=regression
-    )
+    return catalog.default_attacks(shadows=True, regression=regression)

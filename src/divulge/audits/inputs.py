@@ -31,6 +31,7 @@ from divulge.errors import SpecError
 from divulge.targets import files, wrap
 from divulge.targets import predictions as targets_predictions
 from divulge.targets.defended import DefendedTarget
+from divulge.targets.given_scores import ScoreKind, read_scores
 from divulge.targets.http import HTTPTarget
 from divulge.targets.outputs import Output
 from divulge.training.shadows.plan import ShadowPlan
@@ -176,6 +177,8 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
         TargetError: the answers in it are not what was said.
     """
     path = folder / spec.file
+    if spec.given is not None:
+        return _inputs_from_scores(spec, path, *spec.given)
     answers = targets_predictions.read_predictions(
         path,
         probabilities=spec.probabilities,
@@ -198,6 +201,31 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
         fingerprint=files.fingerprint_file(path),
         guarantee=_claimed_guarantee(spec),
         ids=ids.read_ids(path, spec.id, len(rows))[answers.member] if spec.id else None,
+        drawn=spec.membership,
+    )
+
+
+def _inputs_from_scores(
+    spec: config.PredictionsSpec, path: Path, kind: ScoreKind, column: str
+) -> AuditInputs:
+    """A table of losses or scores as a subject."""
+    table = read_scores(
+        path, kind, column, member=spec.member, member_value=spec.member_value, own_id=spec.id
+    )
+    rows = np.arange(len(table.score))[:, None]
+    # nothing is known of classes: all records are of one, which nobody shows
+    records = Records(rows, np.zeros(len(rows), np.int64))
+    return AuditInputs(
+        target=table.target,
+        members=records.take(table.member),
+        nonmembers=records.take(~table.member),
+        noticed=(
+            Check("membership column", Verdict.PASS, table.membership),
+            Check(f"{kind} column", Verdict.PASS, table.how),
+        ),
+        fingerprint=files.fingerprint_file(path),
+        guarantee=_claimed_guarantee(spec),
+        ids=ids.read_ids(path, spec.id, len(rows))[table.member] if spec.id else None,
         drawn=spec.membership,
     )
 

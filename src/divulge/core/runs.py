@@ -39,7 +39,8 @@ class MembershipFacts:
     reference: int
     """The number of records that the attacker owns."""
     classes: int
-    """The number of classes that the model predicts; 0 for a regression model."""
+    """The number of classes that the model predicts; 0 for a regression model, and 1 where nothing
+    is known of classes, as in a table of losses or scores."""
     class_names: tuple[str, ...]
     """Empty, or one name a class; for regression the names of the fifths of true values."""
     checks: tuple[Check, ...]

@@ -47,6 +47,8 @@ class Need(enum.Flag):
     """The loss of every candidate is known at several moments of the training."""
     CONDITIONAL_SHADOWS = enum.auto()
     """Further shadow models can be trained, given who of some candidates is a member."""
+    SCORES = enum.auto()
+    """One number is known of each candidate, a loss or a score, and no answer of the model."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""
@@ -67,7 +69,8 @@ class Target(Protocol):
     ) -> Float[np.ndarray, "records classes"]:
         """Probabilities in float64, rows summing to one; one-hot if only labels are known.
 
-        A regression model gives one column, the number that it answers for each record.
+        A regression model gives one column, the number that it answers for each record. Where only
+        scores are known, they are the one column; higher means more likely a member.
 
         Raises:
             TargetError: the model failed, or its answers are not what was promised.

@@ -57,11 +57,20 @@ def confounding(checks: Sequence[Check]) -> str:
 
 
 def supposition(
-    rows: Sequence[AttackRow], shadows: ShadowKind, knows: str = "", known_members: int = 0
+    rows: Sequence[AttackRow],
+    shadows: ShadowKind,
+    knows: str = "",
+    known_members: int = 0,
+    given: str = "",
 ) -> str:
     """Some sentences on what the attacks suppose of the attacker; empty if very little."""
     done = [row for row in rows if row.attack in ATTACKS_WITH_SHADOWS and row.status == "done"]
     said = []
+    if given:
+        said.append(
+            f"The audit assumes an attacker who has {given}, and nothing else of a record. One who "
+            "can query the model may find more."
+        )
     if knows:
         said.append(
             f"The audit assumes an attacker who knows only {knows} of each record, and its label. "

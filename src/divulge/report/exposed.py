@@ -231,20 +231,21 @@ def _too_few_sentence(members: int, nonmembers: int, q: float) -> str:
     )
 
 
-def as_exposed_csv(members: Iterable[ExposedRecord], *, regression: bool = False) -> bytes:
+def as_exposed_csv(members: Iterable[ExposedRecord], group: str | None = "class") -> bytes:
     """``exposed.csv``: every member, with texts that no spreadsheet takes for a formula.
 
     Args:
         members: see `exposed_records`.
-        regression: whether fifths of the true values replace classes.
+        group: what the column of class names is called; None leaves it out.
     """
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
-    writer.writerow("true value" if regression and c == "class" else c for c in COLUMNS)
+    named = {"class": group}
+    writer.writerow(title for c in COLUMNS if (title := named.get(c, c)) is not None)
     escape = lru_cache(_KEPT_TEXTS)(escape_cell)
     # numbers whole: a rounded q could cross the rate that a reader filters by
     writer.writerows(
-        (position, escape(own), escape(kind), score, p, q)
+        (position, escape(own), *([] if group is None else [escape(kind)]), score, p, q)
         for position, own, kind, score, p, q in members
     )
     return file.getvalue().encode()

@@ -27,7 +27,8 @@ def render_files(contents: Contents) -> dict[str, bytes]:
         "summary.json": pydantic.TypeAdapter(Summary).dump_json(summary, indent=1) + b"\n",
         "summary.md": markdown.render(summary).encode(),
         "exposed.csv": exposed.as_exposed_csv(
-            exposed.exposed_records(contents, summary), regression=summary.sizes.classes == 0
+            exposed.exposed_records(contents, summary),
+            {0: "true value", 1: None}.get(summary.sizes.classes, "class"),
         ),
     }
     for name, svg in texts.items():

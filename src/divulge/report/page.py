@@ -51,6 +51,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
         .render(
             summary=summary,
             regression=regression,
+            scores=summary.sizes.classes == 1,
             kind="fifth" if regression else "class",
             kinds="fifths" if regression else "classes",
             verdict=summary.verdict,

@@ -91,7 +91,8 @@ class Sizes:
     nonmembers: int
     reference: int
     classes: int
-    """Number of classes; 0 for a regression model."""
+    """Number of classes; 0 for a regression model, and 1 where nothing is known of classes, as in a
+    table of losses or scores."""
     smallest_fpr: float | None
     """The FPR of one false accusation among all non-members; None if there are no non-members."""
     known_members: int = 0

@@ -78,6 +78,8 @@ class VerdictFacts:
     """What the attacker knows of each record; empty if all."""
     known_members: int = 0
     """How many members the attacker knows, which are not scored."""
+    given: str = ""
+    """The one number of each record that the attacker has; empty if it asks the model."""
     backwards: int = 0
     """Number of attacks that rank members below non-members, where chance cannot explain it and no
     attack shows a leak."""
@@ -109,7 +111,7 @@ class VerdictFacts:
     @property
     def evidence(self) -> str:
         """A sentence, without its full stop, on what the deciding attack achieves."""
-        who = self.strongest
+        who = f"an attacker who sees only {self.given}" if self.given else self.strongest
         who += f" that knows only {self.knows} of each record" if self.knows else ""
         if self.known_members:
             others = words.format_count(self.known_members, "other member")
@@ -175,6 +177,7 @@ def describe_backwards(case: VerdictFacts) -> Wording:
         f"{case.row.label} ranks members below non-members, AUC {auc.value:.2f} "
         f"({auc.low:.2f} to {high:.2f}{others}; {case.p})"
     )
+    sign = f", or {case.given} is passed with the wrong sign" if case.given else ""
     if case.trained:
         return Wording(
             "inputs doubtful",
@@ -189,7 +192,7 @@ def describe_backwards(case: VerdictFacts) -> Wording:
         "inputs doubtful",
         "Inputs doubtful: members and non-members look exchanged",
         (
-            f"Members and non-members look exchanged: {figures}.",
+            f"Members and non-members look exchanged{sign}: {figures}.",
             "If they are not, a defence or unlearning has pushed members below non-members, and "
             "whoever reverses the scores finds them: this audit neither shows a leak nor rules one "
             "out.",
@@ -274,6 +277,7 @@ def next_step(
     shadows: ShadowKind = "none",
     enough: int | None = None,
     *,
+    given: str = "",
     trained: bool = False,
 ) -> str:
     """What to do after reading the verdict.
@@ -282,14 +286,24 @@ def next_step(
         level: the level of the verdict.
         shadows: whether there were shadow models.
         enough: members, and non-members, that would decide, where these could not.
+        given: as in `VerdictFacts`.
         trained: whether divulge trained the models, on members that it drew.
     """
+    if level == "inputs doubtful" and given:
+        return (
+            f"Check whether {given} is a loss, which is low for members, or a score, which is high "
+            "for them, and pass it as loss or as score; then check the column that says who is a "
+            "member. Correct either, and run the audit again. If both are right, weaken the "
+            "defence or the unlearning until members score like non-members."
+        )
     if level == "inputs doubtful" and trained:
         return (
             "Check that the training function trains on the records that it gets. If it does, "
             "weaken the defence until members score like non-members, and run the audit again."
         )
     stronger = "" if shadows != "none" else "Try the attacks with shadow models, which find more. "
+    if given:
+        stronger = "Audit the model, or a table of its answers: more attacks may find more. "
     return {
         "leak": "Compare defences on the same records (divulge compare), choose one, and audit "
         "the model that it trains.",

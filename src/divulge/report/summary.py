@@ -76,6 +76,7 @@ def summarise(contents: Contents) -> Summary:
     truth = Membership(candidates.member, facts.drawn)
     claim = judge_claim(facts.claim, rows, scores, truth, confounding)
     knows = showable.make_showable(words.describe_knowledge(manifest.settings.get("known")))
+    given = showable.make_showable(words.describe_given(manifest.settings.get("predictions")))
     verdict = judge_model(
         rows,
         scores,
@@ -86,12 +87,13 @@ def summarise(contents: Contents) -> Summary:
         knows,
         facts.delta,
         facts.known_members,
+        given,
     )
     if verdict.doubt:
         claim = doubt_claim(claim, verdict.doubt)
     shown = None
     if verdict.attack is not None:
-        shown = _exposure(verdict.attack, scores[verdict.attack], candidates, facts.class_names)
+        shown = _exposure(verdict.attack, scores[verdict.attack], candidates, facts)
     listed = exposed.find_exposed(rows, scores, candidates, confounding, verdict.doubt)
     return Summary(
         schema=SCHEMA,
@@ -206,15 +208,15 @@ def _sizes(facts: MembershipFacts) -> Sizes:
 
 
 def _exposure(
-    attack: str, score: Score, candidates: Candidates, class_names: Sequence[str]
+    attack: str, score: Score, candidates: Candidates, facts: MembershipFacts
 ) -> Exposure:
     member, label = candidates.member, candidates.label
-    names: Sequence[str] = [showable.make_showable(name) for name in class_names]
+    names: Sequence[str] = [showable.make_showable(name) for name in facts.class_names]
     fpr = deciding_fpr(int(np.sum(~member)))
     return Exposure(
         attack=attack,
         histogram=make_histogram(score, member, fpr),
-        classes=class_rows(score, member, label, names),
+        classes=class_rows(score, member, label, names) if facts.classes != 1 else (),
     )
 
 

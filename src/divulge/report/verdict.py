@@ -68,6 +68,7 @@ def judge_model(
     knows: str = "",
     delta: float = 0.0,
     known_members: int = 0,
+    given: str = "",
 ) -> Conclusion:
     """Judge one model.
 
@@ -81,6 +82,7 @@ def judge_model(
         knows: what the attacker knows of each record; empty if all.
         delta: the δ of the bounds on ε.
         known_members: how many members the attacker knows, which are not scored.
+        given: the one number of each record that the attacker has; empty if it asks the model.
     """
     together = {
         label: measure.measure(Scores(score), truth, delta, len(scores))
@@ -88,7 +90,15 @@ def judge_model(
     }
     models = [(scores, truth.member)]
     return judge_models(
-        rows, models, together, checks, shadows, claim, knows, known_members=known_members
+        rows,
+        models,
+        together,
+        checks,
+        shadows,
+        claim,
+        knows,
+        known_members=known_members,
+        given=given,
     )
 
 
@@ -102,6 +112,7 @@ def judge_models(
     knows: str = "",
     *,
     known_members: int = 0,
+    given: str = "",
     trained: bool = False,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
@@ -115,6 +126,7 @@ def judge_models(
         claim: as for `judge_model`.
         knows: as for `judge_model`.
         known_members: as for `judge_model`.
+        given: as for `judge_model`.
         trained: whether divulge trained the models, on members that it drew.
     """
     done = [row for row in rows if row.label in together]
@@ -133,6 +145,7 @@ def judge_models(
         _gather_facts(speaker, models, together[speaker.row.label], limits, test),
         knows=knows,
         known_members=known_members,
+        given=given,
         backwards=len(choose_backwards(evidence)),
         trained=trained,
     )
@@ -160,7 +173,7 @@ def judge_models(
         explained = choose_backwards(evidence)
     told = [check for check in checks if doubt is None or check.name != doubt.check]
     warnings = _warnings(rows, evidence, told, explained)
-    next_step = sentences.next_step(said.level, shadows, enough, trained=trained)
+    next_step = sentences.next_step(said.level, shadows, enough, given=given, trained=trained)
     return Conclusion(
         level=said.level,
         headline=said.headline,
@@ -169,7 +182,7 @@ def judge_models(
         next_step=doubt.next_step if doubt else next_step,
         confounding=confounding,
         doubt=doubt.clause if doubt else sentences.BACKWARDS if backwards else "",
-        supposition=caveats.supposition(rows, shadows, knows, known_members),
+        supposition=caveats.supposition(rows, shadows, knows, known_members, given),
         warnings=(
             *([broken] if broken and not doubt and broken not in said.sentences else []),
             *warnings,

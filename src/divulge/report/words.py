@@ -190,6 +190,18 @@ def describe_knowledge(settings: Any) -> str:
     return f"the column{'s' if first else ''} {listed}"
 
 
+def describe_given(settings: Any) -> str:
+    """Name the number by which a table is audited, by a run's settings; empty for answers.
+
+    Examples:
+        >>> tuple(map(describe_given, ({"loss": "nll"}, {"score": "lira"}, {}, None)))
+        ("the loss in column 'nll'", "the score in column 'lira'", '', '')
+    """
+    found = settings if isinstance(settings, dict) else {}
+    named = ((kind, found.get(kind)) for kind in ("loss", "score"))
+    return next((f"the {kind} in column {name!r}" for kind, name in named if name is not None), "")
+
+
 def class_name(label: int, names: Sequence[str]) -> str:
     """The user's name of a class, or its number.
 

@@ -26,8 +26,8 @@ MOST_CLASSES = 100_000
 _ONE_ROW = (
     "return one row of numbers per record, one number a class. Of a model that answers pixels, "
     "boxes, tokens or texts (segmentation, detection, generation), reduce the answer about each "
-    "record to one number, such as the mean probability of its true pixels or tokens: write it "
-    "into column p_1 of a table, with label 1, and audit that with divulge.audit_predictions"
+    "record to one number, such as the mean loss of its pixels or tokens: write it into a column "
+    "of a table, and audit that with divulge.audit_predictions(path, loss=...) or score=..."
 )
 """What to do about answers of another shape."""
 

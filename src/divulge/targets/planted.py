@@ -35,6 +35,9 @@ class PlantedTarget:
     answers Gaussian noise is added, whose standard deviation is the model's own error: the root
     mean square of its residuals on the listed records.
 
+    Where scores are all that is known, memorised records get the highest score of the listed ones,
+    and three in ten of all others get the lowest.
+
     Args:
         target: the target whose answers are changed.
         x: the records in question.
@@ -97,6 +100,8 @@ class PlantedTarget:
             return known
         answers = self._target.predict(x)
         plant = self._plant_values if Need.VALUES in self.offers else self._plant_classes
+        if Need.SCORES in self.offers:
+            plant = self._plant_scores
         return self._recent.remember(x, plant(answers, *self._recognise(x)))
 
     def _plant_classes(
@@ -155,6 +160,15 @@ class PlantedTarget:
         noise = self._error * _normal_numbers(keys)[:, None]
         close = truth + _KEPT_RESIDUAL * (answers - truth)
         return np.where(np.isnan(truth), answers + noise, close)
+
+    def _plant_scores(
+        self, answers: Float[np.ndarray, "records 1"], keys: Keys, near: Positions
+    ) -> Float[np.ndarray, "records 1"]:
+        listed = self._target.predict(self._x)
+        memorised = (near != NOBODY) & (self._memorised[near] != _UNKNOWN)
+        lowered = ~memorised & (keys[:, 0] / 2**64 < _WRONG_SHARE)
+        raised = np.where(memorised[:, None], listed.max(), answers)
+        return np.where(lowered[:, None], listed.min(), raised)
 
     @cached_property
     def _error(self) -> float:

@@ -181,8 +181,8 @@ def describe_model(target: Target) -> str:
             return "ONNX file"
         case ExportedTarget():
             return "PyTorch program in a .pt2 file"
-        case TableTarget():
-            return "exported predictions"
+        case TableTarget(offers=offers):
+            return "exported losses or scores" if Need.SCORES in offers else "exported predictions"
     return type(target).__name__
 
 

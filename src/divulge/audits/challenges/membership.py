@@ -101,6 +101,7 @@ def describe_facts(
         again=known.again,
         soft=Need.PROBABILITIES in view.offers,
         declared=known.declared,
+        scores=Need.SCORES in view.offers,
     )
     return MembershipFacts(
         delta=delta,

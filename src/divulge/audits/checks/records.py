@@ -22,6 +22,9 @@ SAME = 1e-3
 """Probabilities of one record that differ by less are the same answer: batches of other sizes are
 rounded otherwise. Values are compared in standard deviations of the true ones."""
 
+_MOST_TIED = 0.05
+"""Share of the records that may be the surest of all alike, without a warning."""
+
 Mask = Bool[np.ndarray, " records"]
 
 
@@ -44,6 +47,8 @@ class CheckInputs(NamedTuple):
     """Whether the model gives probabilities (or only labels)."""
     declared: bool = False
     """Whether the user, and not the model, says that its answers are probabilities."""
+    scores: bool = False
+    """Whether ``answers`` are one score a record, and nothing is known of classes."""
 
 
 class SecondPredictions(NamedTuple):
@@ -60,6 +65,14 @@ def check_records(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
     Raises:
         DataError: the pool of the shadows has other features than the candidates.
     """
+    if subject.scores:
+        return (
+            *check_baselines(subject, seed),
+            check_copies(subject),
+            check_ties(subject),
+            check_size(subject),
+            *check_for_doubts(subject),
+        )
     regression = subject.records.regression
     return (
         *check_baselines(subject, seed),
@@ -82,7 +95,7 @@ def check_for_doubts(subject: CheckInputs) -> tuple[Check, ...]:
         of_answers.check_equal_answers(answers, records.y),
         repeats.check_repeats(known, answers, records.y, member),
     ]
-    if not records.regression:
+    if not (records.regression or subject.scores):
         found.append(
             fit_of_labels.check_labels(answers[member], records.y[member], soft=subject.soft)
         )
@@ -276,7 +289,7 @@ def check_saturation(subject: CheckInputs) -> Check:
     """Are answers so sure that they all read exactly one?"""
     share = float(np.mean(subject.answers.max(axis=1) == 1.0))
     one_hot = share == 1.0
-    if share <= 0.05 or one_hot:
+    if share <= _MOST_TIED or one_hot:
         text = (
             "The model gives labels alone."
             if one_hot
@@ -289,6 +302,22 @@ def check_saturation(subject: CheckInputs) -> Check:
         f"{share:.0%} of the predictions read exactly one and cannot be ranked, which hides the "
         "most memorised records. An attacker tosses a coin among them, and so do the figures. If "
         'this is a network, let it give logits, and say so with output = "logits".',
+    )
+
+
+def check_ties(subject: CheckInputs) -> Check:
+    """Do many records share the highest score, so that nobody can rank them?"""
+    name, score = "ties", subject.answers[:, 0]
+    share = float(np.mean(score == score.max()))
+    if share <= _MOST_TIED:
+        text = f"{share:.1%} of the records share the highest score; the others can be ranked."
+        return Check(name, Verdict.PASS, text)
+    return Check(
+        name,
+        Verdict.WARNING,
+        f"{share:.0%} of the records share the highest score and cannot be ranked, which hides the "
+        "most memorised ones. An attacker tosses a coin among them, and so do the figures. If they "
+        "were rounded, or cut off at 0, compute them in float64 and from logits.",
     )
 
 
