@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 # The demonstration needs none of the extras: without .venv it makes a small environment of its own.
 DEMO := $(if $(wildcard $(STAMP)),.venv,.venv-demo)
 
-.PHONY: demo test lint types layers tests portable portable-quick mutate fuzz pythons docs site lock clean
+.PHONY: demo test lint types layers tests portable portable-quick mutate fuzz pythons installs docs site lock clean
 
 demo: $(DEMO)/.installed  ## train a small over-fitted network on real data and audit it
 	$(DEMO)/bin/divulge demo
@@ -67,6 +67,13 @@ pythons:  ## run the quick tests on every Python that divulge supports and that 
 	  .venv-$$python/bin/python -m pip check && \
 	  .venv-$$python/bin/python -m pytest -n auto --dist loadfile -m 'not slow' || exit 1; \
 	done
+
+INSTALLS ?=
+
+# base, each extra by itself, and the sets of extras that pages name, each in an environment that goes again.
+# INSTALLS="base torch" takes these alone, PYTEST="-m 'not slow'" passes arguments on to pytest.
+installs:  ## run the tests on the installs that users have: what an install lacks leaves its tests out
+	$(PYTHON) -m tests.installs $(INSTALLS) -- -n auto --dist loadfile $(PYTEST)
 
 docs: $(STAMP)  ## write the generated pages again, which the tests compare, and build the site
 	$(BIN)/python docs/generate.py

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import is_dataclass
 from functools import cache, partial, wraps
+from importlib.util import find_spec
 from typing import Any
 
 import jaxtyping
@@ -37,9 +38,10 @@ def pytest_collection_finish() -> None:
 
     PyTorch warns once a process: which test fails would depend on those that ran before it.
     """
-    import torch
+    if find_spec("torch"):
+        import torch
 
-    torch.set_warn_always(True)
+        torch.set_warn_always(True)
     gc.freeze()
     gc.enable()
 

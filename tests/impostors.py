@@ -10,7 +10,6 @@ import numpy as np
 from divulge.attacks import catalog
 from divulge.audits.attack_check import properties
 from divulge.audits.attack_check.properties import World
-from divulge.audits.attack_check.updates import CLASSES
 from divulge.core import (
     NOBODY,
     Assignment,
@@ -85,16 +84,18 @@ class ProportionCheat(Cheat):
     honest = catalog.update_attack("decaf", level="bias")
 
     def coin(self, view: Any, rng: np.random.Generator) -> Proportions:
+        from divulge.audits.attack_check.updates import CLASSES  # which needs PyTorch
+
         del view
         return Proportions(rng.dirichlet(np.ones(CLASSES)), np.zeros(CLASSES, bool))
 
     def flipped(self, guess: Any) -> Proportions:
         far = guess.share.max() - guess.share + 0.01
-        return Proportions(far / far.sum(), np.zeros(CLASSES, bool))
+        return Proportions(far / far.sum(), np.zeros(len(far), bool))
 
     def told(self, truth: Any, rng: np.random.Generator) -> Proportions:
-        share = (truth.share + rng.dirichlet(np.ones(CLASSES))) / 2
-        return Proportions(share, np.zeros(CLASSES, bool))
+        share = (truth.share + rng.dirichlet(np.ones(len(truth.share)))) / 2
+        return Proportions(share, np.zeros(len(share), bool))
 
     def same(self, one: Any, other: Any) -> bool:
         return one.rounds is other.rounds

@@ -13,8 +13,12 @@ import pytest
 
 
 @pytest.mark.parametrize("table", ["bad_arguments.py", "bad_settings.py"])
-def test_bad_input_is_an_error_of_ours(table: str, tmp_path: Path) -> None:
+def test_bad_input_is_an_error_of_ours(
+    table: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-p", "no:cacheprovider"]
+    if install := pytestconfig.getoption("--install", None):
+        command += ["-p", "tests.installs.lacking", "--install", install]
     tests = Path(__file__).parent
     done = subprocess.run(
         [*command, str(tests / table)],

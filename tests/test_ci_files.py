@@ -17,12 +17,16 @@ import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from .installs.names import installs
+
 BASH = shutil.which("bash") or "bash"
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "examples" / "gate"
 FORMS = ROOT / ".github" / "ISSUE_TEMPLATE"
 ISSUES = ("defect", "figure", "wish")
-WORKFLOWS = {name: ROOT / ".github" / "workflows" / f"{name}.yml" for name in ("release", "test")}
+WORKFLOWS = {
+    name: ROOT / ".github" / "workflows" / f"{name}.yml" for name in ("release", "test", "installs")
+}
 COPIED = EXAMPLE / ".github" / "workflows" / "privacy.yml"
 """The workflow that users copy."""
 REQUIREMENTS = ROOT / ".github" / "requirements"
@@ -186,6 +190,17 @@ def test_the_tests_run_on_every_pull_request() -> None:
     assert [step["run"] for step in tests["jobs"]["test"]["steps"] if "run" in step] == [
         "make test"
     ]
+
+
+def test_every_night_the_tests_run_on_each_install_that_users_may_have() -> None:
+    nightly: Any = yaml.safe_load(WORKFLOWS["installs"].read_text(encoding="utf-8"))
+    assert nightly[True]["schedule"]  # YAML takes "on" for true
+    job = nightly["jobs"]["install"]
+    assert job["strategy"]["matrix"]["install"] == installs()
+    assert job["strategy"]["fail-fast"] is False
+    (step,) = [step for step in job["steps"] if "run" in step]
+    assert step["run"] == "make installs"
+    assert step["env"] == {"INSTALLS": "${{ matrix.install }}"}
 
 
 def test_a_release_installs_each_file_by_its_hash() -> None:

@@ -13,7 +13,7 @@ import pytest
 from joblib import delayed
 
 from divulge._util.processes import parallel_calls
-from divulge.errors import DivulgeError
+from divulge.errors import DivulgeError, MissingExtra
 
 WORK = """
 import os, sys, time
@@ -98,3 +98,12 @@ def _die(parent: int, die: bool) -> bool:
     if die and os.getpid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)
     return die
+
+
+def test_a_worker_says_which_extra_it_lacks() -> None:
+    with pytest.raises(MissingExtra, match=r"'\.\[fast\]'"):
+        list(parallel_calls([delayed(_lack)(k) for k in range(2)], 2))
+
+
+def _lack(number: int) -> None:
+    raise MissingExtra("numba", "fast")

@@ -62,7 +62,12 @@ class MissingExtra(DivulgeError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
+        self._made_of = (package, extra)
         super().__init__(
             f"expected the package {package!r} to be installed, it is not: "
             f"run `pip install '.[{extra}]'` in a checkout of divulge"
         )
+
+    def __reduce__(self) -> tuple[type["MissingExtra"], tuple[str, str]]:
+        """Let it come back from another process, which makes it anew of what it was made of."""
+        return type(self), self._made_of

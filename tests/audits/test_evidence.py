@@ -15,7 +15,6 @@ import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
-import minisign as theirs
 import pytest
 
 import divulge
@@ -38,6 +37,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture(scope="module")
 def keys(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with keys that another library made: one with a password, one of somebody else."""
+    theirs = pytest.importorskip("minisign")
     folder = tmp_path_factory.mktemp("keys")
     for name in ("mine", "other"):
         pair = theirs.KeyPair.generate()
@@ -83,6 +83,7 @@ def test_a_pack_holds_the_report_and_no_record(make: Callable[[str], Path], tmp_
 
 
 def test_another_library_takes_our_signature_and_we_take_theirs(signed: Path, keys: Path) -> None:
+    theirs = pytest.importorskip("minisign")
     files = read(signed)
     message = files["evidence/manifest.json"]
     signature = theirs.Signature.from_bytes(files["evidence/manifest.json.minisig"])
@@ -147,7 +148,7 @@ def test_keys_that_cannot_be_used_leave_no_pack(
 
 
 def test_a_key_without_a_password_signs_too(make: Callable[[str], Path], tmp_path: Path) -> None:
-    pair = theirs.KeyPair.generate()
+    pair = pytest.importorskip("minisign").KeyPair.generate()
     lines = bytes(pair.secret_key).splitlines()
     raw = bytearray(base64.b64decode(lines[1]))
     raw[2:4] = b"\0\0"

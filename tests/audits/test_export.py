@@ -15,7 +15,6 @@ from typing import Any
 import jsonschema
 import junitparser
 import pytest
-from huggingface_hub import ModelCard
 
 import divulge
 from divulge.audits.export import gather_cases, read_gate
@@ -332,6 +331,7 @@ def test_github_names_the_file_of_the_summary_which_keeps_what_is_there(
 def test_a_model_card_keeps_what_others_wrote_and_gets_one_section(
     membership: Path, make: Callable[[str], Path], tmp_path: Path
 ) -> None:
+    read = pytest.importorskip("huggingface_hub").ModelCard.load
     place = tmp_path / "README.md"
     place.write_text("---\nlicense: mit\ntags:\n- tabular\n---\n\n# Mine\n\nText.\n")
     call(membership, "--model-card", place)
@@ -339,9 +339,9 @@ def test_a_model_card_keeps_what_others_wrote_and_gets_one_section(
     with place.open("a") as file:
         file.write("\n## After\n")
     call(make("run-interactions"), "--model-card", place)
-    other = ModelCard.load(place)
+    other = read(place)
     call(membership, "--model-card", place)
-    card = ModelCard.load(place)
+    card = read(place)
     assert place.read_text(encoding="utf-8") == once + "\n## After\n"
     assert card.data.to_dict() == {"license": "mit", "tags": ["tabular"]}
     for text in (card.text, other.text):

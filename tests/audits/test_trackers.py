@@ -9,9 +9,7 @@ from importlib.metadata import EntryPoint, version
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
-from huggingface_hub import ModelCard
 
 import divulge
 from divulge.audits.trackers.tracked import TrackedFigure, name_figures
@@ -187,6 +185,8 @@ def test_wandb_has_an_offline_run_and_nothing_of_the_machine(
 def test_the_metadata_of_a_model_card_have_figures_which_the_next_replace(
     make: Callable[[str], Path], tmp_path: Path
 ) -> None:
+    from huggingface_hub import ModelCard
+
     place = tmp_path / "README.md"
     place.write_text("---\nlicense: mit\ntags:\n- tabular\n---\n\n# Mine\n\nText.\n")
     run = make("run-membership")
@@ -248,6 +248,7 @@ def test_names_that_differ_in_odd_characters_alone_stay_two() -> None:
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_mlflow_evaluates_with_the_plugin(store: str) -> None:
     import mlflow
+    import pandas as pd
     from mlflow.models.evaluation.evaluator_registry import _model_evaluation_registry
     from sklearn.tree import DecisionTreeClassifier
 

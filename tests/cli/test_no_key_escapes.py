@@ -24,7 +24,6 @@ from typing import Any
 from urllib.parse import quote
 
 import click
-import minisign
 import numpy as np
 import pytest
 from click.testing import CliRunner
@@ -192,7 +191,7 @@ def place(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> Pa
     for seed in ("1", "2"):
         text = AUDIT.replace("URL", URL).replace("PORT", str(server.server_port))
         (tmp_path / f"audit-{seed}.toml").write_text(text.replace("SEED", seed))
-    pair = minisign.KeyPair.generate()
+    pair = pytest.importorskip("minisign").KeyPair.generate()
     pair.secret_key.encrypt(KEYS["DIVULGE_MINISIGN_PASSWORD"])
     (tmp_path / "mine.key").write_bytes(bytes(pair.secret_key))
     (tmp_path / "mine.pub").write_bytes(bytes(pair.public_key))

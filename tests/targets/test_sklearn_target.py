@@ -1,7 +1,6 @@
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.multioutput import MultiOutputClassifier
@@ -51,6 +50,7 @@ def test_records_of_more_dimensions_are_flattened() -> None:
 
 
 def test_pipelines_fitted_on_named_columns_answer_without_a_warning() -> None:
+    pd = pytest.importorskip("pandas")
     frame = pd.DataFrame(tiny.X, columns=list("abcd"))
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(frame, Y)
     answers = SklearnTarget(model).predict(tiny.X)
