@@ -86,6 +86,7 @@ def summarise(contents: Contents) -> Summary:
         knows,
         facts.delta,
         facts.known_members,
+        candidates.label,
     )
     doubtful = verdict.level == "inputs doubtful"
     if doubtful:

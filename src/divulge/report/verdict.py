@@ -2,7 +2,9 @@
 
 One exact permutation test of all attacks that were done decides (`divulge.metrics.max_test`). A
 leak is declared if an attack that passed its controls has a p-value of at most 5 % there, which
-counts all attacks that were looked at. A contradicted claim shows a leak too.
+counts all attacks that were looked at. A contradicted claim shows a leak too. Of one model
+membership is permuted within classes alone: where two sets differ in their mix of classes, whatever
+depends on the class tells them apart. Where that is all that is found, the verdict is confounded.
 
 Where no leak is declared, but an attack that passed its controls ranks members below non-members
 further than chance explains (p of at most 2.5 %, corrected alike), the inputs are doubtful: the
@@ -21,7 +23,15 @@ import numpy as np
 from divulge.core import Check, Measurements, Membership, Scores, Verdict
 from divulge.metrics import measure, power
 from divulge.metrics.intervals import CONFIDENCE
-from divulge.metrics.max_test import SHARES, STATISTICS, MaxTest, max_test_of_models, members_on_top
+from divulge.metrics.max_test import (
+    SHARES,
+    STATISTICS,
+    MaxTest,
+    Strata,
+    join_small_strata,
+    max_test_of_models,
+    members_on_top,
+)
 from divulge.metrics.membership import Member, Score, fewest_nonmembers
 from divulge.report import caveats, sentences, words
 from divulge.report.evidence import (
@@ -65,6 +75,7 @@ def judge_model(
     knows: str = "",
     delta: float = 0.0,
     known_members: int = 0,
+    strata: Strata | None = None,
 ) -> Conclusion:
     """Judge one model.
 
@@ -78,6 +89,8 @@ def judge_model(
         knows: what the attacker knows of each record; empty if all.
         delta: the δ of the bounds on ε.
         known_members: how many members the attacker knows, which are not scored.
+        strata: the stratum of each candidate, such as its class: that members and non-members
+            differ in their mix of strata is no leak.
     """
     together = {
         label: measure.measure(Scores(score), truth, delta, len(scores))
@@ -85,7 +98,15 @@ def judge_model(
     }
     models = [(scores, truth.member)]
     return judge_models(
-        rows, models, together, checks, shadows, claim, knows, known_members=known_members
+        rows,
+        models,
+        together,
+        checks,
+        shadows,
+        claim,
+        knows,
+        known_members=known_members,
+        strata=None if strata is None else [strata],
     )
 
 
@@ -100,6 +121,7 @@ def judge_models(
     *,
     known_members: int = 0,
     trained: bool = False,
+    strata: Sequence[Strata] | None = None,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
 
@@ -113,17 +135,20 @@ def judge_models(
         knows: as for `judge_model`.
         known_members: as for `judge_model`.
         trained: whether divulge trained the models, on members that it drew.
+        strata: of each model, as for `judge_model`.
     """
     done = [row for row in rows if row.label in together]
     confounding = caveats.confounding(checks)
     if not done:
         return _conclude_nothing(rows, checks, confounding)
-    test = max_test_of_models(
-        [np.stack([scores[row.label] for row in done]) for scores, _ in models],
-        [member for _, member in models],
-    )
+    stacked = [np.stack([scores[row.label] for row in done]) for scores, _ in models]
+    if strata is not None:
+        strata = [join_small_strata(*each) for each in zip(strata, stacked, strict=True)]
+    test = max_test_of_models(stacked, [member for _, member in models], strata)
     evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
     speaker = choose_deciding(evidence)
+    if not confounding and not speaker.leaks:
+        confounding = caveats.unlike_classes(checks)
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
     limits = limits_by_metric({label: together[label] for label in counted})
     case = replace(
