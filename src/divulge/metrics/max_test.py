@@ -15,6 +15,10 @@ Every statistic is a weighted count of members, with weights that depend on the 
 
 Tied scores share their rank and their places at the top, as if a coin ordered them.
 
+Labels are permuted within strata, such as classes: where members and non-members differ in their
+mix of classes, and answers depend on the class alone, that difference is no leak. What is asked is
+whether they are exchangeable within a class. Small strata are joined (`join_small_strata`).
+
 The same draws ask the opposite: do attacks rank members *below* non-members? The smallest AUC of
 all attacks is compared with the smallest one of each permutation. Where membership means nothing,
 this happens in 2.5 % of audits at most (`LEVEL_BELOW`): both tails at 2.5 % are a two-sided test.
@@ -26,6 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64, Int
+from scipy import stats
 
 from divulge._util.random import stream
 from divulge.metrics.membership import Member, Score, split_by_membership
@@ -58,7 +63,11 @@ FEWEST_AT_TOP = 50
 _PART = 2**15
 """Number of records whose weights are in memory at once, for the normal limit."""
 
+SMALLEST_STRATUM = 20
+"""Records of a stratum: it loses one of them to its mean, so 5 % of what the test can see."""
+
 Weights = Float64[np.ndarray, "statistics records"]
+Strata = Int[np.ndarray, " records"]
 _Places = tuple[Int[np.ndarray, " records"], Int[np.ndarray, " records"]]
 
 
@@ -82,7 +91,9 @@ class MaxTest(NamedTuple):
         return float(self.p.min())
 
 
-def max_test(scores: Float[np.ndarray, "attacks records"], member: Member) -> MaxTest:
+def max_test(
+    scores: Float[np.ndarray, "attacks records"], member: Member, strata: Strata | None = None
+) -> MaxTest:
     """Test all attacks on one model together.
 
     Up to `LARGE` records, and beyond that where a group is small, labels are permuted, and the test
@@ -92,6 +103,8 @@ def max_test(scores: Float[np.ndarray, "attacks records"], member: Member) -> Ma
     Args:
         scores: one row an attack, one score a record; higher means more likely a member.
         member: the truth: true for members.
+        strata: the number of each record's stratum, within which labels are permuted; all records
+            are one stratum, unless given.
 
     Raises:
         DataError: a score is not finite, or a group is empty.
@@ -108,11 +121,13 @@ def max_test(scores: Float[np.ndarray, "attacks records"], member: Member) -> Ma
         >>> test.p_value < 0.01
         True
     """
-    return max_test_of_models([scores], [member])
+    return max_test_of_models([scores], [member], None if strata is None else [strata])
 
 
 def max_test_of_models(
-    scores: Sequence[Float[np.ndarray, "attacks records"]], members: Sequence[Member]
+    scores: Sequence[Float[np.ndarray, "attacks records"]],
+    members: Sequence[Member],
+    strata: Sequence[Strata] | None = None,
 ) -> MaxTest:
     """Test the same attacks on several models whose members were drawn independently.
 
@@ -121,14 +136,18 @@ def max_test_of_models(
     Args:
         scores: one matrix a model, as for `max_test`; the same attacks in the same order.
         members: the truth about each model.
+        strata: those of each model, as for `max_test`.
 
     Raises:
         DataError: see `max_test`.
     """
     deviation: Any = 0.0
     drawn: Any = 0.0
-    for number, (score, member) in enumerate(zip(scores, members, strict=True)):
-        own, draws = _deviations(score, member, stream(0, "metrics", "max test", number))
+    one = [np.zeros(len(member), np.int64) for member in members]
+    each = zip(scores, members, one if strata is None else strata, strict=True)
+    for number, (score, member, strata_of) in enumerate(each):
+        rng = stream(0, "metrics", "max test", number)
+        own, draws = _deviations(score, member, _rows_by_stratum(strata_of), rng)
         deviation, drawn = deviation + own, drawn + draws
     drawn /= math.sqrt(len(scores))
     maxima, minima = drawn.max(0), drawn[:: len(STATISTICS)].min(0)
@@ -137,23 +156,66 @@ def max_test_of_models(
     return MaxTest(_p_values(deviation.max(1), maxima), deviation, _critical(maxima), below)
 
 
+def join_small_strata(strata: Strata, scores: Float[np.ndarray, "attacks records"]) -> Strata:
+    """Strata of at least `SMALLEST_STRATUM` records: smaller ones are joined to such as they are.
+
+    Which strata are alike is told by the mean rank of their scores over all attacks. Membership is
+    not looked at, so the test within joined strata is as exact as within those that were given.
+
+    Args:
+        strata: the number of each record's stratum.
+        scores: one row an attack, one score a record.
+
+    Examples:
+        >>> strata, scores = np.arange(60) % 6, np.arange(60.0)[None] + 100 * (np.arange(60) % 6)
+        >>> join_small_strata(strata, scores)[:6].tolist()
+        [0, 0, 1, 1, 2, 2]
+    """
+    rank = stats.rankdata(scores, axis=1).mean(axis=0)
+    _, place = np.unique(strata, return_inverse=True)
+    counts = np.bincount(place)
+    mean = np.bincount(place, rank) / counts
+    joined, number, held = np.zeros(len(counts), np.int64), 0, 0
+    for each in np.argsort(mean, kind="stable"):
+        if held >= SMALLEST_STRATUM:
+            number, held = number + 1, 0
+        joined[each] = number
+        held += int(counts[each])
+    if held < SMALLEST_STRATUM and number:
+        joined[joined == number] = number - 1
+    return joined[place]
+
+
+def _rows_by_stratum(strata: Strata) -> list[Int[np.ndarray, " own"]]:
+    return [np.flatnonzero(strata == each) for each in np.unique(strata)]
+
+
 def _deviations(
-    scores: Float[np.ndarray, "attacks records"], member: Member, rng: np.random.Generator
+    scores: Float[np.ndarray, "attacks records"],
+    member: Member,
+    strata: Sequence[Int[np.ndarray, " own"]],
+    rng: np.random.Generator,
 ) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
     """All statistics of one model, standardised: as found, and where membership means nothing."""
     for score in scores:
         split_by_membership(score, member)
     inside, outside = int(member.sum()), int((~member).sum())
     if len(member) > LARGE and SHARES[0] * min(inside, outside) >= FEWEST_AT_TOP:
-        return _by_limit([_places(score) for score in scores], member, rng)
+        return _by_limit([_places(score) for score in scores], member, strata, rng)
     weights = np.concatenate([_weights(*_places(score)) for score in scores])
-    weights -= weights.mean(1, keepdims=True)
-    weights /= _spread(np.einsum("sr,sr->s", weights, weights), member)[:, None]
-    return weights @ member, _permute(weights, member, rng)
+    variance = np.zeros(len(weights))
+    for own in strata:
+        centred = weights[:, own] - weights[:, own].mean(1, keepdims=True)
+        variance += _share(member[own]) * np.einsum("sr,sr->s", centred, centred)
+        weights[:, own] = centred
+    weights /= _spread(variance)[:, None]
+    return weights @ member, _permute(weights, member, strata, rng)
 
 
 def _weights(
-    above: Int[np.ndarray, " records"], tied: Int[np.ndarray, " records"], part: slice = slice(None)
+    above: Int[np.ndarray, " records"],
+    tied: Int[np.ndarray, " records"],
+    part: slice | Int[np.ndarray, " part"] = slice(None),
 ) -> Weights:
     """What each record of a part adds to each statistic if it is a member."""
     records, above, tied = len(above), above[part], tied[part]
@@ -186,48 +248,53 @@ def _places(
 def _share(member: Member) -> float:
     """What a sum of squares is multiplied by for the variance over all permutations."""
     members, records = int(member.sum()), len(member)
-    return members * (records - members) / (records * (records - 1))
+    return members * (records - members) / (records * max(1, records - 1))
 
 
-def _spread(
-    squares: Float64[np.ndarray, " statistics"], member: Member
-) -> Float64[np.ndarray, " statistics"]:
+def _spread(variance: Float64[np.ndarray, " statistics"]) -> Float64[np.ndarray, " statistics"]:
     """Standard deviations over all permutations; infinite for constant scores: they say nothing."""
-    spread = np.sqrt(_share(member) * squares)
+    spread = np.sqrt(variance)
     return np.where(spread > 1e-9, spread, np.inf)  # next to nothing counts as nothing
 
 
 def _permute(
-    weights: Weights, member: Member, rng: np.random.Generator
+    weights: Weights,
+    member: Member,
+    strata: Sequence[Int[np.ndarray, " own"]],
+    rng: np.random.Generator,
 ) -> Float64[np.ndarray, "statistics draws"]:
     records = len(member)
     at_once = max(1, _AT_ONCE // records)
     drawn = np.empty((len(weights), DRAWS))
     for start in range(0, DRAWS, at_once):
         labels = np.tile(member, (min(at_once, DRAWS - start), 1))
-        rng.permuted(labels, axis=1, out=labels)
+        for own in strata:
+            labels[:, own] = rng.permuted(labels[:, own], axis=1)
         drawn[:, start : start + at_once] = weights @ labels.T.astype(np.float64)
     return drawn
 
 
 def _by_limit(
-    places: Sequence[_Places], member: Member, rng: np.random.Generator
+    places: Sequence[_Places],
+    member: Member,
+    strata: Sequence[Int[np.ndarray, " own"]],
+    rng: np.random.Generator,
 ) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
     """As `_deviations`; a part of the records at a time, so that memory does not grow with them."""
-    records, total = len(member), len(places) * len(STATISTICS)
-    parts = [slice(start, start + _PART) for start in range(0, records, _PART)]
-    mean = sum(_all_weights(places, part).sum(1) for part in parts)[:, None] / records
+    total = len(places) * len(STATISTICS)
     products, found = np.zeros((total, total)), np.zeros(total)
-    for part in parts:
-        centred = _all_weights(places, part) - mean
-        products += centred @ centred.T
-        found += centred @ member[part]
-    spread = _spread(np.diag(products), member)
-    covariance = _share(member) * products / spread / spread[:, None]
-    return found / spread, _draw_from_limit(covariance, rng)
+    for own in strata:
+        parts = [own[start : start + _PART] for start in range(0, len(own), _PART)]
+        mean = sum(_all_weights(places, part).sum(1) for part in parts)[:, None] / len(own)
+        for part in parts:
+            centred = _all_weights(places, part) - mean
+            products += _share(member[own]) * (centred @ centred.T)
+            found += centred @ member[part]
+    spread = _spread(np.diag(products))
+    return found / spread, _draw_from_limit(products / spread / spread[:, None], rng)
 
 
-def _all_weights(places: Sequence[_Places], part: slice) -> Weights:
+def _all_weights(places: Sequence[_Places], part: Int[np.ndarray, " part"]) -> Weights:
     return np.concatenate([_weights(*each, part) for each in places])
 
 

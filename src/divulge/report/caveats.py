@@ -56,6 +56,17 @@ def confounding(checks: Sequence[Check]) -> str:
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
 
 
+def unlike_classes(checks: Sequence[Check]) -> str:
+    """One sentence on sets that differ in their classes alone; empty where they do not.
+
+    The verdict looks within classes. Where it finds nothing there, every figure over all records
+    is still that difference.
+    """
+    warned = any(c.name == "class mix" and c.verdict is Verdict.WARNING for c in checks)
+    reason = "they differ in their mix of classes, and nothing tells them apart within a class"
+    return f"{_NOT_ONLY_MEMORY}: {reason}." if warned else ""
+
+
 def supposition(
     rows: Sequence[AttackRow],
     shadows: ShadowKind,

@@ -88,6 +88,7 @@ def summarise(contents: Contents) -> Summary:
         facts.delta,
         facts.known_members,
         given,
+        candidates.label,
     )
     if verdict.doubt:
         claim = doubt_claim(claim, verdict.doubt)

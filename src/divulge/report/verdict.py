@@ -2,7 +2,9 @@
 
 One exact permutation test of all attacks that were done decides (`divulge.metrics.max_test`). A
 leak is declared if an attack that passed its controls has a p-value of at most 5 % there, which
-counts all attacks that were looked at. A contradicted claim shows a leak too.
+counts all attacks that were looked at. A contradicted claim shows a leak too. Of one model
+membership is permuted within classes alone: where two sets differ in their mix of classes, whatever
+depends on the class tells them apart. Where that is all that is found, the verdict is confounded.
 
 Where no leak is declared, but an attack that passed its controls ranks members below non-members
 further than chance explains (p of at most 2.5 %, corrected alike), the inputs are doubtful: the
@@ -24,7 +26,15 @@ import numpy as np
 from divulge.core import Check, Measurements, Membership, Scores, Verdict
 from divulge.metrics import measure, power
 from divulge.metrics.intervals import CONFIDENCE
-from divulge.metrics.max_test import SHARES, STATISTICS, MaxTest, max_test_of_models, members_on_top
+from divulge.metrics.max_test import (
+    SHARES,
+    STATISTICS,
+    MaxTest,
+    Strata,
+    join_small_strata,
+    max_test_of_models,
+    members_on_top,
+)
 from divulge.metrics.membership import Member, Score, fewest_nonmembers
 from divulge.report import caveats, doubts, sentences, words
 from divulge.report.evidence import (
@@ -69,6 +79,7 @@ def judge_model(
     delta: float = 0.0,
     known_members: int = 0,
     given: str = "",
+    strata: Strata | None = None,
 ) -> Conclusion:
     """Judge one model.
 
@@ -83,6 +94,8 @@ def judge_model(
         delta: the δ of the bounds on ε.
         known_members: how many members the attacker knows, which are not scored.
         given: the one number of each record that the attacker has; empty if it asks the model.
+        strata: the stratum of each candidate, such as its class: that members and non-members
+            differ in their mix of strata is no leak.
     """
     together = {
         label: measure.measure(Scores(score), truth, delta, len(scores))
@@ -99,6 +112,7 @@ def judge_model(
         knows,
         known_members=known_members,
         given=given,
+        strata=None if strata is None else [strata],
     )
 
 
@@ -114,6 +128,7 @@ def judge_models(
     known_members: int = 0,
     given: str = "",
     trained: bool = False,
+    strata: Sequence[Strata] | None = None,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
 
@@ -128,17 +143,20 @@ def judge_models(
         known_members: as for `judge_model`.
         given: as for `judge_model`.
         trained: whether divulge trained the models, on members that it drew.
+        strata: of each model, as for `judge_model`.
     """
     done = [row for row in rows if row.label in together]
     confounding = caveats.confounding(checks)
     if not done:
         return _conclude_nothing(rows, checks, confounding)
-    test = max_test_of_models(
-        [np.stack([scores[row.label] for row in done]) for scores, _ in models],
-        [member for _, member in models],
-    )
+    stacked = [np.stack([scores[row.label] for row in done]) for scores, _ in models]
+    if strata is not None:
+        strata = [join_small_strata(*each) for each in zip(strata, stacked, strict=True)]
+    test = max_test_of_models(stacked, [member for _, member in models], strata)
     evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
     speaker = choose_deciding(evidence)
+    if not confounding and not speaker.leaks:
+        confounding = caveats.unlike_classes(checks)
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
     limits = limits_by_metric({label: together[label] for label in counted})
     case = replace(
