@@ -68,6 +68,7 @@ SMALLEST_STRATUM = 20
 
 Weights = Float64[np.ndarray, "statistics records"]
 Strata = Int[np.ndarray, " records"]
+Rows = Int[np.ndarray, "..."]
 _Places = tuple[Int[np.ndarray, " records"], Int[np.ndarray, " records"]]
 
 
@@ -186,14 +187,14 @@ def join_small_strata(strata: Strata, scores: Float[np.ndarray, "attacks records
     return joined[place]
 
 
-def _rows_by_stratum(strata: Strata) -> list[Int[np.ndarray, " own"]]:
+def _rows_by_stratum(strata: Strata) -> list[Rows]:
     return [np.flatnonzero(strata == each) for each in np.unique(strata)]
 
 
 def _deviations(
     scores: Float[np.ndarray, "attacks records"],
     member: Member,
-    strata: Sequence[Int[np.ndarray, " own"]],
+    strata: Sequence[Rows],
     rng: np.random.Generator,
 ) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
     """All statistics of one model, standardised: as found, and where membership means nothing."""
@@ -260,7 +261,7 @@ def _spread(variance: Float64[np.ndarray, " statistics"]) -> Float64[np.ndarray,
 def _permute(
     weights: Weights,
     member: Member,
-    strata: Sequence[Int[np.ndarray, " own"]],
+    strata: Sequence[Rows],
     rng: np.random.Generator,
 ) -> Float64[np.ndarray, "statistics draws"]:
     records = len(member)
@@ -277,7 +278,7 @@ def _permute(
 def _by_limit(
     places: Sequence[_Places],
     member: Member,
-    strata: Sequence[Int[np.ndarray, " own"]],
+    strata: Sequence[Rows],
     rng: np.random.Generator,
 ) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
     """As `_deviations`; a part of the records at a time, so that memory does not grow with them."""
