@@ -163,7 +163,7 @@ def audit_predictions(
     Attacks that read features do not apply, nor do the checks that compare them.
 
     Args:
-        path: ``.csv`` or ``.parquet``, one row a record.
+        path: CSV, Parquet or another table, one row a record.
         probabilities: pattern of the columns that hold the answers, in the order of classes; with
             ``output="values"`` the name of the one column.
         label: the column with the true class: a number from 0, one of the class names in

@@ -163,7 +163,7 @@ class PredictionsSpec(Section):
     """``[predictions]``: an exported table of answers, in place of a model and its data."""
 
     file: str
-    """A ``.csv`` or ``.parquet`` table, one row per record."""
+    """A table, one row per record: CSV, Parquet and [others](targets.md#predictions)."""
     probabilities: str = "p_*"
     """Pattern of the columns with the answers, in the order of the classes; with
     ``output = "values"`` the name of the one column."""
@@ -286,7 +286,7 @@ class AssignmentSpec(Section):
     """With ``transcript``: each attack is also carried out with what the server had after so many
     rounds."""
     predictions: dict[str, str] = pydantic.Field(default={})
-    """In place of the five above: for each client, a ``.csv`` or ``.parquet`` table of what its
+    """In place of the five above: for each client, a table of what its
     model answers, see below."""
     colluder: str | None = None
     """The client that attacks the others, and knows its own members; required with

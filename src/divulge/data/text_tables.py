@@ -13,8 +13,8 @@ from divulge.data.cells import cell_error, check_unpacked
 from divulge.data.layouts import SEPARATORS, Layout, has_long_rows, read_layout, read_rows
 from divulge.data.number_texts import (
     PLAIN,
-    Evidence,
     Notation,
+    NotationEvidence,
     describe_numbers,
     parse_number,
     parse_numbers,
@@ -175,7 +175,7 @@ class TextTable:
         """
         if self._plain.issuperset(names) or not self._may_be_odd:
             return {}
-        shown = {name: Evidence() for name in names}
+        shown = {name: NotationEvidence() for name in names}
         positions = self._positions(names)
         for above, batch in self._batches():
             for evidence, at in zip(shown.values(), positions, strict=True):
@@ -198,14 +198,14 @@ class TextTable:
         return False
 
     def _with_points(self, cells: list[str]) -> list[str]:
-        evidence = Evidence()
+        evidence = NotationEvidence()
         evidence.see(cells, 0)
         if evidence.texts or not evidence.commas or evidence.first.keys() - {"comma", "number"}:
             return cells
         return [cell.replace(",", ".") for cell in cells]
 
     def _batches(self, *, strict: bool = False) -> Iterator[tuple[int, list[tuple[str, ...]]]]:
-        """Columns of some rows, and how many rows stand above them."""
+        """Columns of some rows, and how many rows precede them."""
         width, size, above = len(self._layout.names), 0, 0
         rows = read_rows(self.path, self._layout)
         while batch := list(islice(rows, ROWS)):
