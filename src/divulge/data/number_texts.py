@@ -160,8 +160,13 @@ def parse_number(cell: str) -> float:
     Raises:
         ValueError: it stands for none.
     """
-    word = cell.strip().lower()
-    return _BOOLEANS[word] if word in _BOOLEANS else _as_float(word)
+    try:
+        return _as_float(cell)
+    except ValueError:
+        word = cell.strip().lower()
+        if word not in _BOOLEANS:
+            raise
+        return _BOOLEANS[word]
 
 
 def parse_numbers(
