@@ -170,7 +170,7 @@ def audit_predictions(
     ``given-score``.
 
     Args:
-        path: ``.csv`` or ``.parquet``, one row a record.
+        path: CSV, Parquet or another table, one row a record.
         probabilities: pattern of the columns that hold the answers, by default ``p_*``; with
             ``output="values"`` the name of the one column.
         label: the column with the true class, by default ``label``: what the wildcards of the

@@ -167,7 +167,7 @@ class PredictionsSpec(Section):
     """``[predictions]``: an exported table of answers, in place of a model and its data."""
 
     file: str
-    """A ``.csv`` or ``.parquet`` table, one row per record."""
+    """A table, one row per record: CSV, Parquet and [others](targets.md#predictions)."""
     loss: str | None = None
     """In place of probabilities and labels: the column with [the loss of each
     record](targets.md#a-loss-or-a-score), which is lower for members."""
@@ -304,7 +304,7 @@ class AssignmentSpec(Section):
     """With ``transcript``: each attack is also carried out with what the server had after so many
     rounds."""
     predictions: dict[str, str] = pydantic.Field(default={})
-    """In place of the five above: for each client, a ``.csv`` or ``.parquet`` table of what its
+    """In place of the five above: for each client, a table of what its
     model answers, see below."""
     colluder: str | None = None
     """The client that attacks the others, and knows its own members; required with

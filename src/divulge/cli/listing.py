@@ -38,7 +38,7 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
         for suffix, file in files.FORMATS.items():
             yield suffix, file.text
         yield "url", "a model behind a URL: " + ", ".join(http_formats.PRESETS)
-        yield "predictions", "a .csv or .parquet of answers, labels and member flags; no model"
+        yield "predictions", "a table of answers, labels and member flags; no model"
     elif what == "data":
         for name, load in BUNDLED_DATA.items():
             yield name, f"{_first_line(load)} [divulge.data.bundled:{load.__name__}]"

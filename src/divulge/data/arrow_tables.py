@@ -12,7 +12,7 @@ from divulge._util.extras import name_missing_extra
 from divulge.data.arrow_sizes import file_messages, unpacked_size
 from divulge.data.cells import check_names, check_unpacked
 from divulge.data.file_kinds import Kind
-from divulge.data.number_texts import PLAIN, Evidence, Notation, describe_numbers, resolve
+from divulge.data.number_texts import PLAIN, Notation, NotationEvidence, describe_numbers, resolve
 from divulge.data.typed_columns import parse_column, see_texts
 from divulge.errors import DataError
 
@@ -115,7 +115,7 @@ class ArrowTable:
     def _notations(self, names: Sequence[str]) -> dict[str, Notation]:
         """The notation of each column of texts."""
         texts = [name for name in names if _holds_texts(self._schema.field(name).type)]
-        shown = {name: Evidence() for name in texts}
+        shown = {name: NotationEvidence() for name in texts}
         rows = 0
         for batch in self.batches(texts) if texts else ():
             for name, part in zip(texts, batch, strict=True):

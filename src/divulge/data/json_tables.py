@@ -9,7 +9,7 @@ from jaxtyping import Float
 
 from divulge._util.json import parse_json
 from divulge.data.cells import check_unpacked
-from divulge.data.number_texts import Evidence, Notation, describe_numbers, resolve
+from divulge.data.number_texts import Notation, NotationEvidence, describe_numbers, resolve
 from divulge.data.text_files import open_text
 from divulge.data.typed_columns import as_text, parse_column, see_texts
 from divulge.errors import DataError
@@ -62,7 +62,7 @@ class JsonTable:
         return " ".join(describe_numbers(self._notations(columns).values()))
 
     def _notations(self, columns: Mapping[str, Sequence[Any]]) -> dict[str, Notation]:
-        shown = {name: Evidence() for name in columns}
+        shown = {name: NotationEvidence() for name in columns}
         for name, cells in columns.items():
             see_texts(shown[name], cells, 0)
         return resolve(self.path, shown, ",")

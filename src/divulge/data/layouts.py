@@ -78,13 +78,14 @@ def read_rows(path: Path, layout: Layout) -> Iterator[list[str]]:
         lines = islice(file, layout.above, None)
         rows = csv.reader(lines, delimiter=layout.separator, skipinitialspace=layout.padded)
         for row in filter(None, rows):
-            if not any(row):
+            if not row[0] and not any(row):
                 empty += 1
                 continue
-            for _ in range(empty):
-                yield [""] * width
-            number += empty + 1
-            empty = 0
+            if empty:
+                yield from ([""] * width for _ in range(empty))
+                number += empty
+                empty = 0
+            number += 1
             if layout.row_names:
                 del row[0]
             if len(row) > width:

@@ -56,7 +56,7 @@ PLAIN = Notation()
 
 
 @dataclass(slots=True)
-class Evidence:
+class NotationEvidence:
     """What the texts of a column show of their notation."""
 
     texts: bool = False
@@ -94,7 +94,9 @@ class Evidence:
         self.first.setdefault("number" if number is cell else "percent", (row, cell))
 
 
-def resolve(path: Path, columns: Mapping[str, Evidence], separator: str) -> dict[str, Notation]:
+def resolve(
+    path: Path, columns: Mapping[str, NotationEvidence], separator: str
+) -> dict[str, Notation]:
     """The notation of each column.
 
     Args:
@@ -121,7 +123,7 @@ def describe_numbers(notations: Iterable[Notation]) -> list[str]:
     return said
 
 
-def _resolve(path: Path, name: str, shown: Evidence, *, commas: bool) -> Notation:
+def _resolve(path: Path, name: str, shown: NotationEvidence, *, commas: bool) -> Notation:
     first = shown.first
     found = Notation("comma" in first and (commas or shown.commas), "percent" in first)
     if shown.texts:
@@ -158,8 +160,13 @@ def parse_number(cell: str) -> float:
     Raises:
         ValueError: it stands for none.
     """
-    word = cell.strip().lower()
-    return _BOOLEANS[word] if word in _BOOLEANS else _as_float(word)
+    try:
+        return _as_float(cell)
+    except ValueError:
+        word = cell.strip().lower()
+        if word not in _BOOLEANS:
+            raise
+        return _BOOLEANS[word]
 
 
 def parse_numbers(

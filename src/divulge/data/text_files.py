@@ -49,7 +49,7 @@ def file_kind(path: Path) -> tuple[Kind, Packing | None]:
 
 
 def open_bytes(path: Path) -> io.BufferedReader:
-    """A text file as UTF-8, unpacked; limits of size and of lines are checked as it is read.
+    """A text file unpacked, as UTF-8 without a mark; limits are checked as it is read.
 
     Raises:
         DataError: see `file_kind`; when read, also if it unpacks to more than the limit, or a line
@@ -65,8 +65,8 @@ def open_bytes(path: Path) -> io.BufferedReader:
 
 
 def open_text(path: Path) -> io.TextIOWrapper:
-    """A text file, without a byte order mark; lines keep their ends. Errors as of `open_bytes`."""
-    return io.TextIOWrapper(open_bytes(path), newline="", encoding="utf-8-sig")
+    """A text file whose lines keep their ends; errors as of `open_bytes`."""
+    return io.TextIOWrapper(open_bytes(path), newline="", encoding="utf-8")
 
 
 def find_wrong_byte(path: Path) -> DataError:
@@ -144,7 +144,8 @@ class _CheckedText(io.RawIOBase):
             head = source.read(4)
             wide = head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
             self._decoder = codecs.getincrementaldecoder("utf-16")() if wide else None
-            self._left = self._convert(head)
+            self._left = memoryview(self._convert(head.removeprefix(codecs.BOM_UTF8)))
+        self._check(self._left.tobytes())
 
     def readable(self) -> bool:
         return True
@@ -155,17 +156,17 @@ class _CheckedText(io.RawIOBase):
         super().close()
 
     def readinto(self, into: Any) -> int:
-        most = min(len(into), _BLOCK)
         while not self._left and not self._ended:
-            self._left = self._read(most)
-        taken, self._left = self._left[:most], self._left[most:]
-        into[: len(taken)] = taken
-        self._check(taken)
-        return len(taken)
+            block = self._read()
+            self._check(block)
+            self._left = memoryview(block)  # parts of which are no copies
+        size = min(len(into), len(self._left))
+        into[:size], self._left = self._left[:size], self._left[size:]
+        return size
 
-    def _read(self, size: int) -> bytes:
+    def _read(self) -> bytes:
         with _name_damage(self._path, self._packing):
-            block: bytes = self._source.read(size)
+            block: bytes = self._source.read(_BLOCK)
             self._ended = not block
             return self._convert(block)
 

@@ -13,8 +13,8 @@ from divulge.data.cells import cell_error, check_unpacked
 from divulge.data.layouts import SEPARATORS, Layout, has_long_rows, read_layout, read_rows
 from divulge.data.number_texts import (
     PLAIN,
-    Evidence,
     Notation,
+    NotationEvidence,
     describe_numbers,
     parse_number,
     parse_numbers,
@@ -55,6 +55,8 @@ class TextTable:
         self._layout: Layout = read_layout(path)
         self._plain: set[str] = set()
         """Columns that were found to hold plain numbers."""
+        self._fits = False
+        """Whether no row has more cells than the header."""
 
     @property
     def names(self) -> list[str]:
@@ -68,9 +70,10 @@ class TextTable:
             DataError: a cell holds something else.
         """
         positions = self._positions(names)
-        if has_long_rows(self.path, self._layout):
+        if not self._fits and has_long_rows(self.path, self._layout):
             for _ in read_rows(self.path, self._layout):  # refuses those with too many cells
                 pass
+        self._fits = True
         try:
             values = self._load(positions).reshape(-1, len(names))
         except ValueError:
@@ -89,11 +92,14 @@ class TextTable:
         found: list[list[str]] = [[] for _ in names]
         once: dict[str, str] = {}
         size = 0
-        for _, batch in self._batches():
+        rows = read_rows(self.path, self._layout)
+        while batch := list(islice(rows, ROWS)):
             for cells, at in zip(found, positions, strict=True):
-                cells += [once.setdefault(cell, cell) for cell in batch[at]]
-                size += 8 * len(batch[at]) + sum(map(len, batch[at]))
+                column = [row[at] if at < len(row) else "" for row in batch]
+                cells += [once.setdefault(cell, cell) for cell in column]
+                size += 8 * len(column) + sum(map(len, column))
             check_unpacked(self.path, size + _TEXT * len(once))
+        self._fits = True
         return [self._with_points(cells) for cells in found]
 
     def columns(self) -> Iterator[tuple[str, list[str | None]]]:
@@ -175,7 +181,7 @@ class TextTable:
         """
         if self._plain.issuperset(names) or not self._may_be_odd:
             return {}
-        shown = {name: Evidence() for name in names}
+        shown = {name: NotationEvidence() for name in names}
         positions = self._positions(names)
         for above, batch in self._batches():
             for evidence, at in zip(shown.values(), positions, strict=True):
@@ -198,14 +204,16 @@ class TextTable:
         return False
 
     def _with_points(self, cells: list[str]) -> list[str]:
-        evidence = Evidence()
+        evidence = NotationEvidence()
+        if not any("," in cell for cell in set(cells)):
+            return cells
         evidence.see(cells, 0)
         if evidence.texts or not evidence.commas or evidence.first.keys() - {"comma", "number"}:
             return cells
         return [cell.replace(",", ".") for cell in cells]
 
     def _batches(self, *, strict: bool = False) -> Iterator[tuple[int, list[tuple[str, ...]]]]:
-        """Columns of some rows, and how many rows stand above them."""
+        """Columns of some rows, and how many rows precede them."""
         width, size, above = len(self._layout.names), 0, 0
         rows = read_rows(self.path, self._layout)
         while batch := list(islice(rows, ROWS)):

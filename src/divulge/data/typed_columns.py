@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from divulge.data.cells import cell_error
-from divulge.data.number_texts import Evidence, Notation, parse_number
+from divulge.data.number_texts import Notation, NotationEvidence, parse_number
 
 
 def parse_column(
@@ -21,7 +21,7 @@ def parse_column(
         name: the column.
         cells: numbers, texts, truth values or None.
         notation: of the texts.
-        above: how many cells of the column stand above these.
+        above: how many cells of the column precede these.
 
     Raises:
         DataError: a cell holds something else.
@@ -39,7 +39,7 @@ def parse_column(
     return numbers
 
 
-def see_texts(evidence: Evidence, cells: Iterable[Any], above: int) -> None:
+def see_texts(evidence: NotationEvidence, cells: Iterable[Any], above: int) -> None:
     """Look at those cells that are texts."""
     evidence.see((cell if isinstance(cell, str) else "" for cell in cells), above)
 

@@ -41,7 +41,7 @@ _ADVICE |= {
     ".pth": _ADVICE[".pt"],
     ".h5": _ADVICE[".keras"],
     ".hdf5": _ADVICE[".keras"],
-    ".parquet": _ADVICE[".csv"],
+    **dict.fromkeys((".tsv", ".parquet", ".feather", ".arrow", ".jsonl"), _ADVICE[".csv"]),
 }
 
 
