@@ -222,7 +222,10 @@ def test_an_output_is_chosen_in_python_and_in_settings(tmp_path: Path) -> None:
 
 
 def test_other_models_have_no_output_of_a_name(tmp_path: Path) -> None:
-    sets: dict[str, Any] = {"members": (tiny.X, np.zeros(7, int)), "nonmembers": (tiny.X + 1, np.zeros(7, int))}
+    sets: dict[str, Any] = {
+        "members": (tiny.X, np.zeros(7, int)),
+        "nonmembers": (tiny.X + 1, np.zeros(7, int)),
+    }
     access = divulge.Access(output_name="logits")
     skops = tiny.save_skops(tmp_path / "m.skops", tiny.estimator())
     for model in (tiny.estimator(), tiny.probabilities, skops):
