@@ -174,7 +174,8 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
     start, end = lines.index("[predictions]"), lines.index("[[attacks]]")
     whole = lines[:start] + lines[end:]
     keys: set[str] = set()
-    for other in (("url ", "http "), ("model =", "factory ", "device ")):  # never both
+    local = ("model =", "factory ", "device ", "output_name ")
+    for other in (("url ", "http "), local):  # never both
         read = parse(tmp_path, "\n".join(line for line in whole if not line.startswith(other)))
         assert isinstance(read, config.ModelAuditSpec)
         keys |= read.target.model_fields_set

@@ -36,6 +36,7 @@ from divulge.targets.shuffled import ShuffledTarget
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
 from divulge.targets.transformers import TransformersTarget
+from divulge.targets.wider import WiderTarget
 from divulge.targets.wrap import as_target
 
 from .. import excepted
@@ -124,6 +125,10 @@ def _encoded(folder: Path, size: int) -> Target:
     return EncodedTarget(target, encoding)
 
 
+def _wider(folder: Path, size: int) -> Target:
+    return WiderTarget(_sklearn(folder, size), 3)
+
+
 def _xgboost(folder: Path, size: int) -> Target:
     pytest.importorskip("xgboost")
     return as_target(tiny.xgboost_booster())
@@ -204,6 +209,7 @@ ADAPTERS: dict[str, Size] = {
     "function": _function,
     "function of logits": _function_logits,
     "sklearn": _sklearn,
+    "wider": _wider,
     "torch": _torch,
     "torch with probabilities": _torch_probabilities,
     "keras": _keras,
