@@ -8,17 +8,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import joblib
+import onnx
 import pytest
-import skops.io
+import torch
+from onnx import TensorProto, helper, numpy_helper
 from safetensors.torch import save_file
 from sklearn.tree import DecisionTreeRegressor
+from torch import nn
 
 import divulge
 from divulge._util.imports import load_object
 from divulge._util.processes import parallel_calls
 from divulge.attacks import catalog
 from divulge.audits.attack_check.clients import draw_game
-from divulge.core import Status
+from divulge.core import Need, Status
 from divulge.defences.updates.compose import no_defence
 from divulge.federation import prediction_tables
 from divulge.federation.transcript import writer
@@ -70,6 +73,21 @@ model = "model.safetensors"
 factory = "subject.py:network"
 output = "logits"
 checkpoints = ["model.safetensors"]
+[data]
+members = "subject.py:train"
+nonmembers = "subject.py:held_out"
+reference = "subject.py:auxiliary"
+known_members = 60
+[shadows]
+train = "subject.py:shadows"
+models = 4
+cascade = 2
+"""
+
+BLACK_BOX = """
+[target]
+model = "FILE"
+output = "logits"
 [data]
 members = "subject.py:train"
 nonmembers = "subject.py:held_out"
@@ -146,10 +164,14 @@ class World(NamedTuple):
 
 
 NUMBERS = [name for name in catalog.ATTACKS if name.startswith("residual")]
+CLASSES = [name for name in catalog.ATTACKS if name not in (*NUMBERS, "mrad")]
+INSIDE = Need.AUTOGRAD | Need.LOSS_TRACE
+ANSWERS = [name for name in CLASSES if not catalog.attack(name).needs & INSIDE]
+"""What needs no weights and no checkpoints, which a saved model does not show."""
 WORLDS = {
-    "membership": World(
-        MEMBERSHIP, [name for name in catalog.ATTACKS if name not in (*NUMBERS, "mrad")], True
-    ),
+    "membership": World(MEMBERSHIP, CLASSES, True),
+    "pt2": World(BLACK_BOX.replace("FILE", "model.pt2"), ANSWERS, True),
+    "onnx": World(BLACK_BOX.replace("FILE", "model.onnx"), ANSWERS, True),
     "partial": World(PARTIAL, ["mrad"], True),
     "regression": World(REGRESSION, NUMBERS, True),
     "updates": World(UPDATES, [*catalog.UPDATE_ATTACKS], True),
@@ -161,17 +183,48 @@ WORLDS = {
 }
 
 
+def save_pt2(network: nn.Module, path: Path) -> None:
+    batch = {0: torch.export.Dim("batch")}
+    exported = torch.export.export(network, (torch.zeros(5, 64),), dynamic_shapes=(batch,))
+    torch.export.save(exported, path)
+
+
+def save_onnx(network: nn.Module, path: Path) -> None:
+    """Two dense layers with ReLU between them."""
+    held = [
+        numpy_helper.from_array(value.numpy(), name) for name, value in network.state_dict().items()
+    ]
+    nodes = [
+        helper.make_node("Gemm", ["x", "0.weight", "0.bias"], ["dense"], transB=1),
+        helper.make_node("Relu", ["dense"], ["hidden"]),
+        helper.make_node("Gemm", ["hidden", "2.weight", "2.bias"], ["logits"], transB=1),
+    ]
+    x, logits = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", width])
+        for name, width in (("x", 64), ("logits", 10))
+    )
+    graph = helper.make_graph(nodes, "network", [x], [logits], held)
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=9), path)
+
+
+def save_tree(folder: Path) -> None:
+    import skops.io
+
+    x, y = load_object("subject.py:numbers", folder)
+    skops.io.dump(DecisionTreeRegressor(min_samples_leaf=2).fit(x, y), folder / "tree.skops")
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("processes")
     (folder / "subject.py").write_text(SUBJECT)
     (folder / "federate.toml").write_text(FEDERATE)
     divulge.federate_file(folder / "federate.toml", run=folder / "federation")
-    save_file(
-        load_object("subject.py:network", folder)().state_dict(), folder / "model.safetensors"
-    )
-    x, y = load_object("subject.py:numbers", folder)
-    skops.io.dump(DecisionTreeRegressor(min_samples_leaf=2).fit(x, y), folder / "tree.skops")
+    network = load_object("subject.py:network", folder)()
+    save_file(network.state_dict(), folder / "model.safetensors")
+    save_pt2(network, folder / "model.pt2")
+    save_onnx(network, folder / "model.onnx")
     played, _ = recommender().round(range(4), no_defence())
     writer.write(folder / "films", "film recommender", [played], items="items")
     game = draw_game(0, leak=1.0).challenge
@@ -214,6 +267,8 @@ def test_what_goes_to_another_process_can_go_there(
     name: str, place: Path, tmp_path: Path, begun: list[str]
 ) -> None:
     world = WORLDS[name]
+    if name == "regression":
+        save_tree(place)
     tables = (f'[[attacks]]\nname = "{one}"\n{SETTINGS.get(one, "")}\n' for one in world.attacks)
     (place / "audit.toml").write_text(world.settings + "".join(tables))
     found = divulge.audit_file(place / "audit.toml", tmp_path / "run")
