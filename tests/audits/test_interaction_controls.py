@@ -116,7 +116,7 @@ class ReadsFeatures:
 
 
 def run(attack: InteractionAttack, seed: int = 0, clients: int = CLIENTS) -> BlindRun:
-    found = blind.control_on_interactions(
+    found, _ = blind.control_on_interactions(
         world(seed, clients).views, world(seed, clients).subject, attack, seed
     )
     assert found is not None
@@ -181,7 +181,7 @@ def test_the_same_seed_gives_the_same_control_and_another_one_other_clicks() -> 
     attack = catalog.interaction_attack("raifle")
     assert run(attack) == run(attack)
     here = world()
-    assert blind.control_on_interactions(here.views, here.subject, attack, 1) != run(attack)
+    assert blind.control_on_interactions(here.views, here.subject, attack, 1).run != run(attack)
 
 
 def test_few_clients_are_said_to_be_too_few() -> None:
@@ -194,12 +194,12 @@ def test_clients_who_clicked_nothing_are_left_out_and_without_others_nothing_is_
     here, attack = world(), catalog.interaction_attack("random-interactions")
     assert here.subject.acted is not None
     idle = dataclasses.replace(here.subject, acted=(*here.subject.acted[:12], *[()] * 12))
-    found = blind.control_on_interactions(here.views, idle, attack, 0)
+    found, _ = blind.control_on_interactions(here.views, idle, attack, 0)
     assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
     assert "12 clients are too few" in found.reason
     nobody = dataclasses.replace(here.subject, acted=((),) * CLIENTS)
-    found = blind.control_on_interactions(here.views, nobody, attack, 0)
+    found, _ = blind.control_on_interactions(here.views, nobody, attack, 0)
     assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
     assert found.p_value is None
@@ -260,7 +260,7 @@ def test_without_a_learner_the_rows_of_items_are_shuffled_and_nothing_else_is_se
         assert not np.array_equal(was["items"], now["items"])
         np.testing.assert_array_equal(np.sort(was["items"], axis=0), np.sort(now["items"], axis=0))
     attack = catalog.interaction_attack("raifle")
-    found = blind.control_on_interactions(views, subject, attack, 0)
+    found, _ = blind.control_on_interactions(views, subject, attack, 0)
     assert found is not None
     assert found.outcome is ControlOutcome.PASSED
     assert not found.reason
@@ -271,7 +271,9 @@ def test_without_a_learner_the_rows_of_items_are_shuffled_and_nothing_else_is_se
 
 def test_a_learner_that_cannot_be_run_is_said() -> None:
     views, subject = rows(learner=True)  # it knows other weights than these
-    found = blind.control_on_interactions(views, subject, catalog.interaction_attack("raifle"), 0)
+    found, _ = blind.control_on_interactions(
+        views, subject, catalog.interaction_attack("raifle"), 0
+    )
     assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
     assert found.reason
@@ -280,9 +282,9 @@ def test_a_learner_that_cannot_be_run_is_said() -> None:
 def test_without_learner_and_rows_or_without_a_truth_there_is_no_control() -> None:
     here, attack = world(), catalog.interaction_attack("random-interactions")
     unknown = dataclasses.replace(here.subject, acted=None)
-    assert blind.control_on_interactions(here.views, unknown, attack, 0) is None
+    assert blind.control_on_interactions(here.views, unknown, attack, 0) == (None, None)
     alone = [dataclasses.replace(view, learner=None) for view in here.views]
-    found = blind.control_on_interactions(alone, here.subject, attack, 0)
+    found, _ = blind.control_on_interactions(alone, here.subject, attack, 0)
     assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
     assert "expected a learner" in found.reason

@@ -31,9 +31,8 @@ def of_interactions() -> tuple[tuple[Finding, ...], PageContent]:
     guess = [Reconstruction(rng.random(20), rng.random(20) > 0.5) for _ in truth]
     findings = (finding("raifle", dict(metrics.measure(guess, truth).metrics)),)
     clients = (HOSTILE, *(f"client-{k}" for k in range(39)))
-    return findings, interactions.page_content(
-        clients, (20,) * 40, tuple(truth), findings, (guess,)
-    )
+    asked = interactions.InteractionInput(clients, (20,) * 40, tuple(truth))
+    return findings, interactions.page_content(asked, findings, (guess,))
 
 
 def of_assignment() -> tuple[tuple[Finding, ...], PageContent]:

@@ -1,9 +1,9 @@
 """What an audit of one secret found, as Python users hold it."""
 
 import html
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +16,7 @@ from divulge.audits.challenges import images
 from divulge.audits.changes import ScoredCandidates
 from divulge.audits.gate import GatedAudit
 from divulge.audits.run_folder import Run, hold_run, open_run_folder
-from divulge.audits.secrets import Secret, secret_of
+from divulge.audits.secrets import Secret, decode_beyond, secret_of
 from divulge.core import (
     AssignmentFacts,
     BlindRun,
@@ -25,6 +25,7 @@ from divulge.core import (
     CompositionFacts,
     Contents,
     ControlOutcome,
+    Entry,
     Estimate,
     Finding,
     InteractionFacts,
@@ -74,17 +75,7 @@ class SecretAudit(GatedAudit):
         Raises:
             StoreError: a stored guess is not what such an audit has.
         """
-        held, found = self._held, []
-        for entry in self.contents.entries:
-            done = entry.finding.status is Status.DONE
-            try:
-                found.append(held.decode(entry.arrays) if done else None)
-            except (KeyError, ValueError, TypeError, DataError) as error:
-                raise StoreError(
-                    f"expected the guess of {entry.finding.label} as it was written, got something "
-                    f"else ({error}): the run is damaged; run the audit again"
-                ) from error
-        return tuple(found)
+        return _decode_all(self.contents.entries, self._held.decode)
 
     @property
     def verdict(self) -> Conclusion | Judgement:
@@ -438,6 +429,27 @@ class FederationAudit(SecretAudit):
         )
 
 
+def _decode_all(
+    entries: Sequence[Entry], decode: Callable[[Mapping[str, np.ndarray]], Any]
+) -> tuple[Any, ...]:
+    """By attack, what its arrays hold; None where it is not done.
+
+    Raises:
+        StoreError: they do not hold what such an audit has.
+    """
+    found = []
+    for entry in entries:
+        done = entry.finding.status is Status.DONE
+        try:
+            found.append(decode(entry.arrays) if done else None)
+        except (KeyError, ValueError, TypeError, DataError) as error:
+            raise StoreError(
+                f"expected the guess of {entry.finding.label} as it was written, got something "
+                f"else ({error}): the run is damaged; run the audit again"
+            ) from error
+    return tuple(found)
+
+
 def _page_content(
     contents: Contents, guesses: tuple[Any, ...], unsound: tuple[int, ...]
 ) -> PageContent:
@@ -464,9 +476,11 @@ def _page_content(
     from divulge.report.federation import interactions
 
     assert isinstance(facts, InteractionFacts)
-    return interactions.page_content(
-        facts.clients, facts.items, facts.truth, findings, guesses, unsound
+    decode = partial(decode_beyond, clients=len(facts.clients))
+    shown = interactions.InteractionInput(
+        facts.clients, facts.items, facts.truth, _decode_all(contents.entries, decode)
     )
+    return interactions.page_content(shown, findings, guesses, unsound)
 
 
 def audit_of(contents: Contents, path: Path | None = None) -> SecretAudit:

@@ -23,6 +23,7 @@ from divulge.core import (
 )
 from divulge.metrics import assignment, composition, interactions, measure
 from divulge.metrics.intervals import CONFIDENCE
+from divulge.metrics.uninformed.interactions import BeyondPublic
 
 
 @runtime_checkable
@@ -188,6 +189,33 @@ class InteractionSecret:
         if len(rest.score) or len(guesses[-1].score) != self.facts.items[-1]:
             raise ValueError(f"not a score for each of {ends[-1]} items")
         return tuple(guesses)
+
+
+def encode_beyond(found: BeyondPublic) -> dict[str, np.ndarray]:
+    """What a guess of interactions owes to nothing public, as arrays of one dimension by name."""
+    given = {"correlation": found.correlation, "shuffled": found.shuffled}
+    return {name: array for name, array in given.items() if array is not None}
+
+
+def decode_beyond(arrays: Mapping[str, np.ndarray], clients: int) -> BeyondPublic | None:
+    """What `encode_beyond` made into arrays; None if there is none, as in earlier runs.
+
+    Args:
+        arrays: of a finding.
+        clients: the number of clients.
+
+    Raises:
+        ValueError: there are more or fewer numbers than clients, or some that are not finite.
+    """
+    if "correlation" not in arrays:
+        return None
+    for name in ("correlation", "shuffled"):
+        array = arrays.get(name)
+        if array is None:
+            continue
+        if array.shape != (clients,) or array.dtype.kind != "f" or not np.isfinite(array).all():
+            raise ValueError(f"not a finite number for each of {clients} clients as {name}")
+    return BeyondPublic(arrays["correlation"], arrays.get("shuffled"))
 
 
 def secret_of(facts: Facts, candidates: Candidates | None) -> Secret:

@@ -203,7 +203,7 @@ def _deviations(
     inside, outside = int(member.sum()), int((~member).sum())
     if len(member) > LARGE and SHARES[0] * min(inside, outside) >= FEWEST_AT_TOP:
         return _by_limit([_places(score) for score in scores], member, strata, rng)
-    weights = np.concatenate([_weights(*_places(score)) for score in scores])
+    weights = np.concatenate([statistic_weights(score) for score in scores])
     variance = np.zeros(len(weights))
     for own in strata:
         centred = weights[:, own] - weights[:, own].mean(1, keepdims=True)
@@ -211,6 +211,16 @@ def _deviations(
         weights[:, own] = centred
     weights /= _spread(variance)[:, None]
     return weights @ member, _permute(weights, member, strata, rng)
+
+
+def statistic_weights(score: Score) -> Weights:
+    """What each record adds to each of `STATISTICS` if it is a member.
+
+    Examples:
+        >>> statistic_weights(np.array([3.0, 1.0, 2.0]))[0].tolist()
+        [3.0, 1.0, 2.0]
+    """
+    return _weights(*_places(score))
 
 
 def _weights(

@@ -7,6 +7,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy import special, stats
 
+from divulge.metrics import max_test
+
 Labels = Shaped[np.ndarray, " records"]
 Groups = Int[np.ndarray, " records"]
 
@@ -50,6 +52,10 @@ def permutation_p_value(
 MOST, ENOUGH, _AT_ONCE = 20_000, 20, 500
 """Limits of `sequential_p`: the most permutations, including the truth; the number of permutations
 as extreme as the truth after which it stops; and how many permutations are drawn together."""
+
+
+_ROUNDING = 1e-9
+"""Variance below which a statistic is the same in all permutations but for rounding."""
 
 
 def sequential_p(found: float, draw: Callable[[int], Float[np.ndarray, " permutations"]]) -> float:
@@ -131,6 +137,52 @@ def rank_sum_p(
 
     found = sum((float(ranks @ own) for ranks, own in strata), 0.0)
     return sequential_p(abs(found) if two_sided else found, draw)
+
+
+def membership_p(
+    score: Float[np.ndarray, " records"],
+    member: Bool[np.ndarray, " records"],
+    group: Groups,
+    rng: np.random.Generator,
+) -> float:
+    """The chance of as strong a sign of membership where it means nothing in a group.
+
+    The signs are the statistics of the verdict, see `max_test`: an AUC as far from one half, above
+    or below, or as many members among the top 1, 2, 5, 10 or 20 % of the scores. Each is
+    standardised over the permutations of membership within groups, and the largest one counts; so
+    p is at most a with a chance of at most a, whatever the sizes and ties, see `sequential_p`.
+
+    Args:
+        score: one finite score a record.
+        member: true for members.
+        group: the group of each record.
+        rng: draws the permutations.
+    """
+    weights, variance = max_test.statistic_weights(score), np.zeros(len(max_test.STATISTICS))
+    rows = [np.flatnonzero(group == each) for each in np.unique(group)]
+    rows = [own for own in rows if member[own].any() and not member[own].all()]
+    for own in rows:
+        weights[:, own] -= weights[:, own].mean(axis=1, keepdims=True)
+        inside, size = int(member[own].sum()), len(own)
+        squares = np.square(weights[:, own]).sum(axis=1)
+        variance += inside * (size - inside) / (size * (size - 1)) * squares
+    told = variance > _ROUNDING
+    scale = np.where(told, 1 / np.sqrt(np.where(told, variance, 1.0)), 0.0)
+
+    def largest(sums: Float[np.ndarray, "statistics permutations"]) -> Float[np.ndarray, " _"]:
+        standard = sums * scale[:, None]
+        standard[0] = np.abs(standard[0])  # the AUC
+        return np.asarray(standard.max(axis=0))
+
+    def draw(many: int) -> Float[np.ndarray, " permutations"]:
+        sums = np.zeros((len(weights), many))
+        for own in rows:
+            moved = rng.permuted(np.broadcast_to(member[own], (many, len(own))), axis=1)
+            sums += weights[:, own] @ moved.T.astype(np.float64)
+        return largest(sums)
+
+    found = sum((weights[:, own] @ member[own] for own in rows), np.zeros(len(weights)))
+    return sequential_p(float(largest(found[:, None])[0]), draw)
 
 
 def matches_p(

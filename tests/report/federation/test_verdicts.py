@@ -17,6 +17,7 @@ from divulge.core import (
     Reconstruction,
     Status,
 )
+from divulge.metrics import conditional
 from divulge.metrics.uninformed import assignment, composition, interactions
 from divulge.metrics.uninformed.draws import ERROR
 from divulge.report.federation.verdicts.assignment import AssignmentWords
@@ -66,7 +67,29 @@ def clicks(right: float, clients: int = 8) -> InteractionWords:
     truth = [Interactions(made.permutation(np.arange(20) < 6)) for _ in range(clients)]
     score = [np.where(made.random(20) < right, one.acted, made.random(20)) for one in truth]
     guess = [Reconstruction(one.astype(float), one > 0.5) for one in score]
-    return InteractionWords([guess], truth, interactions.randomise([guess], truth, made))
+    return case_of([guess], truth)
+
+
+def case_of(
+    guesses: Sequence[Sequence[Reconstruction] | None],
+    truth: Sequence[Interactions],
+    shuffled: float | None = None,
+) -> InteractionWords:
+    """The case of items without features, and of what the attacks achieve on shuffled clicks."""
+    labels = [one.acted for one in truth]
+    covariates = [np.zeros((len(one), 1)) for one in labels]
+    without = None if shuffled is None else np.full(len(truth), shuffled)
+    beyond = [
+        None
+        if guess is None or not truth
+        else interactions.BeyondPublic(
+            conditional.partial_correlations([one.score for one in guess], labels, covariates),
+            without,
+        )
+        for guess in guesses
+    ]
+    tested = interactions.randomise(guesses, truth, rng(), beyond)
+    return InteractionWords(guesses, truth, tested, beyond)
 
 
 CASES: Sequence[Callable[[float], VerdictWords]] = (owners, shares, clicks)
@@ -88,8 +111,7 @@ def test_a_perfect_attack_shows_a_leak(made: Callable[[float], VerdictWords]) ->
 def test_guesses_that_point_the_wrong_way_make_the_inputs_doubtful() -> None:
     case = clicks(1.0)
     turned = [Interactions(~one.acted) for one in case.truth or ()]
-    wrong = replace(case, truth=turned, test=interactions.randomise(case.guesses, turned, rng()))
-    found = judge_federation(wrong, [DONE])
+    found = judge_federation(case_of(case.guesses, turned), [DONE])
     assert (found.level, found.attack) == ("inputs doubtful", "a")
     assert "looks reversed" in found.headline
     assert (
@@ -105,20 +127,16 @@ def test_a_leak_stands_where_another_attack_points_the_wrong_way() -> None:
     (guess,) = case.guesses
     turned = [replace(one, score=1 - one.score) for one in guess or ()]
     both = [guess, turned]
-    case = replace(case, guesses=both, test=interactions.randomise(both, case.truth or [], rng()))
-    found = judge_federation(case, [DONE, replace(DONE, label="b")])
+    found = judge_federation(case_of(both, case.truth or []), [DONE, replace(DONE, label="b")])
     assert (found.level, found.attack) == ("leak", "a")
 
 
 def test_guesses_that_know_nothing_seldom_make_the_truth_look_reversed() -> None:
     made, runs, doubts = rng(), 100, 0
     for _ in range(runs):
-        truth = [Interactions(made.permutation(np.arange(12) < 4)) for _ in range(4)]
+        truth = [Interactions(made.permutation(np.arange(12) < 4)) for _ in range(6)]
         guess = [Reconstruction(made.random(12), made.random(12) > 0.5) for _ in truth]
-        tested = interactions.randomise([guess], truth, made)
-        doubts += judge_federation(InteractionWords([guess], truth, tested), [DONE]).level == (
-            "inputs doubtful"
-        )
+        doubts += judge_federation(case_of([guess], truth), [DONE]).level == "inputs doubtful"
     assert doubts <= stats.binom.isf(1e-3, runs, ERROR / 2)
 
 
@@ -151,8 +169,7 @@ def test_an_alarm_of_an_unsound_attack_forbids_to_say_that_nothing_was_found() -
     quiet, loud = clicks(0.0), clicks(1.0)
     assert quiet.truth is not None
     guesses = [*quiet.guesses, *loud.guesses]
-    tested = interactions.randomise(guesses, quiet.truth, rng())
-    both = InteractionWords(guesses, quiet.truth, tested)
+    both = case_of(guesses, quiet.truth)
     findings = [DONE, replace(DONE, label="loud")]
     assert judge_federation(both, findings).level == "leak"
     assert judge_federation(both, findings, unsound={1}).level == "instrument failed"
@@ -164,7 +181,9 @@ def test_an_alarm_of_an_unsound_attack_forbids_to_say_that_nothing_was_found() -
     [
         (owners(1.0, records=4), "4 that a client trained on"),
         (shares(1.0, clients=3), "4 or more clients"),
-        (clicks(1.0, clients=0), "4 of 8"),
+        (clicks(1.0, clients=4), "5 or more clients"),
+        (clicks(1.0, clients=1), "Each client counts once"),
+        (clicks(1.0, clients=0), "5 or more clients"),
     ],
 )
 def test_too_few_units_decide_nothing_whatever_was_found(case: VerdictWords, says: str) -> None:
@@ -182,7 +201,7 @@ def test_a_smallest_p_of_the_error_itself_is_small_enough(smallest: float, level
     """One of twenty arrangements: rounding must not make it one of fewer."""
     case = clicks(0.0)
     assert case.test is not None
-    same = InteractionWords(case.guesses, case.truth, replace(case.test, smallest=smallest))
+    same = replace(case, test=replace(case.test, smallest=smallest))
     assert judge_federation(same, [DONE]).level == level
 
 
@@ -190,12 +209,12 @@ def test_as_many_units_as_the_next_step_names_are_enough() -> None:
     eight = Assignment(np.repeat([0, NOBODY], 4))
     known = Collusion(1, np.zeros(0, bool), np.zeros(8, bool))
     drawn = assignment.randomise([eight], eight, known, np.zeros(8, int), rng())
-    truth = [Interactions(np.arange(8) < 4)]
+    truth = [Interactions(np.arange(2) < 1)] * 5
     guess = [Reconstruction(one.acted.astype(float), one.acted) for one in truth]
     few: list[VerdictWords] = [
         AssignmentWords([eight], eight, known, drawn),
         shares(1.0, clients=4),
-        InteractionWords([guess], truth, interactions.randomise([guess], truth, rng())),
+        case_of([guess], truth),
     ]
     assert [judge_federation(case, [DONE]).level for case in few] == ["leak"] * 3
 
@@ -220,11 +239,31 @@ def test_without_the_truth_or_without_an_attack_nothing_is_measured() -> None:
     assert judge_federation(case, [RANDOM]).level == "nothing measured"
 
 
+def test_what_an_attack_achieves_without_the_clicks_is_said_and_shows_no_leak() -> None:
+    case = clicks(0.6)
+    public = case_of(case.guesses, case.truth or [], shuffled=0.9)
+    found = judge_federation(public, [DONE])
+    assert found.level == "no leak found"
+    assert "the same attack on shuffled clicks: 90 %" in found.sentences[0]
+    assert "chance, or what is public, explains this" in found.sentences[0]
+    alone = judge_federation(case_of(case.guesses, case.truth or [], shuffled=0.5), [DONE])
+    assert alone.level == "leak"
+
+
+def test_a_run_without_the_comparison_with_public_features_is_undecided() -> None:
+    case = clicks(1.0)
+    assert case.truth is not None
+    tested = interactions.randomise(case.guesses, case.truth, rng())
+    found = judge_federation(replace(case, test=tested, beyond=(None,)), [DONE])
+    assert found.level == "undecided"
+    assert "earlier version" in found.next_step
+
+
 def test_baselines_are_not_counted_among_the_attacks_tried() -> None:
     case = clicks(0.0)
     assert case.truth is not None
     guesses = [*case.guesses, *clicks(1.0).guesses]
-    both = InteractionWords(guesses, case.truth, interactions.randomise(guesses, case.truth, rng()))
+    both = case_of(guesses, case.truth)
     assert (
         judge_federation(both, [DONE, RANDOM]).headline == "No leak was found by the 1 attack tried"
     )
@@ -248,7 +287,7 @@ def test_limits_of_several_attacks_hold_together() -> None:
     many = case.guesses[0]
     assert many is not None
     guesses = [many] * 5
-    five = InteractionWords(guesses, case.truth, interactions.randomise(guesses, case.truth, rng()))
+    five = case_of(guesses, case.truth)
     one, all_five = (
         judge_federation(case, [DONE]).sentences[0],
         judge_federation(five, [DONE] * 5).sentences[0],

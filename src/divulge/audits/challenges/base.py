@@ -1,8 +1,12 @@
 """A challenge: what an audit puts to attacks, whatever the secret is."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
 
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import own
@@ -20,6 +24,8 @@ class Controls(NamedTuple):
     """The controls of an attack on membership."""
     blind: BlindRun | None = None
     """The attack on shuffled input, where the secret is another one."""
+    arrays: Mapping[str, np.ndarray] = MappingProxyType({})
+    """What the verdict needs besides the guess; the run folder keeps it beside that."""
 
 
 @runtime_checkable
@@ -81,9 +87,9 @@ def run_attack(
     finding, guess, _ = challenge.attempt(attack, seed, track)
     if guess is None:
         return Entry(finding)
-    control, blind = challenge.control(attack, guess, seed, track)
+    control, blind, further = challenge.control(attack, guess, seed, track)
     arrays = secret_of(challenge.facts, challenge.candidates).encode(guess)
-    return Entry(finding, control, arrays, blind)
+    return Entry(finding, control, {**arrays, **further}, blind)
 
 
 def finding_key(challenge: Challenge, attack: Attack[Any, Any], seed: int) -> str:

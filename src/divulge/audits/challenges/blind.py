@@ -6,10 +6,10 @@ purpose.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Float64, Int
 
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
@@ -39,7 +39,9 @@ from divulge.core import (
     UpdateView,
 )
 from divulge.metrics import assignment, composition, conditional, interactions
+from divulge.metrics.membership import auc
 from divulge.metrics.permutation import matches_p, pairing_p, signs_p
+from divulge.metrics.uninformed import interactions as uninformed
 from divulge.targets.cache import record_keys
 from divulge.targets.shuffled import ShuffledTarget
 
@@ -48,6 +50,16 @@ FEWEST = 8
 
 FEWEST_ACTING = 16
 """Likewise of signs: 2¹³ is less than 10,000, and the draw of signs needs some room."""
+
+
+class ClickControl(NamedTuple):
+    """How one attack on interactions did on shuffled clicks."""
+
+    run: BlindRun | None
+    """None where nobody said what clients acted on."""
+    aucs: Float64[np.ndarray, " clients"] | None = None
+    """By client, its AUC against the real clicks, 0.5 where that has none; None if it did not run
+    on shuffled clicks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,29 +140,36 @@ def control_on_interactions(
     attack: InteractionAttack,
     seed: int,
     track: Track[Any] = track_silently,
-) -> BlindRun | None:
-    """An attack on updates of shuffled clicks; None where nobody said what clients acted on.
+) -> ClickControl:
+    """An attack on updates of shuffled clicks.
 
     Where updates cannot be made of shuffled clicks, the attack is not tested, with the reason.
+    With few clients it cannot fail, but the verdict needs what it achieves there.
     """
     truths = facts.truth
     if truths is None:
-        return None
+        return ClickControl(None)
     mixed = sum(map(interactions.is_mixed, truths))
     if not mixed:
-        return _not_tested("no client acted on some of its items and left others alone")
-    if mixed < FEWEST_ACTING:
-        return _too_few(mixed)
+        why = "no client acted on some of its items and left others alone"
+        return ClickControl(_not_tested(why))
+    if mixed < uninformed.FEWEST:
+        return ClickControl(_too_few(mixed))
     try:
         moved = replay.replay_updates(views, truths, seed)
     except Exception as error:  # the learner is the user's own code
-        return _not_tested(str(error) or type(error).__name__)
+        return ClickControl(_not_tested(str(error) or type(error).__name__))
     finding, guesses, _ = attempt.run_on_clients(
         moved, InteractionSecret(facts).measure, attack, seed, track
     )
     if guesses is None:
-        return BlindRun(None, None, ControlOutcome.FAILED, finding.reason)
-    return judge_clicks(guesses, truths, views, seed)
+        return ClickControl(BlindRun(None, None, ControlOutcome.FAILED, finding.reason))
+    aucs = np.array([
+        auc(guess.score, truth.acted).value if interactions.is_mixed(truth) else 0.5
+        for guess, truth in zip(guesses, truths, strict=True)
+    ])  # fmt: skip
+    run = judge_clicks(guesses, truths, views, seed)
+    return ClickControl(run if mixed >= FEWEST_ACTING else _too_few(mixed), aucs)
 
 
 def control_on_predictions(
@@ -211,24 +230,40 @@ def judge_clicks(
 ) -> BlindRun:
     """Guesses on updates of shuffled clicks, held against what each client really acted on.
 
-    A guess may follow features that clicks follow too. So what counts is the correlation that is
-    left when both are regressed on what is no secret, see `replay.public_features`, by the slopes
-    of the other clients. p is the chance that the correlations of all clients sum up as high where
+    A guess may follow features that clicks follow too. So what counts is the correlation that
+    these leave. p is the chance that the correlations of all clients sum up as high where
     each is as likely with the other sign: tastes that make the clicks of one client depend on each
     other do not matter, as each client counts as one.
     """
-    mixed = [k for k, truth in enumerate(truths) if interactions.is_mixed(truth)]
-    acted = [truths[k] for k in mixed]
-    found = conditional.partial_correlations(
-        [guesses[k].score for k in mixed],
-        [truth.acted for truth in acted],
-        replay.public_features([views[k] for k in mixed], acted, seed),
-    )
+    found = correlate_beyond_public(guesses, truths, views, seed)
     p_value = signs_p(found, stream(seed, "blind control"))
     telling = int(np.count_nonzero(found))
     few = "" if telling >= FEWEST_ACTING else _too_few(telling).reason
     measured = interactions.measure(guesses, truths).metrics["auc"]
     return judge_p(measured, p_value, few)
+
+
+def correlate_beyond_public(
+    guesses: Sequence[Reconstruction],
+    truths: Sequence[Interactions],
+    views: Sequence[UpdateView],
+    seed: int,
+) -> Float64[np.ndarray, " clients"]:
+    """By client, the correlation of guess and clicks that is left by what is no secret.
+
+    Both are regressed on `replay.public_features`, by the slopes of the other clients. Clients who
+    acted on all items or on none are left out of that, and have 0.
+    """
+    found = np.zeros(len(truths))
+    mixed = [k for k, truth in enumerate(truths) if interactions.is_mixed(truth)]
+    if mixed:
+        acted = [truths[k] for k in mixed]
+        found[mixed] = conditional.partial_correlations(
+            [guesses[k].score for k in mixed],
+            [truth.acted for truth in acted],
+            replay.public_features([views[k] for k in mixed], acted, seed),
+        )
+    return found
 
 
 def _too_few(clients: int) -> BlindRun:

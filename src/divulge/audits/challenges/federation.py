@@ -12,7 +12,12 @@ from divulge.audits import attempt
 from divulge.audits.attempt import AttackResult
 from divulge.audits.challenges import blind
 from divulge.audits.challenges.base import Controls
-from divulge.audits.secrets import AssignmentSecret, CompositionSecret, InteractionSecret
+from divulge.audits.secrets import (
+    AssignmentSecret,
+    CompositionSecret,
+    InteractionSecret,
+    encode_beyond,
+)
 from divulge.core import (
     Assignment,
     AssignmentAttack,
@@ -26,6 +31,7 @@ from divulge.core import (
     Reconstruction,
     UpdateView,
 )
+from divulge.metrics.uninformed.interactions import BeyondPublic
 from divulge.training.shadows.workers import Workers
 
 C = TypeVar("C")
@@ -124,10 +130,11 @@ class InteractionChallenge(FederationChallenge):
         track: Track[Any] = track_silently,
     ) -> Controls:
         """The attack on updates of shuffled clicks, held against the real ones."""
-        del guess
-        return Controls(
-            blind=blind.control_on_interactions(self.views, self.facts, attack, seed, track)
-        )
+        run, aucs = blind.control_on_interactions(self.views, self.facts, attack, seed, track)
+        if self.facts.truth is None:
+            return Controls(blind=run)
+        left = blind.correlate_beyond_public(guess, self.facts.truth, self.views, seed)
+        return Controls(blind=run, arrays=encode_beyond(BeyondPublic(left, aucs)))
 
 
 def describe_assignment(

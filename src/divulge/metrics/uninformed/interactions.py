@@ -1,76 +1,73 @@
 """Tests whether guesses of what users acted on beat guesses that know nothing of it."""
 
-import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Float64
-from scipy import stats
+from jaxtyping import Float64
 
 from divulge.core import Interactions, Reconstruction
+from divulge.metrics import membership
 from divulge.metrics.interactions import is_mixed
-from divulge.metrics.uninformed.draws import (
-    RandomisationTest,
-    log_arrangements,
-    number_of_draws,
-    permute_within_groups,
-)
+from divulge.metrics.uninformed.draws import RandomisationTest, number_of_draws
 
-FEWEST_TO_FLIP = 5
-"""Number of users from which on signs are flipped: fewer could give no p-value of 5 % or less."""
+FEWEST = 5
+"""Number of users from which on a leak can be shown: fewer give no p-value of 5 % or less."""
+
+
+@dataclass(frozen=True, slots=True)
+class BeyondPublic:
+    """What an attack's guess owes to nothing public, by user; 0 and 0.5 for users left out."""
+
+    correlation: Float64[np.ndarray, " users"]
+    """What covariates leave of the guess and of what was acted on, correlated, see
+    `divulge.metrics.conditional`."""
+    shuffled: Float64[np.ndarray, " users"] | None = None
+    """The AUC of the attack's guess on an update of shuffled interactions, against the real ones;
+    None if there is no such update."""
 
 
 def randomise(
     guesses: Sequence[Sequence[Reconstruction] | None],
     truths: Sequence[Interactions],
     rng: np.random.Generator,
+    beyond: Sequence[BeyondPublic | None] = (),
 ) -> RandomisationTest:
-    """Draw what guesses achieve if they know nothing of what users acted on, as mean AUC.
+    """Draw what guesses achieve if they know no more than what is public of what users acted on.
 
-    Two ways of drawing, of which a leak must stand out in both:
+    The items of a user are alike: who follows their features at random is right about many at
+    once, or wrong. So each user counts once. What an attack achieves on a user changes its sign at
+    random, in two ways of which a leak must stand out in both:
 
-    * Within each user, it is permuted which items were acted on. That is valid where any of them
-      could have been, without an update to look at. It is not where items are alike: a guess that
-      follows features at random is right about many similar items at once, or wrong.
-    * From `FEWEST_TO_FLIP` users on, each user's AUC is reversed at random (0.8 into 0.2). That
-      is valid where a guess without information is as often right as wrong about a user, however
-      alike the items of a user are.
+    * The AUC, less that of the same attack on an update of shuffled interactions. That is valid
+      where the guess is as good without the update, whatever else it knows, such as what is
+      popular. Without such an update, 0.5 is subtracted: then the guess must be as often right as
+      wrong.
+    * The correlation of the guess and the truth that public covariates leave. That is valid where
+      the covariates say all that the guess and the truth have in common, and also where a defence
+      makes updates unlike shuffled ones.
 
     Args:
         guesses: the guesses of each attack, one a user; None for an attack that is not done.
         truths: what each user acted on; users who acted on all items or on none are left out.
-        rng: draws permutations and signs.
+        rng: draws signs.
+        beyond: of each attack, what its guess owes to nothing public. An attack without it can
+            show no leak: nobody can tell what it owes to public knowledge.
     """
-    done = [k for k, guess in enumerate(guesses) if guess is not None]
     users = [u for u, truth in enumerate(truths) if is_mixed(truth)]
-    draws = number_of_draws(sum(len(truths[u].acted) for u in users)) + 1
-    each = np.full((max(1, len(users)), draws, len(done)), 0.5)
-    for at, u in enumerate(users):
-        scores = [guess[u].score for guess in guesses if guess is not None]
-        each[at] = _draw_aucs(scores, truths[u], rng, draws)
-    drawn = [each.mean(axis=0)]
-    ways = sum(log_arrangements([int(t.sum()), int((~t).sum())])
-               for t in (truths[u].acted for u in users))  # fmt: skip
-    smallest = math.exp(-ways)
-    if len(users) >= FEWEST_TO_FLIP:
-        drawn.append(0.5 + _signs(len(users), rng) @ (each[:, 0] - 0.5) / len(users))
-        smallest = max(smallest, 0.5 ** len(users))
-    return RandomisationTest(tuple((k, "auc") for k in done), tuple(drawn), smallest)
-
-
-def _draw_aucs(
-    scores: Sequence[Float[np.ndarray, " items"]],
-    truth: Interactions,
-    rng: np.random.Generator,
-    draws: int,
-) -> Float64[np.ndarray, "draws attacks"]:
-    """The AUC of each attack on one user; all attacks see the same permutations."""
-    acted = int(truth.acted.sum())
-    left = len(truth.acted) - acted
-    ranks = [stats.rankdata(score) for score in scores]
-    worth = (np.array(ranks).reshape(len(scores), -1).T - (acted + 1) / 2) / (acted * left)
-    everywhere = np.zeros(len(truth.acted), np.int64)
-    return permute_within_groups(truth.acted.astype(np.float64), everywhere, rng, draws) @ worth
+    known = [*beyond, *[None] * (len(guesses) - len(beyond))]
+    done = [(k, guess, known[k]) for k, guess in enumerate(guesses) if guess is not None]
+    columns = tuple((k, "auc") for k, _, _ in done)
+    excess, left = np.zeros((len(users), len(done))), np.zeros((len(users), len(done)))
+    for at, (_, guess, told) in enumerate(done):
+        aucs = np.array([membership.auc(guess[u].score, truths[u].acted).value for u in users])
+        base = 0.5 if told is None or told.shuffled is None else told.shuffled[users]
+        excess[:, at] = aucs - base
+        left[:, at] = 0.0 if told is None else told.correlation[users]
+    signs = _signs(len(users), rng)
+    mean = signs / max(1, len(users))
+    smallest = 1.0 if all(told is None for _, _, told in done) else 0.5 ** len(users)
+    return RandomisationTest(columns, (0.5 + mean @ excess, mean @ left), smallest)
 
 
 def _signs(users: int, rng: np.random.Generator) -> Float64[np.ndarray, "draws users"]:

@@ -1,6 +1,7 @@
 """The page of an attack on interactions: how many were recovered, client by client."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 
@@ -40,10 +41,22 @@ Guesses = Sequence[Reconstruction]
 Truth = Sequence[Interactions]
 
 
+@dataclass(frozen=True, slots=True)
+class InteractionInput:
+    """What an audit of interactions is about."""
+
+    clients: tuple[str, ...]
+    """Names of the clients."""
+    items: tuple[int, ...]
+    """Number of items shown to each client."""
+    truth: Truth | None
+    """Interactions of each client; None if nobody knows them."""
+    beyond: tuple[uninformed.BeyondPublic | None, ...] = ()
+    """By attack, what its guess owes to nothing public; None if that is not known."""
+
+
 def page_content(
-    clients: tuple[str, ...],
-    items: tuple[int, ...],
-    truth: Truth | None,
+    asked: InteractionInput,
     findings: tuple[Finding, ...],
     guesses: tuple[Guesses | None, ...],
     unsound: Collection[int] = (),
@@ -51,13 +64,12 @@ def page_content(
     """What the attacks say of interactions; no item is named.
 
     Args:
-        clients: the names of the clients.
-        items: the number of items shown to each client.
-        truth: the interactions of each client; None if nobody knows them.
+        asked: what the audit is about.
         findings: one finding an attack.
         guesses: the guesses of each attack, one a client; None for an attack that is not done.
         unsound: positions of the attacks that failed a control.
     """
+    clients, items, truth = asked.clients, asked.items, asked.truth
     first = headline_attack(findings)
     told = None if first is None else guesses[first]
     doubt, sentences = "", tuple[str, ...]()
@@ -73,9 +85,10 @@ def page_content(
             figures = partial(_recovery_figure, first, labels, guesses, truth)
     tested = None
     if truth is not None:
-        tested = uninformed.randomise(guesses, truth, stream(0, "permutations of items"))
+        tested = uninformed.randomise(guesses, truth, stream(0, "signs of clients"), asked.beyond)
+    case = InteractionWords(guesses, truth, tested, asked.beyond)
     return PageContent(
-        verdict=judge_federation(InteractionWords(guesses, truth, tested), findings, unsound),
+        verdict=judge_federation(case, findings, unsound),
         title="What each client’s update reveals about its interactions",  # noqa: RUF001
         doubt=doubt,
         sentences=sentences,

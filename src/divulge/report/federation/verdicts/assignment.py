@@ -50,6 +50,7 @@ class AssignmentWords:
         "Give more candidates: 4 that a client trained on and 4 others, all of one class, are "
         "enough to show a perfect leak."
     )
+    explained: ClassVar[str] = "chance explains"
     figures: ClassVar[int] = 2
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:

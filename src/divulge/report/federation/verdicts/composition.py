@@ -47,6 +47,7 @@ class CompositionWords:
         "Audit 4 or more clients whose class shares all differ: 4 are enough to show a "
         "perfect leak."
     )
+    explained: ClassVar[str] = "chance explains"
     figures: ClassVar[int] = 2
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:

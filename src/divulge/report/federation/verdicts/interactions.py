@@ -8,6 +8,7 @@ from typing import ClassVar
 from divulge.core import Estimate, Interactions, Reconstruction
 from divulge.metrics import interactions, membership
 from divulge.metrics.uninformed.draws import RandomisationTest
+from divulge.metrics.uninformed.interactions import FEWEST, BeyondPublic
 from divulge.report.federation.verdicts.judge import (
     OTHER_ROUNDS,
     PROTECT_UPDATES,
@@ -20,9 +21,10 @@ SCOPE = (
     NotMeasured(
         "scope",
         "Clicks that anyone can guess",
-        "The test supposes that, without the update, each item shown to a client is as likely to "
-        "be clicked as any other. Where clients prefer the first or the most popular items, an "
-        "attack can find clicks by that habit alone.",
+        "The test takes off what the position and the features of an item and its clicks by other "
+        "clients explain, and what the attack achieves on shuffled clicks. Without an update of "
+        "shuffled clicks (the table of attacks says so), other public knowledge, such as what is "
+        "popular elsewhere, can look like a leak.",
     ),
     NotMeasured(
         "scope",
@@ -40,22 +42,42 @@ class InteractionWords:
     guesses: Sequence[Sequence[Reconstruction] | None]
     truth: Sequence[Interactions] | None
     test: RandomisationTest | None
+    beyond: Sequence[BeyondPublic | None] = ()
+    """By attack, what its guess owes to nothing public."""
     leaks: ClassVar[str] = "This federation’s updates leak which items each client clicked"  # noqa: RUF001
     asked: ClassVar[str] = "what the clients acted on"
     setting: ClassVar[str] = "truth in [interactions]"
     defend: ClassVar[str] = PROTECT_UPDATES
-    enough: ClassVar[str] = (
-        "Audit more clients, or clients who were shown more items: one client who clicked 4 of 8 "
-        "is enough to show a perfect leak."
-    )
+    explained: ClassVar[str] = "chance, or what is public, explains"
     figures: ClassVar[int] = 1
+
+    @property
+    def enough(self) -> str:
+        """See `VerdictWords`."""
+        mixed = any(map(interactions.is_mixed, self.truth or ()))
+        if mixed and all(one is None for one in self.beyond):
+            return (
+                "This run does not say how much of each guess public features explain: it was made "
+                "by an earlier version."
+            )
+        return (
+            f"Audit {FEWEST} or more clients who clicked some of their items and left others "
+            "alone. Each client counts once: a client clicks similar items, so who guesses one of "
+            "them by luck guesses many."
+        )
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
         """See `VerdictWords`."""
         del statistic
+        told = self.beyond[attack] if self.beyond else None
+        mixed = [interactions.is_mixed(one) for one in self.truth or ()]
+        without = ""
+        if told is not None and told.shuffled is not None:
+            share = percent_words(float(told.shuffled[mixed].mean()))
+            without = f"; the same attack on shuffled clicks: {share}"
         return (
             "picks the clicked one of two items, of which one was clicked, "
-            f"{interval_words(self._auc(attack, confidence))} of the time (guessing: 50 %)"
+            f"{interval_words(self._auc(attack, confidence))} of the time (guessing: 50 %{without})"
         )
 
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:

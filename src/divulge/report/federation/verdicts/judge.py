@@ -55,14 +55,19 @@ class VerdictWords(Protocol):
     """The settings in which the truth is given."""
     defend: ClassVar[str]
     """A sentence on what helps against a leak."""
-    enough: ClassVar[str]
-    """A sentence on how many clients, records or items would be enough."""
+    explained: ClassVar[str]
+    """What explains a result that shows no leak, with its verb."""
     figures: ClassVar[int]
     """Number of figures of each attack that sentences may give; their limits hold together."""
 
     @property
     def test(self) -> RandomisationTest | None:
         """The test of all done attacks; None without the truth."""
+        ...
+
+    @property
+    def enough(self) -> str:
+        """A sentence on how many clients, records or items would be enough."""
         ...
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
@@ -246,7 +251,7 @@ def _conclude_no_leak(
         "no leak found",
         f"No leak was found by the {words.format_count(len(sound), 'attack')} tried",
         (
-            f"{found}: chance explains this ({_test_words(tested, sound)}).",
+            f"{found}: {case.explained} this ({_test_words(tested, sound)}).",
             f"{case.describe_hidden(sound, _confidence(case, sound))} "
             f"{case.describe_visible(tested)}".rstrip(),
             "Other kinds of attack were not tried.",
