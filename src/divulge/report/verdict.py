@@ -100,6 +100,7 @@ def judge_models(
     *,
     known_members: int = 0,
     trained: bool = False,
+    test: MaxTest | None = None,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
 
@@ -113,12 +114,14 @@ def judge_models(
         knows: as for `judge_model`.
         known_members: as for `judge_model`.
         trained: whether divulge trained the models, on members that it drew.
+        test: of these attacks, in the order of their rows, where the models are each other's
+            shadows; None tests models whose scores are independent.
     """
     done = [row for row in rows if row.label in together]
     confounding = caveats.confounding(checks)
     if not done:
         return _conclude_nothing(rows, checks, confounding)
-    test = max_test_of_models(
+    test = test or max_test_of_models(
         [np.stack([scores[row.label] for row in done]) for scores, _ in models],
         [member for _, member in models],
     )
