@@ -1,5 +1,6 @@
 """All memberships permuted together, and every target scored again: for the test of all targets."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -84,7 +85,7 @@ def store(path: Path, drawn: Drawn | None) -> None:
     with atomic.translate_os_errors(path):
         (path / FILE).unlink(missing_ok=True)
     if drawn is not None:
-        atomic.write_arrays(path / FILE, {ARRAY: drawn})
+        atomic.write_arrays(path / FILE, {ARRAY: drawn.ravel()})
 
 
 def load(path: Path, attacks: int) -> Drawn | None:
@@ -100,7 +101,7 @@ def load(path: Path, attacks: int) -> Drawn | None:
     place = path / FILE
     if not place.exists():
         return None
-    drawn = atomic.read_arrays(place, ARRAY)[ARRAY]
-    if drawn.shape != (attacks, len(STATISTICS), DRAWS) or drawn.dtype != np.float64:
-        raise atomic.damaged_file_error(place, ValueError(f"{drawn.dtype} of {drawn.shape}"))
-    return drawn
+    drawn, shape = atomic.read_arrays(place, ARRAY)[ARRAY], (attacks, len(STATISTICS), DRAWS)
+    if len(drawn) != math.prod(shape) or drawn.dtype != np.float64:
+        raise atomic.damaged_file_error(place, ValueError(f"{drawn.dtype} of length {len(drawn)}"))
+    return drawn.reshape(shape)
