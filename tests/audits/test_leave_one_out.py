@@ -14,10 +14,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge
 from divulge.audits.attack_check import forests
-from divulge.audits.leave_one_out import result
+from divulge.audits.leave_one_out import joint, result
 from divulge.cli.main import main
 from divulge.core import Shadows
 from divulge.metrics import intervals
+from divulge.metrics.joint_test import add_deviations
+from divulge.metrics.shared_shadows import covariance_between, influence
 from divulge.report import words
 from divulge.targets.function import FunctionTarget
 from divulge.targets.predictions import RecordedTarget
@@ -110,15 +112,58 @@ def test_each_target_is_an_ordinary_audit_of_what_it_was_trained_on(
         assert all(entry.control is not None for entry in audit.contents.entries)
 
 
-def test_the_mean_over_targets_has_students_interval(found: divulge.LeaveOneOut) -> None:
-    values = [audit.findings[0].metrics["auc"].value for audit in found.targets]
-    expected = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
-    estimate = found.across["calibrated"]["auc"]
+@pytest.mark.parametrize(
+    ("attack", "reads"), [("threshold(signal=loss)", False), ("calibrated", True)]
+)
+def test_the_mean_over_targets_has_students_interval(
+    found: divulge.LeaveOneOut, attack: str, reads: bool
+) -> None:
+    findings = [{row.label: row for row in audit.findings}[attack] for audit in found.targets]
+    values = [finding.metrics["auc"].value for finding in findings]
+    assert found.reads_shadows(attack) == reads
+    scores = found.scores(attack)
+    assert scores is not None
+    each = [influence("auc", score, audit.candidates.member)
+            for score, audit in zip(scores, found.targets, strict=True)]  # fmt: skip
+    expected = intervals.student_mean(values, covariance=reads * covariance_between(each))
+    estimate = found.across[attack]["auc"]
     assert estimate.value == pytest.approx(np.mean(values))
     assert (estimate.low, estimate.high) == pytest.approx(
         (max(0.0, expected[0]), min(1.0, expected[1]))
     )
-    assert estimate.value > 0.6
+    if not reads:
+        assert expected == pytest.approx(
+            stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
+        )
+
+
+def test_what_scores_fast_is_scored_again_for_memberships_permuted_together(
+    found: divulge.LeaveOneOut,
+) -> None:
+    assert found.drawn is not None
+    assert not np.isnan(found.drawn).any()  # nothing here is slow
+    some = dataclasses.replace(found, drawn=None)
+    assert found.verdict.level == some.verdict.level == "leak"
+    # models that leak lie beyond what their own permuted memberships show
+    best = add_deviations(found.scores("calibrated"), [a.candidates.member for a in found.targets])
+    assert best[0] > found.drawn[0, 0].max()
+
+
+def test_permuted_memberships_are_kept_in_the_folder(tmp_path: Path) -> None:
+    asked: dict[str, Any] = {
+        "records": RECORDS, "attacks": ATTACKS[:2], "rotation": divulge.Rotation(4, targets=2)
+    }  # fmt: skip
+    first = divulge.leave_one_out(learn, **asked, run=tmp_path / "run")
+    again = result.load_leave_one_out(tmp_path / "run")
+    np.testing.assert_array_equal(first.drawn, again.drawn)
+    assert first.verdict == again.verdict
+    (tmp_path / "run" / joint.FILE).unlink()  # as in older folders: p-values of targets are merged
+    older = result.load_leave_one_out(tmp_path / "run")
+    assert older.drawn is None
+    assert older.verdict.p_value is not None
+    joint.store(tmp_path / "run", first.drawn[:1])
+    with pytest.raises(divulge.errors.StoreError, match="run the audit again"):
+        result.load_leave_one_out(tmp_path / "run")
 
 
 def test_students_interval_covers_what_it_promises() -> None:

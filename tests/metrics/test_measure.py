@@ -52,7 +52,7 @@ def test_each_half_is_judged_by_the_threshold_of_the_other(seed: int) -> None:
         gain = [np.mean(inside[best] >= c) - np.mean(outside[best] >= c) for c in choices]
         tied = choices[np.isclose(gain, max(gain))]
         half = np.concatenate([inside[best], outside[best]])
-        threshold = measure._best_threshold(
+        threshold = measure.best_threshold(
             membership.rank(half, np.arange(len(half)) < len(inside[best]))
         )
         assert any(

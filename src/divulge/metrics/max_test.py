@@ -236,6 +236,16 @@ def _weights(
     return np.concatenate([rank[None], np.clip((places - above) / tied, 0.0, 1.0)])
 
 
+def deviations(score: Score, member: Member) -> Float64[np.ndarray, " statistics"]:
+    """Each statistic of one attack on one model, in standard deviations over all permutations."""
+    weights = _weights(*_places(score))
+    weights -= weights.mean(1, keepdims=True)
+    spread = np.sqrt(_share(member) * np.einsum("sr,sr->s", weights, weights))
+    found: Float64[np.ndarray, " statistics"] = weights @ member
+    found /= np.where(spread > 1e-9, spread, np.inf)  # constant scores say nothing
+    return found
+
+
 def members_on_top(score: Score, member: Member, places: int) -> float:
     """How many of the highest scores are members'; those that tie for the last places share them.
 

@@ -145,9 +145,9 @@ def advantage(
     halves = ranked.part(~second), ranked.part(second)
     hits = false_alarms = 0
     for chosen, counted in (halves, halves[::-1]):
-        found = _accused(counted, _best_threshold(chosen))
+        found = _accused(counted, best_threshold(chosen))
         hits, false_alarms = hits + found[0], false_alarms + found[1]
-    at_best = _accused(ranked, _best_threshold(ranked))
+    at_best = _accused(ranked, best_threshold(ranked))
     low, high = _difference(hits, false_alarms, m, n, confidence)
     high = max(high, _difference(*at_best, m, n, confidence).high)
     return Estimate(hits / m - false_alarms / n, max(-1.0, low), min(1.0, high))
@@ -163,7 +163,8 @@ def _difference(hits: int, false_alarms: int, m: int, n: int, confidence: float)
     )
 
 
-def _best_threshold(ranked: RankedScores) -> float:
+def best_threshold(ranked: RankedScores) -> float:
+    """The threshold with the highest TPR - FPR on these records."""
     curve = membership.roc(ranked.score, ranked.member, ranked)
     return float(curve.threshold[np.argmax(curve.tpr - curve.fpr)])
 

@@ -129,6 +129,7 @@ def judge_models(
     given: str = "",
     trained: bool = False,
     strata: Sequence[Strata] | None = None,
+    test: MaxTest | None = None,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
 
@@ -144,6 +145,8 @@ def judge_models(
         given: as for `judge_model`.
         trained: whether divulge trained the models, on members that it drew.
         strata: of each model, as for `judge_model`.
+        test: of these attacks, in the order of their rows, where the models are each other's
+            shadows; None tests models whose scores are independent.
     """
     done = [row for row in rows if row.label in together]
     confounding = caveats.confounding(checks)
@@ -152,10 +155,10 @@ def judge_models(
     stacked = [np.stack([scores[row.label] for row in done]) for scores, _ in models]
     if strata is not None:
         strata = [join_small_strata(*each) for each in zip(strata, stacked, strict=True)]
-    test = max_test_of_models(stacked, [member for _, member in models], strata)
+    test = test or max_test_of_models(stacked, [member for _, member in models], strata)
     evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
     speaker = choose_deciding(evidence)
-    if not confounding and not speaker.leaks:
+    if strata is not None and not confounding and not speaker.leaks:
         confounding = caveats.unlike_classes(checks)
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
     limits = limits_by_metric({label: together[label] for label in counted})

@@ -29,6 +29,7 @@ from divulge.core import Estimate
 from divulge.defences import catalog as defences_catalog
 from divulge.defences.answers.coarse import TopOne
 from divulge.errors import SpecError, StoreError
+from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate
 from divulge.report import compare_page, compare_table
 from divulge.report.sentences import BACKWARDS
@@ -121,8 +122,10 @@ def test_the_strongest_attack_is_the_highest_mean_of_those_that_count(found: Com
                 for finding in audit.findings
                 if finding.label == best.attack
             ]
+            moved = one.audits.influences(best.attack, name)
+            reads = one.audits.reads_shadows(best.attack)
             assert best.estimate == leave_one_out_result.mean_over_targets(
-                name, each, best_of=len(counted)
+                name, each, len(counted), covariance_between(moved) if reads else 0.0
             )
 
 

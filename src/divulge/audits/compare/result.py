@@ -18,6 +18,7 @@ from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write
 from divulge.core import ControlOutcome, Estimate, Finding, Status
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import SpecError, StoreError, did_you_mean
+from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate
 from divulge.report import compare_table
 
@@ -142,10 +143,23 @@ class VariantAudits:
             n for n in compare_table.SHOWN_METRICS if n in self.strongest and n in first.strongest
         ]
         each = {name: (self._each(name), first._each(name)) for name in ("accuracy", *names)}
-        found = {name: result.mean_difference(*pair) for name, pair in each.items()}
+        found = {
+            name: result.mean_difference(*pair, self._covariance(first, name))
+            for name, pair in each.items()
+        }
         if self.entered.same_labels and each["accuracy"][0] == each["accuracy"][1]:
             found["accuracy"] = Estimate(0.0, 0.0, 0.0)  # of the same models, and their labels
         return found
+
+    def _covariance(self, first: "VariantAudits", name: str) -> float:
+        """Of the differences of any two targets in a metric of the strongest attacks."""
+        if name == "accuracy":
+            return 0.0
+        attacks = [(one.audits, one.strongest[name].attack) for one in (self, first)]
+        if not any(audits.reads_shadows(label) for audits, label in attacks):
+            return 0.0
+        each = (audits.influences(label, name) for audits, label in attacks)
+        return covariance_between([one - other for one, other in zip(*each, strict=True)])
 
     def _each(self, name: str, attack: str = "") -> list[Estimate]:
         """Of every target the accuracy, or a metric of an attack: if not named, the strongest."""

@@ -8,6 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
 
+import numpy as np
 import pydantic
 
 from divulge._util import atomic, showable, untrusted
@@ -17,6 +18,7 @@ from divulge._util.json import JSON
 from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
 from divulge.audits.gate import GatedAudit
+from divulge.audits.leave_one_out import joint
 from divulge.audits.result import Audit, load_audit
 from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
 from divulge.core import Check, Estimate, Finding, Measurements, Need, Status, Verdict
@@ -24,7 +26,10 @@ from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics import intervals
 from divulge.metrics.epsilon import pooled_bound
-from divulge.metrics.membership import Score
+from divulge.metrics.joint_test import Drawn, joint_test
+from divulge.metrics.max_test import MaxTest
+from divulge.metrics.membership import Member, Score
+from divulge.metrics.shared_shadows import Influence, covariance_between, influence
 from divulge.report import markdown, words
 from divulge.report.markdown import make_inert
 from divulge.report.schema import AttackRow, Conclusion, Limits, NotMeasured
@@ -80,6 +85,9 @@ class LeaveOneOut(GatedAudit):
     """One audit a target, each with intervals of its own."""
     path: Path | None = None
     """The run folder, if it has one."""
+    drawn: Drawn | None = None
+    """What joint permutations of all memberships showed, for the test of all targets: one row an
+    attack that was asked for. None where there are too many records, and in older folders."""
     page: ClassVar[str] = PAGE
     """The report's file in the run folder."""
 
@@ -88,10 +96,10 @@ class LeaveOneOut(GatedAudit):
         """By attack and metric, the mean over targets with its 95 % interval.
 
         The interval is Student's, from how much targets differ. It says what another model, trained
-        in the same way on another random half of these records, may show. Targets share records
-        and shadows, so they are not quite independent, and the interval may be too short; it says
-        nothing of other records. A metric that some target lacks is left out. ``epsilon`` is no
-        mean: it is one lower bound from all targets, see `divulge.metrics.epsilon.pooling`.
+        in the same way on another random half of these records, may show. Of attacks that read
+        shadows it allows for targets that are each other's shadows, see
+        `divulge.metrics.shared_shadows`. A metric that some target lacks is left out. ``epsilon``
+        is no mean: it is one lower bound from all targets, see `divulge.metrics.epsilon.pooling`.
         """
         return {label: self.means(label) for label in self._by_attack()}
 
@@ -102,10 +110,34 @@ class LeaveOneOut(GatedAudit):
         return {
             name: self._pooled(findings[0], best_of)
             if name == "epsilon"
-            else mean_over_targets(name, [finding.metrics[name] for finding in findings], best_of)
+            else mean_over_targets(
+                name,
+                [finding.metrics[name] for finding in findings],
+                best_of,
+                self._covariance(label, name),
+            )
             for name in findings[0].metrics
             if all(name in finding.metrics for finding in findings)
         }
+
+    def scores(self, label: str) -> list[Score] | None:
+        """Of an attack those on every target; None if it did not end well on each."""
+        ended = all(one.status is Status.DONE for one in self._findings_of(label))
+        return [_score(audit, label) for audit in self.targets] if ended else None
+
+    def influences(self, label: str, name: str) -> list[Influence]:
+        """Of each target, how far each record moves a metric of an attack that is done."""
+        return [influence(name, _score(one, label), one.candidates.member) for one in self.targets]
+
+    def reads_shadows(self, label: str) -> bool:
+        """Whether the scores of one target may depend on what the others were trained on."""
+        return not _ignores_other_models(self._findings_of(label)[0])
+
+    def _covariance(self, label: str, name: str) -> float:
+        """Of a metric of any two targets."""
+        if not self.reads_shadows(label):
+            return 0.0
+        return covariance_between(self.influences(label, name))
 
     def figures(self, best_of: int = 1) -> Mapping[str, Mapping[str, Estimate]]:
         """By label of each attack that passed its controls on every target, the means.
@@ -138,7 +170,7 @@ class LeaveOneOut(GatedAudit):
     def verdict(self) -> Conclusion:
         """Whether models that are trained in this way leak, from all targets together.
 
-        Each target's members were drawn by coins of its own, so their evidence adds up.
+        Targets may be each other's shadows: see `divulge.metrics.joint_test`.
         """
         summaries = [audit.summary for audit in self.targets]
         done = [finding.label for finding in self.findings if finding.status is Status.DONE]
@@ -163,7 +195,25 @@ class LeaveOneOut(GatedAudit):
             if check.verdict is Verdict.WARNING or check.name not in checks:
                 checks[check.name] = check
         shadows = self.targets[0].facts.shadows
-        return judge_models(rows, models, together, list(checks.values()), shadows, trained=True)
+        test = self._test([row.label for row in rows if row.label in together], models)
+        return judge_models(
+            rows, models, together, list(checks.values()), shadows, trained=True, test=test
+        )
+
+    def _test(
+        self, done: Sequence[str], models: Sequence[tuple[Mapping[str, Score], Member]]
+    ) -> MaxTest | None:
+        """The test of all attacks that ended well on all targets; None if there are none."""
+        if not done:
+            return None
+        asked = {showable.make_showable(label): k for k, label in enumerate(self.plan.attacks)}
+        labels = {showable.make_showable(label): label for label in self._by_attack()}
+        return joint_test(
+            [np.stack([scores[label] for label in done]) for scores, _ in models],
+            [member for _, member in models],
+            np.array([not self.reads_shadows(labels[label]) for label in done]),
+            None if self.drawn is None else self.drawn[[asked[label] for label in done]],
+        )
 
     @property
     def limits(self) -> Mapping[str, Limits]:
@@ -227,8 +277,8 @@ class LeaveOneOut(GatedAudit):
         return (
             f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
             f"{plan.models - 1} models, {words.format_count(plan.records, 'record')}; in brackets "
-            "95 % intervals across targets, which share records and shadows. The epsilon bound is "
-            f"one of all targets together. {plan.set_aside}".strip()
+            "95 % intervals across targets, which allow for shadows that they share. The epsilon "
+            f"bound is one of all targets together. {plan.set_aside}".strip()
         )
 
     @property
@@ -387,7 +437,7 @@ def load_leave_one_out(path: str | Path) -> LeaveOneOut:
                 f"expected every attack on every target in {path}: finish with --resume"
             )
         audits.append(found)
-    return LeaveOneOut(plan, tuple(audits), path)
+    return LeaveOneOut(plan, tuple(audits), path, joint.load(path, len(plan.attacks)))
 
 
 def target_folder(path: Path, target: int) -> Path:
@@ -395,7 +445,9 @@ def target_folder(path: Path, target: int) -> Path:
     return path / TARGETS / f"{target:03d}"
 
 
-def mean_over_targets(name: str, each: Sequence[Estimate], best_of: int = 1) -> Estimate:
+def mean_over_targets(
+    name: str, each: Sequence[Estimate], best_of: int = 1, covariance: float = 0.0
+) -> Estimate:
     """The mean over targets with Student's interval, which ends where the metric's range does.
 
     Where all targets show the same, as none of any thousand records, they say nothing of how much
@@ -408,20 +460,23 @@ def mean_over_targets(name: str, each: Sequence[Estimate], best_of: int = 1) -> 
         name: of the metric.
         each: one a target.
         best_of: how many attacks it was chosen from.
+        covariance: of any two targets.
 
     References:
         Dunn (1961), Multiple comparisons among means, section 3.
     """
     values = [estimate.value for estimate in each]
-    low, high = intervals.student_mean(values, 1 - (1 - intervals.CONFIDENCE) / best_of)
-    if low == high:
+    low, high = intervals.student_mean(values, 1 - (1 - intervals.CONFIDENCE) / best_of, covariance)
+    if min(values) == max(values):
         low = min(estimate.low for estimate in each)
         high = max(one.value if one.high is None else one.high for one in each)
     least = -1.0 if name in _CAN_BE_NEGATIVE else 0.0
     return Estimate(sum(values) / len(values), max(low, least), min(high, 1.0))
 
 
-def mean_difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Estimate:
+def mean_difference(
+    these: Sequence[Estimate], those: Sequence[Estimate], covariance: float = 0.0
+) -> Estimate:
     """The mean difference of two rates, target by target, with Student's interval.
 
     Where all differences are the same they do not tell how they vary: then the interval is what
@@ -430,10 +485,11 @@ def mean_difference(these: Sequence[Estimate], those: Sequence[Estimate]) -> Est
     Args:
         these: one a target.
         those: of the same targets, or of others that were trained on the same records.
+        covariance: of the differences of any two targets.
     """
     each = [one.value - other.value for one, other in zip(these, those, strict=True)]
-    low, high = intervals.student_mean(each)
-    if low == high:
+    low, high = intervals.student_mean(each, covariance=covariance)
+    if min(each) == max(each):
         one, other = mean_over_targets("", these), mean_over_targets("", those)
         assert one.high is not None
         assert other.high is not None

@@ -21,7 +21,7 @@ from divulge.attacks import catalog
 from divulge.audits import runner
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
-from divulge.audits.leave_one_out import result
+from divulge.audits.leave_one_out import joint, result
 from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out, pool_from
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.options import Access, Options, Rotation, RunPath
@@ -29,6 +29,7 @@ from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, has_head, take_run_folder
 from divulge.audits.runner import RunHeading
 from divulge.core import Candidates, Game, Membership, MembershipAttack, ModelView
+from divulge.metrics.joint_test import Drawn
 from divulge.targets.outputs import Output, access_of
 from divulge.targets.predictions import RecordedTarget
 from divulge.training.shadows import train as training
@@ -75,8 +76,8 @@ def leave_one_out(
 
     Returns:
         An audit of each target, and the mean over targets with its 95 % interval for each attack
-        and metric. That interval (Student's) is of the variation over targets. They share shadows
-        and records, so they are not independent, and it may be too short.
+        and metric. That interval (Student's) is of the variation over targets, and allows for
+        targets that are each other's shadows.
 
     Raises:
         DivulgeError: the records, the trainer or a setting cannot be used; says what to do.
@@ -137,6 +138,7 @@ def audit_each(
         path = run or Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
         if run:
             result.begin(run, plan)
+            joint.store(run, None)  # what stands there may be of fewer targets
         work = training.prepare_workload(asked.shadows, asked.queries, plan.seed, plan.targets)
         places = [result.target_folder(path, k) / ANSWERS for k in range(plan.targets)]
         matrix = training.load_or_train_rows(
@@ -152,10 +154,34 @@ def audit_each(
             _audit_target(asked, k, matrix, work.subsets, path, run is not None)
             for k in track(range(plan.targets), "Auditing models")
         )
-    found = LeaveOneOut(plan, audits, run)
+        found = LeaveOneOut(plan, audits, run)
+        drawn = _permute_together(asked, found, matrix, work.subsets, path, track)
+    found = replace(found, drawn=drawn)
     if run:
+        joint.store(run, drawn)
         found.report()
     return found
+
+
+def _permute_together(
+    asked: LeaveOneOutDesign,
+    found: LeaveOneOut,
+    matrix: training.RowMatrix,
+    subsets: Subsets,
+    path: Path,
+    track: Track[Any],
+) -> Drawn | None:
+    """What the test of all targets holds their scores against."""
+    targets = range(asked.plan.targets)
+    return joint.permute_together(
+        asked.attacks,
+        [found.scores(label) for label in asked.plan.attacks],
+        [_view_target(asked, k, _answers_of(asked, k, path), matrix, subsets) for k in targets],
+        [asked.others(k) for k in targets],
+        subsets,
+        asked.plan.seed,
+        track,
+    )
 
 
 def train_once(
@@ -225,25 +251,11 @@ def _audit_target(
     stored: bool,  # noqa: FBT001
 ) -> Audit:
     """An ordinary audit of one model against others."""
-    plan = asked.plan
-    answers = _read_predictions(
-        result.target_folder(path, k) / ANSWERS, sum(map(len, asked.queries))
-    )
-    records, others = asked.queries[0], asked.others(k)
-    further = asked.queries[1 : len(asked.queries) - asked.reference]
-    reference = asked.queries[-1] if asked.reference else None
-    output: Output = "values" if records.regression else "probabilities"
-    defence, allowed = asked.shadows.answers, access_of(output)
-    recorded = RecordedTarget(
-        asked.queries, answers, allowed if defence is None else defence.offers(allowed)
-    )
-    view = ModelView(recorded, records, reference, augmented=further)
+    plan, records, others = asked.plan, asked.queries[0], asked.others(k)
+    answers = _answers_of(asked, k, path)
     membership.check_classes(records, answers[: len(records)], asked.class_names)
-    shadows = training.as_shadows(view, asked.shadows, matrix[others], subsets[others])
-    game = Game(
-        ModelView(view.target, records, reference, shadows, further),
-        Membership(subsets[k], "coins"),
-    )
+    view = _view_target(asked, k, answers, matrix, subsets)
+    game = Game(view, Membership(subsets[k], "coins"))
     known = membership.AuditorKnowledge(
         answers[: len(records)],
         asked.shadows,
@@ -265,6 +277,34 @@ def _audit_target(
     found = runner.run_audit(challenge, asked.attacks, RunHeading(name, seed, settings), run)
     assert isinstance(found, Audit)
     return found
+
+
+def _answers_of(
+    asked: LeaveOneOutDesign, k: int, path: Path
+) -> Float64[np.ndarray, "queries classes"]:
+    place = result.target_folder(path, k) / ANSWERS
+    return _read_predictions(place, sum(map(len, asked.queries)))
+
+
+def _view_target(
+    asked: LeaveOneOutDesign,
+    k: int,
+    answers: Float64[np.ndarray, "queries classes"],
+    matrix: training.RowMatrix,
+    subsets: Subsets,
+) -> ModelView:
+    """The attacker's view on one target, with the others as its shadows."""
+    records, others = asked.queries[0], asked.others(k)
+    further = asked.queries[1 : len(asked.queries) - asked.reference]
+    reference = asked.queries[-1] if asked.reference else None
+    output: Output = "values" if records.regression else "probabilities"
+    defence, allowed = asked.shadows.answers, access_of(output)
+    recorded = RecordedTarget(
+        asked.queries, answers, allowed if defence is None else defence.offers(allowed)
+    )
+    view = ModelView(recorded, records, reference, augmented=further)
+    shadows = training.as_shadows(view, asked.shadows, matrix[others], subsets[others])
+    return ModelView(view.target, records, reference, shadows, further)
 
 
 def _open_target(path: Path) -> Run:
