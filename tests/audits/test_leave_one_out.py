@@ -145,7 +145,9 @@ def test_what_scores_fast_is_scored_again_for_memberships_permuted_together(
     some = dataclasses.replace(found, drawn=None)
     assert found.verdict.level == some.verdict.level == "leak"
     # models that leak lie beyond what their own permuted memberships show
-    best = add_deviations(found.scores("calibrated"), [a.candidates.member for a in found.targets])
+    scores = found.scores("calibrated")
+    assert scores is not None
+    best = add_deviations(scores, [a.candidates.member for a in found.targets])
     assert best[0] > found.drawn[0, 0].max()
 
 
@@ -155,6 +157,7 @@ def test_permuted_memberships_are_kept_in_the_folder(tmp_path: Path) -> None:
     }  # fmt: skip
     first = divulge.leave_one_out(learn, **asked, run=tmp_path / "run")
     again = result.load_leave_one_out(tmp_path / "run")
+    assert first.drawn is not None
     np.testing.assert_array_equal(first.drawn, again.drawn)
     assert first.verdict == again.verdict
     (tmp_path / "run" / joint.FILE).unlink()  # as in older folders: p-values of targets are merged
