@@ -12,7 +12,10 @@ from scipy import stats
 
 from divulge.attacks import catalog
 from divulge.audits.challenges import blind, replay
+from divulge.audits.challenges.base import run_attack
+from divulge.audits.challenges.federation import InteractionChallenge
 from divulge.audits.controls import FALSE_ALARM
+from divulge.audits.secrets import InteractionSecret, decode_beyond
 from divulge.core import (
     BlindRun,
     ControlOutcome,
@@ -38,6 +41,7 @@ from divulge.federation.search.users import Searching
 from divulge.federation.transcript import impressions, writer
 from divulge.metrics import conditional
 from divulge.metrics.permutation import signs_p
+from divulge.metrics.uninformed import interactions as uninformed
 
 from ..kinds import audit_federation
 
@@ -182,6 +186,39 @@ def test_the_same_seed_gives_the_same_control_and_another_one_other_clicks() -> 
     assert run(attack) == run(attack)
     here = world()
     assert blind.control_on_interactions(here.views, here.subject, attack, 1).run != run(attack)
+
+
+@pytest.mark.parametrize("clients", [6, CLIENTS])
+def test_who_does_as_well_without_the_clicks_shows_no_leak_and_who_reads_updates_does(
+    clients: int,
+) -> None:
+    """Also where too few clients are there for the control to fail."""
+    here = world(0, clients)
+    truth = here.subject.truth
+    assert truth is not None
+    challenge = InteractionChallenge(here.views, here.subject)
+    found = {}
+    for attack in (ReadsFeatures(), catalog.interaction_attack("raifle")):
+        entry = run_attack(challenge, attack, 0)
+        guess = InteractionSecret(here.subject).decode(entry.arrays)
+        beyond = decode_beyond(entry.arrays, clients)
+        assert beyond is not None
+        assert beyond.shuffled is not None
+        tested = uninformed.randomise([guess], truth, np.random.default_rng(0), [beyond])
+        found[attack.name] = (tested.p, entry.finding.metrics["auc"].value)
+    p, auc = found["reads-features"]
+    assert p == 1.0
+    assert auc > 0.6
+    assert found["raifle"][0] <= 0.05
+
+
+def test_below_five_clients_nothing_is_run_on_shuffled_clicks() -> None:
+    here = world(0, 4)
+    attack = catalog.interaction_attack("raifle")
+    run, aucs = blind.control_on_interactions(here.views, here.subject, attack, 0)
+    assert run is not None
+    assert run.outcome is ControlOutcome.NOT_TESTED
+    assert aucs is None
 
 
 def test_few_clients_are_said_to_be_too_few() -> None:

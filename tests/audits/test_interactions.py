@@ -251,6 +251,13 @@ def test_clients_who_acted_on_all_or_nothing_are_told_and_left_out() -> None:
 def test_a_damaged_guess_is_refused(place: Path) -> None:
     found = audit_federation(place / "films.toml", place / "damaged")
     path = place / "damaged" / "findings" / f"{found.contents.manifest.findings[0]}.npz"
+    with np.load(path) as stored:
+        arrays = dict(stored)
+    for name in ("correlation", "shuffled"):
+        for wrong in (arrays[name][:-1], np.full_like(arrays[name], np.nan)):
+            np.savez(path, **{**arrays, name: wrong})
+            with pytest.raises(StoreError, match="damaged"):
+                _ = load_federation(place / "damaged").verdict
     np.savez(path, likely=np.zeros(3), decided=np.zeros(3, bool))
     with pytest.raises(StoreError, match="damaged"):
         load_federation(place / "damaged")

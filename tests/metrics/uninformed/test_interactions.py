@@ -196,5 +196,8 @@ def test_signs_of_few_users_are_all_taken() -> None:
 def test_an_attack_of_which_nobody_knows_what_it_owes_to_the_public_shows_nothing() -> None:
     truth = [Interactions(np.arange(20) < 5)] * 8
     guess = [Reconstruction(one.acted.astype(float), one.acted) for one in truth]
-    found = interactions.randomise([guess], truth, np.random.default_rng(0))
-    assert found.p == found.smallest == 1.0
+    told = BeyondPublic(np.ones(8))
+    for beyond in ((), (None, told)):
+        found = interactions.randomise([guess] * 2, truth, np.random.default_rng(0), beyond)
+        assert found.smallest == 1.0
+    assert found.of([0]).p == 1.0

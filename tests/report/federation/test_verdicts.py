@@ -81,9 +81,11 @@ def case_of(
     without = None if shuffled is None else np.full(len(truth), shuffled)
     beyond = [
         None
-        if guess is None or not truth
+        if guess is None
         else interactions.BeyondPublic(
-            conditional.partial_correlations([one.score for one in guess], labels, covariates),
+            conditional.partial_correlations([one.score for one in guess], labels, covariates)
+            if truth
+            else np.zeros(0),
             without,
         )
         for guess in guesses

@@ -51,8 +51,8 @@ def randomise(
         guesses: the guesses of each attack, one a user; None for an attack that is not done.
         truths: what each user acted on; users who acted on all items or on none are left out.
         rng: draws signs.
-        beyond: of each attack, what its guess owes to nothing public. An attack without it can
-            show no leak: nobody can tell what it owes to public knowledge.
+        beyond: of each attack, what its guess owes to nothing public. Where one that is done is
+            without it, nothing can be decided: nobody can tell what it owes to public knowledge.
     """
     users = [u for u, truth in enumerate(truths) if is_mixed(truth)]
     known = [*beyond, *[None] * (len(guesses) - len(beyond))]
@@ -60,13 +60,14 @@ def randomise(
     columns = tuple((k, "auc") for k, _, _ in done)
     excess, left = np.zeros((len(users), len(done))), np.zeros((len(users), len(done)))
     for at, (_, guess, told) in enumerate(done):
+        if told is None:
+            continue
         aucs = np.array([membership.auc(guess[u].score, truths[u].acted).value for u in users])
-        base = 0.5 if told is None or told.shuffled is None else told.shuffled[users]
-        excess[:, at] = aucs - base
-        left[:, at] = 0.0 if told is None else told.correlation[users]
+        excess[:, at] = aucs - (0.5 if told.shuffled is None else told.shuffled[users])
+        left[:, at] = told.correlation[users]
     signs = _signs(len(users), rng)
     mean = signs / max(1, len(users))
-    smallest = 1.0 if all(told is None for _, _, told in done) else 0.5 ** len(users)
+    smallest = 1.0 if any(told is None for _, _, told in done) else 0.5 ** len(users)
     return RandomisationTest(columns, (0.5 + mean @ excess, mean @ left), smallest)
 
 

@@ -54,8 +54,9 @@ class InteractionWords:
     @property
     def enough(self) -> str:
         """See `VerdictWords`."""
-        mixed = any(map(interactions.is_mixed, self.truth or ()))
-        if mixed and all(one is None for one in self.beyond):
+        beyond = [*self.beyond, *[None] * (len(self.guesses) - len(self.beyond))]
+        done = [one for one, guess in zip(beyond, self.guesses, strict=True) if guess is not None]
+        if any(one is None for one in done):
             return (
                 "This run does not say how much of each guess public features explain: it was made "
                 "by an earlier version."
