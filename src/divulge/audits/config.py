@@ -34,7 +34,7 @@ class HTTPSpec(Section):
     """``[target.http]``: how a model behind a URL is asked, and how its answers are read."""
 
     protocol: http_formats.ProtocolName = "json"
-    """How requests and responses look: see [endpoints](targets.md#models-behind-a-url)."""
+    """How requests and responses look: see [endpoints](endpoints.md)."""
     records: str | None = None
     """The name under which a request holds records; that of the protocol unless given."""
     answers: str | None = None
@@ -48,10 +48,10 @@ class HTTPSpec(Section):
     """Of ``"kserve-v2"``, the type of numeric tensors, such as ``"FP32"``; that of the records
     unless given."""
     parameters: Annotated[dict[str, JSON] | None, NOT_SHOWN] = None
-    """Further keys of a request, such as the name of the model; a [key](targets.md#keys) as
+    """Further keys of a request, such as the name of the model; a [key](endpoints.md#keys) as
     ``"env:NAME"``."""
     headers: Annotated[dict[str, str] | None, NOT_SHOWN] = None
-    """Further headers; a [key](targets.md#keys) as ``"env:NAME"`` or ``"Bearer env:NAME"``. Other
+    """Further headers; a [key](endpoints.md#keys) as ``"env:NAME"`` or ``"Bearer env:NAME"``. Other
     values are not stored."""
     records_per_request: Count = 32
     """Highest number of records in one request."""
@@ -87,8 +87,8 @@ class TargetSpec(Section):
     """``file.py:name``, ``package.module:name``, or the path of a saved model: see
     [targets](targets.md); required without ``url``."""
     url: Annotated[str | None, NOT_SHOWN] = None
-    """In place of ``model``: the URL of [an endpoint](targets.md#models-behind-a-url) that
-    answers queries; needs ``fingerprint``. A [key](targets.md#keys) in it is ``env:NAME``; its
+    """In place of ``model``: the URL of [an endpoint](endpoints.md) that
+    answers queries; needs ``fingerprint``. A [key](endpoints.md#keys) in it is ``env:NAME``; its
     query and user info are not stored."""
     http: HTTPSpec = HTTPSpec()
     """How the endpoint is asked."""
@@ -156,7 +156,7 @@ class DataSpec(Section):
     [``exposed.csv``](run-folder.md#exposedcsv); beside records named ``file.py:name`` an object
     named likewise."""
     class_names: tuple[str, ...] = ()
-    """Names of [the classes](targets.md#how-labels-find-their-columns), in the order of the
+    """Names of [the classes](tables.md#how-labels-find-their-columns), in the order of the
     model's; classes that it does not know last."""
     membership: MembershipDraw | None = None
     """How members were drawn: by a fair coin for each record, or so many of them, which is what is
@@ -167,10 +167,10 @@ class PredictionsSpec(Section):
     """``[predictions]``: an exported table of answers, in place of a model and its data."""
 
     file: str
-    """A table, one row per record: CSV, Parquet and [others](targets.md#predictions)."""
+    """A table, one row per record: CSV, Parquet and [others](tables.md)."""
     loss: str | None = None
     """In place of probabilities and labels: the column with [the loss of each
-    record](targets.md#a-loss-or-a-score), which is lower for members."""
+    record](tables.md#a-loss-or-a-score), which is lower for members."""
     score: str | None = None
     """Likewise: the column with a score of each record, by any attack, which is higher for
     members."""
@@ -179,7 +179,7 @@ class PredictionsSpec(Section):
     column."""
     label: str = "label"
     """The column with the true class, as [the columns or ``class_names`` call
-    it](targets.md#how-labels-find-their-columns); or with the true value."""
+    it](tables.md#how-labels-find-their-columns); or with the true value."""
     member: str = "member"
     """The column that says whether the record was trained on: 1 or 0, true or false, yes or no,
     train or test, in or out, member or nonmember."""
