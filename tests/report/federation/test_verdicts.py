@@ -250,6 +250,9 @@ def test_what_an_attack_achieves_without_the_clicks_is_said_and_shows_no_leak() 
     assert "chance, or what is public, explains this" in found.sentences[0]
     alone = judge_federation(case_of(case.guesses, case.truth or [], shuffled=0.5), [DONE])
     assert alone.level == "leak"
+    uncompared = judge_federation(case_of(case.guesses, case.truth or []), [DONE])
+    assert uncompared.level == "leak"
+    assert "not compared with shuffled clicks" in uncompared.sentences[0]
 
 
 def test_a_run_without_the_comparison_with_public_features_is_undecided() -> None:

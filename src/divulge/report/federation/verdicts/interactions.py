@@ -72,13 +72,14 @@ class InteractionWords:
         del statistic
         told = self.beyond[attack] if self.beyond else None
         mixed = [interactions.is_mixed(one) for one in self.truth or ()]
-        without = ""
+        without = "not compared with shuffled clicks, so some of it may be public knowledge"
         if told is not None and told.shuffled is not None:
             share = percent_words(float(told.shuffled[mixed].mean()))
-            without = f"; the same attack on shuffled clicks: {share}"
+            without = f"the same attack on shuffled clicks: {share}"
         return (
             "picks the clicked one of two items, of which one was clicked, "
-            f"{interval_words(self._auc(attack, confidence))} of the time (guessing: 50 %{without})"
+            f"{interval_words(self._auc(attack, confidence))} of the time (guessing: 50 %; "
+            f"{without})"
         )
 
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
