@@ -1,14 +1,19 @@
-"""Quality: how often intervals of tables and comparisons cover the truth, and how wide they are."""
+"""Quality: how often intervals of tables and comparisons cover the truth, and how wide they are.
+
+The last table is of models that are each other's shadows, as in leave-one-out; LiRA is computed on
+all of them at once there, with one variance.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from divulge.audits.leave_one_out import result
 from divulge.core import Estimate
-from divulge.metrics import intervals
+from divulge.metrics import intervals, membership
 from divulge.metrics.intervals import Interval
+from divulge.metrics.shared_shadows import covariance_between, influence
 from divulge.reproduce import units
 
 SUMMARY = "coverage and mean width of the intervals of tables, and of the strongest attack"
@@ -32,12 +37,13 @@ DISTRIBUTIONS: Mapping[str, tuple[float, Draw]] = {
 
 
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
-    """Print what is simulated, in four tables."""
+    """Print what is simulated, in five tables."""
     runs = 100 if quick else 1000
     _of_values(runs)
     _of_seeds_in_users(runs)
     _of_federations(runs)
     _of_the_strongest(runs)
+    _of_mutual_shadows(runs)
 
 
 def _of_values(runs: int) -> None:
@@ -104,6 +110,47 @@ def _of_the_strongest(runs: int) -> None:
             columns = zip(*found, strict=True)
             shown = [_covered([Interval(e.low, e.high or 1.0) for e in c], 0.5) for c in columns]
             print(f"| {targets} | {alike} | {' | '.join(shown)} |")
+
+
+def _of_mutual_shadows(runs: int) -> None:
+    """The mean over targets of LiRA's AUC: Student's, and with the covariance of targets."""
+    print("\n| records | targets | mean AUC | Student's | with covariance |\n|---|---|---|---|---|")
+    for records in (200, 1000):
+        for targets in (3, 4, 8):
+            for leak in (0.0, 0.4, 1.0, 2.0):
+                rng = np.random.default_rng(0)
+                own = 1.5 * rng.normal(size=(records, 1))  # the records stay; models are new
+                found = [_mean_of_mutual_shadows(rng, own, targets, leak) for _ in range(runs)]
+                truth = float(np.mean([mean for mean, _ in found]))
+                columns = zip(*(ways for _, ways in found), strict=True)
+                shown = [_covered(column, truth) for column in columns]
+                print(f"| {records} | {targets} | {truth:.3f} | {' | '.join(shown)} |")
+
+
+def _mean_of_mutual_shadows(
+    rng: np.random.Generator, own: Float64[np.ndarray, "records 1"], targets: int, leak: float
+) -> tuple[float, tuple[Interval, Interval]]:
+    """The mean AUC over models whose scaled logits are noise, and both intervals of it."""
+    member = rng.random((len(own), targets)) < 0.5
+    scores = _lira(own + rng.normal(size=member.shape) + leak * member, member)
+    pairs = list(zip(scores.T, member.T, strict=True))
+    values = [membership.auc(*pair).value for pair in pairs]
+    shared = covariance_between([influence("auc", *pair) for pair in pairs])
+    alone = intervals.student_mean(values)
+    return float(np.mean(values)), (alone, intervals.student_mean(values, covariance=shared))
+
+
+def _lira(
+    phi: Float64[np.ndarray, "records models"], member: Bool[np.ndarray, "records models"]
+) -> Float64[np.ndarray, "records models"]:
+    """The scores of every model, by means of all others."""
+    counts, means = [], []
+    for side in (member, ~member):
+        others = side.sum(1, keepdims=True) - side
+        counts.append(others)
+        means.append(((phi * side).sum(1, keepdims=True) - phi * side) / np.maximum(others, 1))
+    ratio = (phi - means[1]) ** 2 - (phi - means[0]) ** 2
+    return np.where((counts[0] > 0) & (counts[1] > 0), ratio, 0.0)
 
 
 def _student(values: Sequence[float]) -> Interval:

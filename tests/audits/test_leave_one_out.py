@@ -147,7 +147,7 @@ def test_what_scores_fast_is_scored_again_for_memberships_permuted_together(
     # models that leak lie beyond what their own permuted memberships show
     scores = found.scores("calibrated")
     assert scores is not None
-    best = add_deviations(scores, [a.candidates.member for a in found.targets])
+    best = add_deviations(scores, [audit.candidates.member for audit in found.targets])
     assert best[0] > found.drawn[0, 0].max()
 
 
@@ -164,6 +164,7 @@ def test_permuted_memberships_are_kept_in_the_folder(tmp_path: Path) -> None:
     older = result.load_leave_one_out(tmp_path / "run")
     assert older.drawn is None
     assert older.verdict.p_value is not None
+    assert first.drawn is not None
     joint.store(tmp_path / "run", first.drawn[:1])
     with pytest.raises(divulge.errors.StoreError, match="run the audit again"):
         result.load_leave_one_out(tmp_path / "run")

@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 import divulge
 from divulge._util import atomic
@@ -29,6 +28,7 @@ from divulge.core import Estimate
 from divulge.defences import catalog as defences_catalog
 from divulge.defences.answers.coarse import TopOne
 from divulge.errors import SpecError, StoreError
+from divulge.metrics.intervals import student_mean
 from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate
 from divulge.report import compare_page, compare_table
@@ -184,7 +184,11 @@ def test_differences_are_taken_target_by_target(found: Comparison) -> None:
         ]
         for one in found.defences[:2]
     ]
-    known = stats.ttest_rel(each[1], each[0]).confidence_interval()
+    moved = [
+        one.audits.influences(one.strongest["auc"].attack, "auc") for one in found.defences[:2]
+    ]
+    shared = covariance_between([one - other for one, other in zip(*moved[::-1], strict=True)])
+    known = student_mean(np.subtract(each[1], each[0]).tolist(), covariance=shared)
     auc = rule.less["auc"]
     assert auc.value == pytest.approx(np.mean(each[1]) - np.mean(each[0]))
     assert (auc.low, auc.high) == pytest.approx((max(-1, known.low), known.high))
