@@ -235,7 +235,9 @@ def test_one_column_is_class_one_of_two_whatever_it_is_called(save: Save, tmp_pa
 def test_numbers_in_the_names_of_columns_are_classes_too(save: Save, tmp_path: Path) -> None:
     rows = {"p_0": [0.5, 0.2], "p_10": [0.2, 0.3], "p_2": [0.3, 0.5]}
     path = save(tmp_path / "t", rows | {"label": [10.0, 2.0], "member": [1, 0]})
-    np.testing.assert_array_equal(predictions.read_predictions(path).label, [1, 2])
+    read = predictions.read_predictions(path)
+    np.testing.assert_array_equal(read.label, [2, 1])  # in their order, whatever the file has
+    np.testing.assert_array_equal(read.answers[0], [0.5, 0.3, 0.2])
 
 
 @both

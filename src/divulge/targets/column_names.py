@@ -119,6 +119,22 @@ class ColumnNames(NamedTuple):
             yield tuple(name[: len(name) - end].strip() for name in rest)
 
 
+def sort_by_number(columns: Sequence[str], pattern: str) -> list[str]:
+    """Columns of numbered classes by number, and those of others as they are.
+
+    Of classes with equal probabilities the first is the predicted one, in any order of the file.
+
+    Examples:
+        >>> sort_by_number(["p_10", "p_1", "p_2"], "p_*"), sort_by_number(["p_b", "p_a"], "p_*")
+        (['p_1', 'p_2', 'p_10'], ['p_b', 'p_a'])
+    """
+    keys = {column: class_key(_cut(column, pattern)) for column in columns}
+    kinds = {kind for kind, _ in keys.values()}
+    if kinds not in ({"number"}, {"truth"}):
+        return list(columns)
+    return sorted(columns, key=lambda column: keys[column][1])
+
+
 def _cut(column: str, pattern: str) -> str:
     """A column's name without the plain text before the first wildcard and after the last one.
 

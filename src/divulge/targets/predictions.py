@@ -19,7 +19,7 @@ from divulge.data import tables
 from divulge.errors import DataError, TargetError
 from divulge.targets import forms, label_columns
 from divulge.targets.cache import record_keys
-from divulge.targets.column_names import ColumnNames
+from divulge.targets.column_names import ColumnNames, sort_by_number
 from divulge.targets.label_columns import ClassColumn
 from divulge.targets.logits import LogitTarget
 from divulge.targets.outputs import Output, access_of, to_answers, to_probabilities
@@ -207,6 +207,8 @@ def read_predictions(
         labels, names = true.number, true.match.titles
         how = label_columns.describe_match((told, true))
     else:
+        if not class_names:  # which are in the order of the file
+            columns = sort_by_number(columns, probabilities)
         raw = tables.read_columns(path, columns)
         _check_numbers(path, columns, raw)
         by_column = to_probabilities(raw, output, len(raw), names=columns)
