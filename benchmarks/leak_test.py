@@ -13,7 +13,7 @@ from scipy import special, stats
 from divulge._util.random import stream
 from divulge.metrics import membership
 from divulge.metrics.intervals import clopper_pearson
-from divulge.metrics.max_test import LEVEL, max_test
+from divulge.metrics.max_test import LEVEL, join_small_strata, max_test
 
 SUMMARY = "size and power of the verdict's test, and coverage of the strongest attack's limits"
 
@@ -50,14 +50,41 @@ LEAKS = (
 )
 
 
+class Classes(NamedTuple):
+    """Classes of the records of one simulated model, on which scores depend."""
+
+    size: int
+    """Number of members, and of non-members."""
+    classes: int
+    spread: float
+    """Standard deviation of the classes' mean scores; that of scores within a class is 1."""
+    mixes: bool
+    """Whether members and non-members differ in their mix of classes, and in nothing else."""
+
+
+CLASSES = (
+    *(Classes(size, classes, 1, mixes=True) for size, classes in ((500, 2), (200, 10), (500, 100))),
+    *(Classes(200, classes, spread, mixes=False) for classes in (10, 100) for spread in (0, 1)),
+)
+VISIBLE = 2.8
+"""Standard errors by which members differ: one attack alone finds that in 80 % of audits."""
+
+
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
-    """Print both tables, each rate with its exact 95 % interval."""
+    """Print all tables, each rate with its exact 95 % interval."""
     audits = 40 if quick else 400
     print("| records in each group | leak | audits | verdict is a leak (95 % interval) |")
     print("|---:|---|---:|---|")
     for leak in LEAKS:
         found = sum(is_leak(leak, number) for number in range(audits))
         print(f"| {leak.size:,} | {leak} | {audits} | {_rate(found, audits)} |", flush=True)
+    print("\n| classes | spread | records in each group | leak | all records | within classes |")
+    print("|---:|---:|---:|---|---|---|")
+    for case in CLASSES:
+        found = np.sum([is_leak_within(case, number) for number in range(audits)], 0)
+        rates = " | ".join(_rate(int(count), audits) for count in found)
+        kind = "none, other mixes" if case.mixes else "of all members"
+        print(f"| {case.classes} | {case.spread:g} | {case.size} | {kind} | {rates} |", flush=True)
     print("\n| correlation | records in each group | audits | AUC | TPR at 10 % FPR |")
     print("|---:|---:|---:|---|---|")
     for correlation in (0.0, 0.5, 0.9):
@@ -82,6 +109,22 @@ def is_leak(leak: Leak, number: int) -> bool:
     member = np.arange(2 * leak.size) < leak.size
     lifted = EXPOSED * (member & (rng.random(len(member)) < leak.exposed)) + leak.shift * member
     return max_test(scores(rng, member, 0.8) + lifted, member).p_value <= LEVEL
+
+
+def is_leak_within(case: Classes, number: int) -> tuple[bool, bool]:
+    """Whether one attack shows a leak over all records, and within classes."""
+    rng = stream(0, "classes", str(case), number)
+    member = np.arange(2 * case.size) < case.size
+    shares = rng.dirichlet(np.full(case.classes, 5.0), 2)
+    if not case.mixes:
+        shares[:] = 1 / case.classes
+    labels = np.concatenate([rng.choice(case.classes, case.size, p=share) for share in shares])
+    leak = 0.0 if case.mixes else VISIBLE * math.sqrt(2 / case.size)
+    mean = case.spread * rng.standard_normal(case.classes)
+    score = mean[labels] + rng.standard_normal(len(member)) + leak * member
+    strata = join_small_strata(labels, score[None])
+    tests = max_test(score[None], member), max_test(score[None], member, strata)
+    return tests[0].p_value <= LEVEL, tests[1].p_value <= LEVEL
 
 
 def covered(size: int, correlation: float, number: int) -> tuple[bool, bool]:

@@ -14,6 +14,7 @@ from divulge.metrics.max_test import (
     LEVEL_BELOW,
     SHARES,
     STATISTICS,
+    join_small_strata,
     max_test,
     max_test_of_models,
     members_on_top,
@@ -217,3 +218,87 @@ def test_broken_scores_are_refused() -> None:
 
 def test_every_statistic_has_a_name() -> None:
     assert max_test(np.arange(8.0)[None], halves(4)).deviation.shape == (1, len(STATISTICS))
+
+
+# Within strata.
+
+
+def test_one_stratum_is_as_good_as_none(few_draws: None) -> None:
+    rng = np.random.default_rng(20)
+    member = rng.permutation(halves(60))
+    scores = correlated(rng, 3, 120) + 0.4 * member
+    alone = max_test(scores, member, np.full(120, 7))
+    np.testing.assert_array_equal(alone.p, max_test(scores, member).p)
+
+
+def test_deviations_within_strata_are_those_of_all_permutations_within_them() -> None:
+    rng = np.random.default_rng(21)
+    member = np.array([1, 1, 0, 0, 0, 1, 1, 1, 0], dtype=bool)
+    strata = np.array([0, 0, 0, 0, 1, 1, 1, 2, 2])
+    score = rng.permutation(9).astype(float)
+    parts = [np.flatnonzero(strata == each) for each in range(3)]
+    some = [itertools.combinations(part, int(member[part].sum())) for part in parts]
+    labels = [np.isin(np.arange(9), np.concatenate(one)) for one in itertools.product(*some)]
+    every = [naive(score, one) for one in labels]
+    mean, spread = np.mean(every, 0), np.std(every, 0)
+    expected = (np.array(naive(score, member)) - mean) / np.where(spread > 1e-9, spread, np.inf)
+    found = max_test(score[None], member, strata).deviation[0]
+    np.testing.assert_allclose(found, expected, atol=1e-12)
+
+
+def test_another_mix_of_classes_alone_is_no_leak(few_draws: None) -> None:
+    rng = np.random.default_rng(22)
+    member, runs = halves(150), 300
+    alarms = np.zeros(2)
+    for _ in range(runs):
+        labels = (rng.random(300) < np.where(member, 0.65, 0.35)).astype(int)
+        score = (labels + rng.standard_normal(300))[None]
+        strata = join_small_strata(labels, score)
+        alarms += (
+            max_test(score, member).p_value <= LEVEL,
+            (max_test(score, member, strata).p_value <= LEVEL),
+        )
+    assert alarms[0] >= runs / 2
+    assert alarms[1] <= stats.binom.isf(1e-3, runs, LEVEL)
+
+
+def test_small_classes_cost_no_power_where_scores_do_not_depend_on_them(few_draws: None) -> None:
+    rng = np.random.default_rng(23)
+    member, runs, found = halves(100), 200, np.zeros(2)
+    for _ in range(runs):
+        labels = rng.integers(0, 60, 200)
+        score = (rng.standard_normal(200) + 0.4 * member)[None]
+        strata = join_small_strata(labels, score)
+        found += (
+            max_test(score, member).p_value <= LEVEL,
+            (max_test(score, member, strata).p_value <= LEVEL),
+        )
+    assert found[1] >= found[0] - 0.05 * runs
+
+
+def test_the_limit_within_strata_is_that_of_permutations(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(24)
+    records = 12_000
+    labels = rng.integers(0, 3, records)
+    member = rng.random(records) < np.array([0.3, 0.5, 0.7])[labels]
+    scores = rng.standard_normal((2, records)) + labels + 0.03 * member
+    limit = max_test(scores, member, labels)
+    monkeypatch.setattr(module, "LARGE", records)
+    monkeypatch.setattr(module, "DRAWS", 499)
+    exact = max_test(scores, member, labels)
+    np.testing.assert_allclose(limit.deviation, exact.deviation, atol=1e-9)
+    error = math.sqrt(0.25 / 499)
+    np.testing.assert_allclose(limit.p, exact.p, atol=4 * error)
+
+
+def test_joined_strata_are_alike_and_large_enough() -> None:
+    rng = np.random.default_rng(25)
+    labels = rng.integers(0, 30, 200)
+    scores = (labels % 3 * 10 + rng.standard_normal(200))[None]
+    joined = join_small_strata(labels, scores)
+    assert np.bincount(joined).min() >= module.SMALLEST_STRATUM
+    for each in np.unique(joined):  # classes with scores of one level, but at the borders
+        levels = np.bincount(labels[joined == each] % 3, minlength=3)
+        assert levels.max() >= 0.5 * levels.sum()
+    large = rng.integers(0, 4, 400)
+    assert len(np.unique(join_small_strata(large, scores[:, :1] + np.zeros((1, 400))))) == 4

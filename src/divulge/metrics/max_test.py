@@ -160,8 +160,10 @@ def max_test_of_models(
 def join_small_strata(strata: Strata, scores: Float[np.ndarray, "attacks records"]) -> Strata:
     """Strata of at least `SMALLEST_STRATUM` records: smaller ones are joined to such as they are.
 
-    Which strata are alike is told by the mean rank of their scores over all attacks. Membership is
-    not looked at, so the test within joined strata is as exact as within those that were given.
+    Which strata are alike is told by the mean rank of their scores over all attacks. Where some are
+    small and no attack's ranks depend on the stratum, all records are one stratum: small strata
+    would cost power, and no mix of them tells members apart. Membership is not looked at, so the
+    test within joined strata is as exact as within those that were given.
 
     Args:
         strata: the number of each record's stratum.
@@ -172,10 +174,12 @@ def join_small_strata(strata: Strata, scores: Float[np.ndarray, "attacks records
         >>> join_small_strata(strata, scores)[:6].tolist()
         [0, 0, 1, 1, 2, 2]
     """
-    rank = stats.rankdata(scores, axis=1).mean(axis=0)
+    ranks = stats.rankdata(scores, axis=1)
     _, place = np.unique(strata, return_inverse=True)
     counts = np.bincount(place)
-    mean = np.bincount(place, rank) / counts
+    if counts.min() < SMALLEST_STRATUM and not _depend_on(place, ranks):
+        return np.zeros_like(place)
+    mean = np.bincount(place, ranks.mean(axis=0)) / counts
     joined, number, held = np.zeros(len(counts), np.int64), 0, 0
     for each in np.argsort(mean, kind="stable"):
         if held >= SMALLEST_STRATUM:
@@ -185,6 +189,16 @@ def join_small_strata(strata: Strata, scores: Float[np.ndarray, "attacks records
     if held < SMALLEST_STRATUM and number:
         joined[joined == number] = number - 1
     return joined[place]
+
+
+def _depend_on(place: Strata, ranks: Float[np.ndarray, "attacks records"]) -> bool:
+    """Whether the ranks of some attack differ between strata (Kruskal and Wallis 1952)."""
+    counts, records = np.bincount(place), len(place)
+    sums = np.stack([np.bincount(place, each) for each in ranks])
+    between = (sums**2 / counts).sum(1) - ranks.sum(1) ** 2 / records
+    spread = ranks.var(axis=1, ddof=1)
+    statistic = between[spread > 0] / spread[spread > 0]
+    return bool((stats.chi2.sf(statistic, len(counts) - 1) <= LEVEL).any())
 
 
 def _rows_by_stratum(strata: Strata) -> list[Rows]:
@@ -220,16 +234,13 @@ def statistic_weights(score: Score) -> Weights:
         >>> statistic_weights(np.array([3.0, 1.0, 2.0]))[0].tolist()
         [3.0, 1.0, 2.0]
     """
-    return _weights(*_places(score))
+    return _weights(*_places(score), len(score))
 
 
 def _weights(
-    above: Int[np.ndarray, " records"],
-    tied: Int[np.ndarray, " records"],
-    part: slice | Int[np.ndarray, " part"] = slice(None),
-) -> Weights:
-    """What each record of a part adds to each statistic if it is a member."""
-    records, above, tied = len(above), above[part], tied[part]
+    above: Int[np.ndarray, " part"], tied: Int[np.ndarray, " part"], records: int
+) -> Float64[np.ndarray, "statistics part"]:
+    """What each record of a part of so many records adds to each statistic if it is a member."""
     places = np.array([[max(1, round(share * records))] for share in SHARES])
     # ties share the mean of their ranks, and the places at the top
     rank = records - above - (tied - 1) / 2
@@ -238,11 +249,10 @@ def _weights(
 
 def deviations(score: Score, member: Member) -> Float64[np.ndarray, " statistics"]:
     """Each statistic of one attack on one model, in standard deviations over all permutations."""
-    weights = _weights(*_places(score))
+    weights = statistic_weights(score)
     weights -= weights.mean(1, keepdims=True)
-    spread = np.sqrt(_share(member) * np.einsum("sr,sr->s", weights, weights))
-    found: Float64[np.ndarray, " statistics"] = weights @ member
-    found /= np.where(spread > 1e-9, spread, np.inf)  # constant scores say nothing
+    spread = _spread(_share(member) * np.einsum("sr,sr->s", weights, weights))
+    found: Float64[np.ndarray, " statistics"] = weights @ member / spread
     return found
 
 
@@ -315,8 +325,10 @@ def _by_limit(
     return found / spread, _draw_from_limit(products / spread / spread[:, None], rng)
 
 
-def _all_weights(places: Sequence[_Places], part: Int[np.ndarray, " part"]) -> Weights:
-    return np.concatenate([_weights(*each, part) for each in places])
+def _all_weights(
+    places: Sequence[_Places], part: Int[np.ndarray, " part"]
+) -> Float64[np.ndarray, "statistics part"]:
+    return np.concatenate([_weights(above[part], tied[part], len(above)) for above, tied in places])
 
 
 def _draw_from_limit(
