@@ -182,6 +182,21 @@ def test_other_checks_that_warn_do_not_confound_but_are_repeated() -> None:
     assert verdict.warnings == ("Class mix: Odd.",)
 
 
+def test_another_mix_of_classes_alone_is_confounded_and_no_leak() -> None:
+    rng = np.random.default_rng(4)
+    member = rng.permutation(np.arange(1000) < 500)
+    label = (rng.random(1000) < np.where(member, 0.65, 0.35)).astype(int)
+    made = cases.Bench(member, label, rng)
+    easier = label + rng.normal(size=1000)
+    warned = cases.warned("class mix", "They differ.")
+    verdict = _verdict(made, [made.done("one", easier)], warned)
+    assert verdict.level == "confounded"
+    assert "nothing tells them apart within a class" in verdict.confounding
+    leak = _verdict(made, [made.done("one", easier + 2 * member)], warned)
+    assert leak.level == "leak"
+    assert _verdict(made, [made.done("one", easier)]).level == "no leak found"
+
+
 @pytest.mark.parametrize(
     ("control", "said"),
     [
