@@ -138,6 +138,12 @@ truth = "owners.csv"
 """
 
 
+SCORES = """
+[predictions]
+file = "scores.csv"
+score = "score"
+"""
+
 TABLES = """
 [assignment]
 colluder = "cat"
@@ -164,7 +170,8 @@ class World(NamedTuple):
 
 
 NUMBERS = [name for name in catalog.ATTACKS if name.startswith("residual")]
-CLASSES = [name for name in catalog.ATTACKS if name not in (*NUMBERS, "mrad")]
+SCORE = "given-score"
+CLASSES = [name for name in catalog.ATTACKS if name not in (*NUMBERS, SCORE, "mrad")]
 INSIDE = Need.AUTOGRAD | Need.LOSS_TRACE
 ANSWERS = [name for name in CLASSES if not catalog.attack(name).needs & INSIDE]
 """What needs no weights and no checkpoints, which a saved model does not show."""
@@ -174,6 +181,7 @@ WORLDS = {
     "onnx": World(BLACK_BOX.replace("FILE", "model.onnx"), ANSWERS, True),
     "partial": World(PARTIAL, ["mrad"], True),
     "regression": World(REGRESSION, NUMBERS, True),
+    "scores": World(SCORES, [SCORE], False),
     "updates": World(UPDATES, [*catalog.UPDATE_ATTACKS], True),
     "interactions": World(INTERACTIONS, [*catalog.INTERACTION_ATTACKS], False),
     "assignment": World(
@@ -225,6 +233,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_file(network.state_dict(), folder / "model.safetensors")
     save_pt2(network, folder / "model.pt2")
     save_onnx(network, folder / "model.onnx")
+    rows = [f"{k % 7 + 4 * (k % 2)},{k % 2}" for k in range(200)]
+    (folder / "scores.csv").write_text("\n".join(["score,member", *rows]))
     played, _ = recommender().round(range(4), no_defence())
     writer.write(folder / "films", "film recommender", [played], items="items")
     game = draw_game(0, leak=1.0).challenge

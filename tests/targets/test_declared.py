@@ -47,7 +47,8 @@ def test_a_module_is_declared_by_the_user() -> None:
 @pytest.mark.parametrize(("output", "declared"), [("probabilities", True), ("labels", False)])
 def test_a_table_is_declared_by_the_user(tmp_path: Path, output: Any, declared: bool) -> None:
     path = tmp_path / "answers.csv"
-    path.write_text("p_1,label,member\n" + "1,1,1\n0,0,0\n" * 20)
+    columns = ("p_1", "1", "0") if output == "labels" else ("p_0,p_1", "0,1", "1,0")
+    path.write_text(f"{columns[0]},label,member\n" + f"{columns[1]},1,1\n{columns[2]},0,0\n" * 20)
     assert declares_probabilities(read_predictions(path, output=output).target) == declared
 
 
@@ -55,8 +56,8 @@ def test_classes_declared_as_probabilities_end_in_a_doubt_whose_advice_works(
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "answers.csv"
-    rows = [f"{k % 2},{k % 2},{int(k < 100)}" for k in range(200)]
-    path.write_text("\n".join(["p_1,label,member", *rows]))
+    rows = [f"{1 - k % 2},{k % 2},{k % 2},{int(k < 100)}" for k in range(200)]
+    path.write_text("\n".join(["p_0,p_1,label,member", *rows]))
     found = divulge.audit_predictions(path)
     assert found.verdict.level == "inputs doubtful"
     assert found.verdict.sentences[0].startswith("100")

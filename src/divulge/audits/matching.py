@@ -9,6 +9,7 @@ from divulge.audits.inputs import AuditInputs
 from divulge.core import Check, Records, Verdict
 from divulge.data.class_names import (
     ClassMatch,
+    class_key,
     describe_classes,
     match_classes,
     own_numbers,
@@ -117,7 +118,12 @@ def _training_labels(match: ClassMatch, names: Sequence[Any], own: bool) -> tupl
     size = len(names) + match.further
     labels: dict[int, Any] = {number: label for label, number in match.numbers.items()}
     if own and not match.by_position:
-        labels |= dict(enumerate(names))
+        # A booster calls its classes 0 and 1, whatever its user called them when it was trained.
+        labels |= {
+            number: name
+            for number, name in enumerate(names)
+            if number not in labels or class_key(labels[number]) == class_key(name)
+        }
     others = match.names or tuple(range(size))
     if match.by_position:
         left = iter(sorted(set(range(size)) - set(labels.values())))

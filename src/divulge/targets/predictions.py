@@ -202,7 +202,7 @@ def read_predictions(
     how = rounding = ""
     if output == "values":
         labels, answers = _read_values(path, columns, label)
-    elif output == "labels":
+    elif output == "labels" and len(columns) == 1:
         told, true, answers = _read_labels(path, columns, label, cells, class_names)
         labels, names = true.number, true.match.titles
         how = label_columns.describe_match((told, true))
@@ -211,7 +211,9 @@ def read_predictions(
             columns = sort_by_number(columns, probabilities)
         raw = tables.read_columns(path, columns)
         _check_numbers(path, columns, raw)
-        by_column = to_probabilities(raw, output, len(raw), names=columns)
+        if output == "labels":
+            _check_one_hot(path, columns, raw)
+        by_column = to_probabilities(raw, output, len(raw), len(columns), names=columns)
         named = ColumnNames(probabilities, tuple(columns))
         true = label_columns.read_classes(path, label, cells, named, class_names)
         answers = named.arrange(by_column, true.match.further)
@@ -247,16 +249,22 @@ def _read_labels(
     path: Path, columns: list[str], label: str, cells: list[str], class_names: tuple[str, ...]
 ) -> tuple[ClassColumn, ClassColumn, Float[np.ndarray, "records classes"]]:
     """Predicted classes, true ones, and the predicted ones as probabilities of 0 and 1."""
-    if len(columns) > 1:
-        raise DataError(
-            f"expected one column of predicted classes in {path}, got {', '.join(columns[:20])}: "
-            'pass output="probabilities", or the column in probabilities='
-        )
     (predicted,) = tables.read_texts(path, columns[0])
     told, true, classes = label_columns.read_predicted_classes(
         path, (columns[0], label), predicted, cells, class_names
     )
     return told, true, to_probabilities(told.number, "labels", len(told.number), classes)
+
+
+def _check_one_hot(
+    path: Path, columns: list[str], answers: Float[np.ndarray, "records columns"]
+) -> None:
+    if not ((answers == 0) | (answers == 1)).all() or (answers.sum(axis=1) != 1).any():
+        raise DataError(
+            f"expected one column of predicted classes in {path}, or one column a class with 1 for "
+            f"the predicted one and 0 elsewhere, got {', '.join(columns[:20])}: pass "
+            'output="probabilities", or the column in probabilities='
+        )
 
 
 def _select_columns(

@@ -113,8 +113,10 @@ def is_coarse(answers: Float64[np.ndarray, "records columns"]) -> bool:
     share still, one of about a power of ten.
 
     Examples:
-        >>> is_coarse(np.array([[0.37, 0.63]])), is_coarse(np.array([[0.3141592653, 0.6858407347]]))
-        (True, False)
+        >>> is_coarse(np.array([[0.37, 0.41, 0.22]]))
+        True
+        >>> is_coarse(np.array([[0.4142135624, 0.3247179572, 0.2610684804]]))
+        False
     """
     rows, columns = _LOOKED_AT
     some = answers[:: max(1, len(answers) // rows)]
