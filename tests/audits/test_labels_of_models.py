@@ -3,6 +3,7 @@ refusal whose advice gives them."""
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
 
 import divulge
 from divulge.errors import DataError, DivulgeError, TargetError
@@ -222,3 +224,26 @@ def test_regression_models_with_two_outputs_are_refused() -> None:
     for y in (TWO.astype(float), TWO[:, 0].astype(float)):
         with pytest.raises(DivulgeError, match="audit each output by itself"):
             audit(model, y)
+
+
+def test_shadows_are_trained_on_the_users_own_labels() -> None:
+    """Of a model that calls its classes 0 and 1, as boosters do, whatever the labels were."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(200, 3))
+    y = np.where(x[:, 0] + rng.normal(size=200) > 0, "yes", "no")
+
+    def train(records: np.ndarray, labels: np.ndarray, seed: int) -> Callable[[Any], Any]:
+        assert set(labels.tolist()) == {"no", "yes"}
+        tree = DecisionTreeClassifier(random_state=seed).fit(records, labels == "yes")
+        return lambda asked: tree.predict_proba(asked)
+
+    model = DecisionTreeClassifier(random_state=0).fit(x[:100], (y[:100] == "yes").astype(int))
+    found = divulge.audit(
+        model,
+        members=(x[:100], y[:100]),
+        nonmembers=(x[100:], y[100:]),
+        shadows=divulge.ShadowModels(2, train=train),
+        attacks=[divulge.attack("calibrated")],
+        options=divulge.Options(class_names=["no", "yes"]),
+    )
+    assert found.findings[0].metrics["auc"].low > 0.5
