@@ -192,6 +192,15 @@ def test_another_mix_of_classes_alone_is_confounded_and_no_leak() -> None:
     verdict = _verdict(made, [made.done("one", easier)], warned)
     assert verdict.level == "confounded"
     assert "nothing tells them apart within a class" in verdict.confounding
+    claimed = made.contents(
+        [made.done("one", 9.0 * label)], checks=warned, claim=Claim(Guarantee(0.01, 1e-6))
+    )
+    found = summarise(claimed)
+    assert found.verdict.level == "confounded"
+    assert found.claim is not None
+    assert found.claim.outcome == "not measured"
+    assert found.exposed.reason
+    assert not found.exposed.lists
     leak = _verdict(made, [made.done("one", easier + 2 * member)], warned)
     assert leak.level == "leak"
     assert _verdict(made, [made.done("one", easier)]).level == "no leak found"

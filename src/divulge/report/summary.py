@@ -90,6 +90,9 @@ def summarise(contents: Contents) -> Summary:
         given,
         candidates.label,
     )
+    if verdict.confounding != confounding:  # found when the verdict looked within classes
+        confounding = verdict.confounding
+        claim = judge_claim(facts.claim, rows, scores, truth, confounding)
     if verdict.doubt:
         claim = doubt_claim(claim, verdict.doubt)
     shown = None

@@ -179,7 +179,8 @@ def judge_models(
         else power.members_needed(exposed=sentences.COARSEST, attacks=len(evidence))
     )
     statistic: str | None = STATISTICS[speaker.statistic]
-    broken = claim.sentence if claim and claim.outcome == "contradicted" else ""
+    contradicted = claim is not None and claim.outcome == "contradicted" and not confounding
+    broken = claim.sentence if claim and contradicted else ""
     if claim and broken and not doubt and said.level != "leak":
         said, statistic = sentences.describe_broken_claim(broken), "epsilon"
         speaker = next(item for item in evidence if item.row.label == claim.attack)
