@@ -295,3 +295,23 @@ def test_sums_are_off_by_no_more_than_rounding_explains(decimals: int) -> None:
     beyond = rounded.copy()
     beyond[0, rounded[0].argmax()] += 12 * 10.0**-decimals
     assert not forms.are_probabilities(beyond)
+
+
+def test_losses_taken_for_probabilities_are_audited_as_advised(tmp_path: Path) -> None:
+    p, y = make_answers(3)
+    loss = -np.log(p[np.arange(RECORDS), y])
+    write_table(tmp_path / "p.csv", loss, y % 2)
+    with pytest.raises(TargetError, match="if they are losses or scores, name the column as loss="):
+        divulge.audit_predictions(tmp_path / "p.csv")
+    found = divulge.audit_predictions(tmp_path / "p.csv", loss="p_1")
+    assert find_auc(found, "given-score") == pytest.approx(auc_of_loss(p, y), abs=1e-9)
+
+
+def test_a_column_without_a_name_is_left_out_by_a_pattern_as_advised(tmp_path: Path) -> None:
+    p, y = make_answers(4)
+    columns = np.column_stack([np.arange(RECORDS) + 5, p])
+    write_table(tmp_path / "p.csv", columns, y, ["", *(f"p_{k}" for k in range(4))])
+    with pytest.raises(TargetError, match="pass probabilities= as the others are called"):
+        divulge.audit_predictions(tmp_path / "p.csv", probabilities="*")
+    found = divulge.audit_predictions(tmp_path / "p.csv", probabilities="p_*")
+    assert find_auc(found, "threshold(signal=loss)") == pytest.approx(auc_of_loss(p, y), abs=1e-9)

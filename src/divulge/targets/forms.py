@@ -56,10 +56,15 @@ def are_percentages(answers: Answers) -> bool:
 
 def scale_percentages(answers: Answers) -> Answers:
     """Percentages as probabilities: those with few decimals as the nearest doubles."""
-    for decimals in range(_MOST_DECIMALS + 1):
-        if (np.round(answers, decimals) == answers).all():
-            return np.round(answers * 10.0**decimals) / 10.0 ** (decimals + 2)
-    return answers / 100
+    decimals = _count_decimals(answers)
+    if decimals is None:
+        return answers / 100
+    return np.round(answers * 10.0**decimals) / 10.0 ** (decimals + 2)
+
+
+def are_one_hot(answers: Answers) -> bool:
+    """Whether each row has a one in the column of its class, and zeros elsewhere."""
+    return bool(np.isin(answers, (0, 1)).all() and (answers.sum(axis=1) == 1).all())
 
 
 def describe_rounding(answers: Answers, output: str) -> str:
@@ -157,9 +162,9 @@ def _explain_column(answers: Answers, names: Sequence[str]) -> str:
         labels = f"if these are classes, {advise_labels(answers, names)}"
         many = answers.min() >= 0 and len(np.unique(answers)) > 2 and answers.max() <= 100
         return labels + ('; if they are percentages, output="percentages"' if many else "")
-    if are_percentages(answers):
-        return 'if these are percentages, pass output="percentages"'
     further = "; if they are losses or scores, name the column as loss= or score=" if names else ""
+    if are_percentages(answers):
+        return f'if these are percentages, pass output="percentages"{further}'
     return f'if these are logits of class 1, pass output="logits"{further}'
 
 
@@ -212,10 +217,16 @@ def _half_step(answers: Answers) -> float:
 
     Whole numbers are no rounded probabilities: of 0 and 1 each row would have to be exact.
     """
-    for decimals in range(1, _MOST_DECIMALS + 1):
+    decimals = _count_decimals(answers)
+    return 0.5 * 10.0**-decimals if decimals else 0.0
+
+
+def _count_decimals(answers: Answers) -> int | None:
+    """How many decimals the answers have; None where they have more than rounded ones."""
+    for decimals in range(_MOST_DECIMALS + 1):
         if (np.round(answers, decimals) == answers).all():
-            return 0.0 if (np.rint(answers) == answers).all() else 0.5 * 10.0**-decimals
-    return 0.0
+            return decimals
+    return None
 
 
 def _range_of(answers: Answers) -> str:
