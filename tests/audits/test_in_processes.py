@@ -67,40 +67,36 @@ epochs = 2
 batch_size = 10
 """
 
+RECORDS = """
+[data]
+members = "subject.py:train"
+nonmembers = "subject.py:held_out"
+reference = "subject.py:auxiliary"
+known_members = 60
+[shadows]
+train = "subject.py:shadows"
+models = 4
+cascade = 2
+"""
+
 MEMBERSHIP = """
 [target]
 model = "model.safetensors"
 factory = "subject.py:network"
 output = "logits"
 checkpoints = ["model.safetensors"]
-[data]
-members = "subject.py:train"
-nonmembers = "subject.py:held_out"
-reference = "subject.py:auxiliary"
-known_members = 60
-[shadows]
-train = "subject.py:shadows"
-models = 4
-cascade = 2
 """
 
 BLACK_BOX = """
 [target]
 model = "FILE"
 output = "logits"
-[data]
-members = "subject.py:train"
-nonmembers = "subject.py:held_out"
-reference = "subject.py:auxiliary"
-known_members = 60
-[shadows]
-train = "subject.py:shadows"
-models = 4
-cascade = 2
 """
 
-PARTIAL = MEMBERSHIP.replace("known_members = 60\n", "").replace(
-    "cascade = 2", 'pool = "subject.py:auxiliary"\n[known]\nshare = 0.5'
+PARTIAL = (
+    (MEMBERSHIP + RECORDS)
+    .replace("known_members = 60\n", "")
+    .replace("cascade = 2", 'pool = "subject.py:auxiliary"\n[known]\nshare = 0.5')
 )
 
 REGRESSION = """
@@ -176,9 +172,9 @@ INSIDE = Need.AUTOGRAD | Need.LOSS_TRACE
 ANSWERS = [name for name in CLASSES if not catalog.attack(name).needs & INSIDE]
 """What needs no weights and no checkpoints, which a saved model does not show."""
 WORLDS = {
-    "membership": World(MEMBERSHIP, CLASSES, True),
-    "pt2": World(BLACK_BOX.replace("FILE", "model.pt2"), ANSWERS, True),
-    "onnx": World(BLACK_BOX.replace("FILE", "model.onnx"), ANSWERS, True),
+    "membership": World(MEMBERSHIP + RECORDS, CLASSES, True),
+    "pt2": World(BLACK_BOX.replace("FILE", "model.pt2") + RECORDS, ANSWERS, True),
+    "onnx": World(BLACK_BOX.replace("FILE", "model.onnx") + RECORDS, ANSWERS, True),
     "partial": World(PARTIAL, ["mrad"], True),
     "regression": World(REGRESSION, NUMBERS, True),
     "scores": World(SCORES, [SCORE], False),

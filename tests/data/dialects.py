@@ -94,7 +94,7 @@ def _objects() -> list[dict[str, Any]]:
     ]
 
 
-def _zstd(content: bytes) -> bytes:
+def pack_zstd(content: bytes) -> bytes:
     pa = pytest.importorskip("pyarrow")
     raw = pa.BufferOutputStream()
     with pa.CompressedOutputStream(raw, "zstd") as packed:

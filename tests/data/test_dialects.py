@@ -28,6 +28,7 @@ from tests.data.dialects import (
     TEXTS,
     arrow_tables,
     comma,
+    pack_zstd,
     percent,
     save,
     text,
@@ -119,17 +120,9 @@ def test_zstd_gives_the_same_figures(packing: str, tmp_path: Path, plain: list[A
     content = text().encode()
     parts = [content] if packing == "one frame" else [content[:500], content[500:]]
     path = tmp_path / "t.csv.zst"
-    path.write_bytes(b"".join(map(_zstd, parts)))
+    path.write_bytes(b"".join(map(pack_zstd, parts)))
     check(path)
     assert figures(path) == plain
-
-
-def _zstd(content: bytes) -> bytes:
-    pa = pytest.importorskip("pyarrow")
-    raw = pa.BufferOutputStream()
-    with pa.CompressedOutputStream(raw, "zstd") as packed:
-        packed.write(content)
-    return bytes(raw.getvalue())
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -261,7 +254,7 @@ def test_long_rows_are_found_wherever_blocks_end(
 
 BOMB = b"p_0,label,member\n" + b"0,0,0\n" * 200_000
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
-    "gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress, "zstd": _zstd,
+    "gzip": gzip.compress, "bzip2": bz2.compress, "xz": lzma.compress, "zstd": pack_zstd,
 }  # fmt: skip
 
 
@@ -297,7 +290,7 @@ def test_a_packed_line_without_end_is_refused(
 
 def test_damaged_zstd_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "t.csv.zst"
-    path.write_bytes(_zstd(text().encode())[:-40])
+    path.write_bytes(pack_zstd(text().encode())[:-40])
     with pytest.raises(DataError, match="damaged zstd"):
         read_predictions(path)
 
@@ -306,7 +299,7 @@ def test_zstd_names_the_extra_that_unpacks_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "t.csv.zst"
-    path.write_bytes(_zstd(text().encode()))
+    path.write_bytes(pack_zstd(text().encode()))
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     monkeypatch.setitem(__import__("sys").modules, "compression", None)
     with pytest.raises(MissingExtra, match="parquet"):

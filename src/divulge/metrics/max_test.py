@@ -217,24 +217,28 @@ def _deviations(
     inside, outside = int(member.sum()), int((~member).sum())
     if len(member) > LARGE and SHARES[0] * min(inside, outside) >= FEWEST_AT_TOP:
         return _by_limit([_places(score) for score in scores], member, strata, rng)
-    weights = np.concatenate([statistic_weights(score) for score in scores])
+    weights = np.concatenate([standard_weights(score, member, strata) for score in scores])
+    return weights @ member, _permute(weights, member, strata, rng)
+
+
+def standard_weights(score: Score, member: Member, strata: Sequence[Rows]) -> Weights:
+    """What each record adds to each of `STATISTICS`, standardised, if it is a member.
+
+    Over all permutations of membership within strata the sums have mean 0 and variance 1.
+
+    Args:
+        score: one score a record.
+        member: true for members.
+        strata: the rows of each stratum.
+    """
+    weights = _weights(*_places(score), len(score))
     variance = np.zeros(len(weights))
     for own in strata:
         centred = weights[:, own] - weights[:, own].mean(1, keepdims=True)
         variance += _share(member[own]) * np.einsum("sr,sr->s", centred, centred)
         weights[:, own] = centred
     weights /= _spread(variance)[:, None]
-    return weights @ member, _permute(weights, member, strata, rng)
-
-
-def statistic_weights(score: Score) -> Weights:
-    """What each record adds to each of `STATISTICS` if it is a member.
-
-    Examples:
-        >>> statistic_weights(np.array([3.0, 1.0, 2.0]))[0].tolist()
-        [3.0, 1.0, 2.0]
-    """
-    return _weights(*_places(score), len(score))
+    return weights
 
 
 def _weights(
@@ -249,10 +253,9 @@ def _weights(
 
 def deviations(score: Score, member: Member) -> Float64[np.ndarray, " statistics"]:
     """Each statistic of one attack on one model, in standard deviations over all permutations."""
-    weights = statistic_weights(score)
-    weights -= weights.mean(1, keepdims=True)
-    spread = _spread(_share(member) * np.einsum("sr,sr->s", weights, weights))
-    found: Float64[np.ndarray, " statistics"] = weights @ member / spread
+    found: Float64[np.ndarray, " statistics"] = (
+        standard_weights(score, member, [np.arange(len(member))]) @ member
+    )
     return found
 
 

@@ -54,10 +54,6 @@ MOST, ENOUGH, _AT_ONCE = 20_000, 20, 500
 as extreme as the truth after which it stops; and how many permutations are drawn together."""
 
 
-_ROUNDING = 1e-9
-"""Variance below which a statistic is the same in all permutations but for rounding."""
-
-
 def sequential_p(found: float, draw: Callable[[int], Float[np.ndarray, " permutations"]]) -> float:
     """The share of permutations with as high a statistic, drawn only as long as needed.
 
@@ -158,21 +154,13 @@ def membership_p(
         group: the group of each record.
         rng: draws the permutations.
     """
-    weights, variance = max_test.statistic_weights(score), np.zeros(len(max_test.STATISTICS))
     rows = [np.flatnonzero(group == each) for each in np.unique(group)]
     rows = [own for own in rows if member[own].any() and not member[own].all()]
-    for own in rows:
-        weights[:, own] -= weights[:, own].mean(axis=1, keepdims=True)
-        inside, size = int(member[own].sum()), len(own)
-        squares = np.square(weights[:, own]).sum(axis=1)
-        variance += inside * (size - inside) / (size * (size - 1)) * squares
-    told = variance > _ROUNDING
-    scale = np.where(told, 1 / np.sqrt(np.where(told, variance, 1.0)), 0.0)
+    weights = max_test.standard_weights(score, member, rows)
 
     def largest(sums: Float[np.ndarray, "statistics permutations"]) -> Float[np.ndarray, " _"]:
-        standard = sums * scale[:, None]
-        standard[0] = np.abs(standard[0])  # the AUC
-        return np.asarray(standard.max(axis=0))
+        sums[0] = np.abs(sums[0])  # the AUC
+        return np.asarray(sums.max(axis=0))
 
     def draw(many: int) -> Float[np.ndarray, " permutations"]:
         sums = np.zeros((len(weights), many))

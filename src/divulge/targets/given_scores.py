@@ -47,13 +47,13 @@ def read_scores(
     member_value: str | None = None,
     own_id: str | None = None,
 ) -> ScoreTable:
-    """Read a CSV or Parquet file with a loss or a score a record; its other columns are not read.
+    """Read a table with a loss or a score a record; its other columns are not read.
 
     An infinite loss, or a score of minus infinity, is that of a record to which the model gives no
     probability: it ranks below all finite ones, and equal to others like it.
 
     Args:
-        path: the file, whose first line names the columns if it is CSV.
+        path: the file, whose first line names the columns if it is text.
         kind: whether the number is a loss or a score.
         column: the column that holds it.
         member: as for `divulge.targets.predictions.read_predictions`.
@@ -63,7 +63,7 @@ def read_scores(
     Raises:
         DataError: the file cannot be read, a column is missing or holds something else, or all
             records have the same number.
-        MissingExtra: the file is Parquet, and pyarrow is not installed.
+        MissingExtra: the file needs pyarrow, which is not installed.
     """
     header = tables.read_header(path)
     if missing := [name for name in (column, member) if name not in header]:

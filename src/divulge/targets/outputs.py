@@ -351,4 +351,4 @@ def _is_one_hot(labels: Shaped[np.ndarray, "records columns"], classes: int) -> 
     """Whether each row has a one in the column of its class, and zeros elsewhere."""
     if labels.shape[1] != classes or labels.dtype.kind not in "iub":
         return False
-    return bool((np.isin(labels, (0, 1)).all(axis=1) & (labels.sum(axis=1) == 1)).all())
+    return forms.are_one_hot(labels.astype(np.float64))

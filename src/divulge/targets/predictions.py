@@ -259,7 +259,7 @@ def _read_labels(
 def _check_one_hot(
     path: Path, columns: list[str], answers: Float[np.ndarray, "records columns"]
 ) -> None:
-    if not ((answers == 0) | (answers == 1)).all() or (answers.sum(axis=1) != 1).any():
+    if not forms.are_one_hot(answers):
         raise DataError(
             f"expected one column of predicted classes in {path}, or one column a class with 1 for "
             f"the predicted one and 0 elsewhere, got {', '.join(columns[:20])}: pass "
