@@ -21,6 +21,7 @@ from divulge.core import (
     Guarantee,
     Manifest,
     Membership,
+    MembershipDraw,
     MembershipFacts,
     Scores,
     Status,
@@ -105,6 +106,8 @@ class Bench:
         shadows: ShadowKind = "none",
         claim: Claim | None = None,
         ids: np.ndarray | None = None,
+        ease: np.ndarray | None = None,
+        drawn: MembershipDraw = "fixed",
     ) -> Contents:
         """The whole run."""
         inside = int(self.member.sum())
@@ -128,10 +131,11 @@ class Bench:
                 checks=tuple(checks),
                 shadows=shadows,
                 claim=claim,
+                drawn=drawn,
             ),
             divulge="0.1.0",
         )
-        candidates = Candidates(self.member, self.label, index, ids)
+        candidates = Candidates(self.member, self.label, index, ids, ease)
         return Contents(manifest, candidates, tuple(entries), tuple(missing))
 
 

@@ -143,7 +143,7 @@ def test_coins_and_known_noise_refute_more() -> None:
             summary(made, [score], 0.1).attacks,
             {"attack0": score},
             Membership(member, drawn),  # type: ignore[arg-type]
-            confounding="",
+            differ="",
         )
         assert found is not None
         assert found.bound is not None
@@ -184,7 +184,7 @@ def test_the_best_of_ten_attacks_that_know_nothing_rarely_contradicts_a_tiny_eps
     claim, wrong = Claim(Guarantee(1e-9, 0.0)), 0
     for _ in range(40):
         scores = {row.label: made.shifted(0) for row in rows}
-        found = judge_claim(claim, rows, scores, Membership(made.member), confounding="")
+        found = judge_claim(claim, rows, scores, Membership(made.member), differ="")
         assert found is not None
         wrong += found.outcome == "contradicted"
     assert wrong <= 8  # 5 % of 40: exceeded once in a thousand

@@ -23,7 +23,7 @@ def test_every_attack_has_a_row_of_the_same_width(case: str) -> None:
     rows = sum(row.status == "done" for row in attacks)
     assert parsed.tags.count("table") == 1
     assert parsed.tags.count("tr") == rows + 1
-    assert parsed.tags.count("td") == 5 * rows
+    assert parsed.tags.count("td") == 6 * rows
     assert set(parsed.tags) <= {
         "h3", "p", "blockquote", "strong", "ul", "li", "table", "thead", "tbody", "tr", "th", "td",
     }  # fmt: skip

@@ -159,6 +159,7 @@ def audit_predictions(
     output: Literal["probabilities", "percentages", "logits", "labels", "values"] | None = None,
     loss: str | None = None,
     score: str | None = None,
+    blind: str | None = None,
     attacks: Iterable[MembershipAttack] | None = None,
     run: RunPath = None,
     options: Options = Options(),
@@ -186,6 +187,8 @@ def audit_predictions(
             which is lower for members.
         score: likewise, the column with a score of each record, by any attack, which is higher for
             members.
+        blind: the column with a number that comes from elsewhere than the model, such as a date
+            or another model's loss: what it explains is no leak.
         attacks: see `audit`, as for the others.
         run: write the run folder as the work goes on.
         options: seed, title, claim, class names and the like.
@@ -198,6 +201,7 @@ def audit_predictions(
     told: dict[str, Any] = {
         "loss": loss,
         "score": score,
+        "blind": blind,
         "probabilities": probabilities,
         "label": label,
         "member": member,

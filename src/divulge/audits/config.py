@@ -23,7 +23,9 @@ from divulge.targets.model_process import TIME_LIMIT, TimeLimit
 
 Judge = Literal["low", "value"]
 
-FailOn = Literal["leak", "confounded", "control-failed", "control-untested", "undecided"]
+FailOn = Literal[
+    "leak", "leak-or-shift", "confounded", "control-failed", "control-untested", "undecided"
+]
 
 Ceiling = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 
@@ -187,6 +189,10 @@ class PredictionsSpec(Section):
     """What that column says of members, where it has two other values."""
     id: str | None = None
     """The column with your own ids, for [``exposed.csv``](run-folder.md#exposedcsv)."""
+    blind: str | None = None
+    """A column with a number that [comes from elsewhere than the
+    model](checks-and-controls.md#tables-without-features), such as a date, or the loss of another
+    model: what it explains is no leak."""
     output: Literal["probabilities", "percentages", "logits", "labels", "values"] = "probabilities"
     """What the answers are; ``labels`` is one column with the predicted class, and ``values`` are
     numbers, one a record."""

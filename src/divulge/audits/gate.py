@@ -24,6 +24,7 @@ from divulge.report.schema import ClaimRow, Level, Limits
 
 _LEVELS: Mapping[str, tuple[Level, ...]] = {
     "leak": ("leak",),
+    "leak-or-shift": ("leak or shift",),
     "confounded": ("confounded",),
     "control-failed": ("instrument failed",),
     "undecided": ("undecided", "nothing measured"),
@@ -166,8 +167,8 @@ class GatedAudit:
         """Hold the audit against a gate, as ``divulge audit --fail-on`` does.
 
         Args:
-            fail_on: verdicts that fail: leak, confounded, control-failed, undecided; and
-                control-untested, which fails if a control of some attack could not be run.
+            fail_on: verdicts that fail: leak, leak-or-shift, confounded, control-failed, undecided;
+                and control-untested, which fails if a control of some attack could not be run.
             fail_above: by metric, the highest admissible value; as pairs where a metric has
                 several, which all hold.
             judge: compare the ``low`` limit with it, or the ``value``.
@@ -457,7 +458,7 @@ def _on_ceiling(
     if limits is None:
         said = f"{name} was measured by no attack, so nothing shows that it is at most {ceiling:g}"
         return Ruling(undecided=(said,))
-    if verdict.level in ("instrument failed", "confounded", "nothing measured"):
+    if verdict.level in ("instrument failed", "confounded", "leak or shift", "nothing measured"):
         said = f"{name} cannot be compared with {ceiling:g}, since the verdict is {verdict.level!r}"
         return Ruling(undecided=(f"{said}. {verdict.next_step}",))
     low = judge == "low"

@@ -4,8 +4,10 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
+from jaxtyping import Float64
 
 from divulge._util import imports
 from divulge._util.json import JSON
@@ -30,6 +32,7 @@ from divulge.defences import catalog
 from divulge.errors import SpecError
 from divulge.targets import files, wrap
 from divulge.targets import predictions as targets_predictions
+from divulge.targets.blind_column import read_blind
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.given_scores import ScoreKind, read_scores
 from divulge.targets.http import HTTPTarget
@@ -74,6 +77,10 @@ class AuditInputs:
     """What the page says of how the data were read."""
     key: int = 0
     """The model's secret, from which the randomness of the defence follows."""
+    ease: Float64[np.ndarray, " rows"] | None = None
+    """Of a table: how easy each row is for what never saw it, by a column of its own."""
+    blind: str = ""
+    """The name of that column."""
     checkpoints: tuple[Checkpoint, ...] = ()
     """The model during its training, in that order, without the last state."""
 
@@ -188,6 +195,7 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
         class_names=spec.class_names,
         output=spec.output,
         own_id=spec.id,
+        also=() if spec.blind is None else (spec.blind,),
     )
     # the only "feature" of a record is its row; the target offers no features, so nobody reads it
     rows = np.arange(len(answers.label))[:, None]
@@ -202,6 +210,7 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
         guarantee=_claimed_guarantee(spec),
         ids=ids.read_ids(path, spec.id, len(rows))[answers.member] if spec.id else None,
         drawn=spec.membership,
+        **_read_ease(spec, path),
     )
 
 
@@ -227,7 +236,23 @@ def _inputs_from_scores(
         guarantee=_claimed_guarantee(spec),
         ids=ids.read_ids(path, spec.id, len(rows))[table.member] if spec.id else None,
         drawn=spec.membership,
+        **_read_ease(spec, path),
     )
+
+
+class _BlindColumn(TypedDict, total=False):
+    ease: Float64[np.ndarray, " rows"]
+    blind: str
+
+
+def _read_ease(spec: config.PredictionsSpec, path: Path) -> _BlindColumn:
+    """The column that never saw the model, if one is named."""
+    if spec.blind is None:
+        return {}
+    taken = {"the membership": spec.member, "your ids": spec.id}
+    if spec.given is not None:
+        taken[f"the {spec.given[0]}"] = spec.given[1]
+    return {"ease": read_blind(path, spec.blind, taken), "blind": spec.blind}
 
 
 def _describe_columns(table: targets_predictions.PredictionTable) -> tuple[Check, ...]:

@@ -14,7 +14,14 @@ _OPTIONS = (
         "fail_on",
         multiple=True,
         type=click.Choice(
-            ["leak", "confounded", "control-failed", "control-untested", "undecided"]
+            [
+                "leak",
+                "leak-or-shift",
+                "confounded",
+                "control-failed",
+                "control-untested",
+                "undecided",
+            ]
         ),
         help="Exit with 3 when this is the verdict (control-untested: when a control could not be "
         "run), and with 4 when it cannot be decided whether there is a leak. Repeatable.",

@@ -218,6 +218,9 @@ class Candidates:
     """The position among the members (or among the non-members) as the user gave them."""
     ids: Shaped[np.ndarray, " records"] | None = None
     """The user's own ids, as texts, empty where there is none; None if no column was named."""
+    ease: Float64[np.ndarray, "measures records"] | None = None
+    """How easy each is for what never saw it, in one way or several; higher is easier. None if
+    nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -142,17 +142,27 @@ def max_test_of_models(
     Raises:
         DataError: see `max_test`.
     """
-    deviation: Any = 0.0
+    observed: Any = 0.0
     drawn: Any = 0.0
     one = [np.zeros(len(member), np.int64) for member in members]
     each = zip(scores, members, one if strata is None else strata, strict=True)
     for number, (score, member, strata_of) in enumerate(each):
-        rng = stream(0, "metrics", "max test", number)
-        own, draws = _deviations(score, member, _rows_by_stratum(strata_of), rng)
-        deviation, drawn = deviation + own, drawn + draws
-    drawn /= math.sqrt(len(scores))
+        own = permute_deviations(score, member, strata_of, number)
+        observed, drawn = observed + own.observed, drawn + own.drawn
+    return judge_maxima(observed / math.sqrt(len(scores)), drawn / math.sqrt(len(scores)))
+
+
+def judge_maxima(
+    observed: Float64[np.ndarray, " statistics"], drawn: Float64[np.ndarray, "statistics draws"]
+) -> MaxTest:
+    """Compare the maximum over all statistics with that of each permutation.
+
+    Args:
+        observed: all statistics of each attack in turn.
+        drawn: the same where membership means nothing, one column a permutation.
+    """
     maxima, minima = drawn.max(0), drawn[:: len(STATISTICS)].min(0)
-    deviation = (deviation / math.sqrt(len(scores))).reshape(-1, len(STATISTICS))
+    deviation = observed.reshape(-1, len(STATISTICS))
     below = _p_values(-deviation[:, 0], -minima)
     return MaxTest(_p_values(deviation.max(1), maxima), deviation, _critical(maxima), below)
 
@@ -205,20 +215,36 @@ def _rows_by_stratum(strata: Strata) -> list[Rows]:
     return [np.flatnonzero(strata == each) for each in np.unique(strata)]
 
 
-def _deviations(
-    scores: Float[np.ndarray, "attacks records"],
-    member: Member,
-    strata: Sequence[Rows],
-    rng: np.random.Generator,
-) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
-    """All statistics of one model, standardised: as found, and where membership means nothing."""
+class Permuted(NamedTuple):
+    """Statistics of the attacks on one model, standardised, those of each attack in turn."""
+
+    observed: Float64[np.ndarray, " statistics"]
+    drawn: Float64[np.ndarray, "statistics draws"]
+    """Where membership means nothing."""
+
+
+def permute_deviations(
+    scores: Float[np.ndarray, "attacks records"], member: Member, strata: Strata, number: int = 0
+) -> Permuted:
+    """All statistics of one model, as observed and where membership means nothing.
+
+    Args:
+        scores: one row an attack, one score a record.
+        member: true for members.
+        strata: the number of each record's stratum.
+        number: of the model, which tells its permutations from those of others.
+
+    Raises:
+        DataError: see `max_test`.
+    """
+    rng, rows = stream(0, "metrics", "max test", number), _rows_by_stratum(strata)
     for score in scores:
         split_by_membership(score, member)
     inside, outside = int(member.sum()), int((~member).sum())
     if len(member) > LARGE and SHARES[0] * min(inside, outside) >= FEWEST_AT_TOP:
-        return _by_limit([_places(score) for score in scores], member, strata, rng)
-    weights = np.concatenate([standard_weights(score, member, strata) for score in scores])
-    return weights @ member, _permute(weights, member, strata, rng)
+        return Permuted(*_by_limit([_places(score) for score in scores], member, rows, rng))
+    weights = np.concatenate([standard_weights(score, member, rows) for score in scores])
+    return Permuted(weights @ member, _permute(weights, member, rows, rng))
 
 
 def standard_weights(score: Score, member: Member, strata: Sequence[Rows]) -> Weights:
@@ -314,7 +340,7 @@ def _by_limit(
     strata: Sequence[Rows],
     rng: np.random.Generator,
 ) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
-    """As `_deviations`; a part of the records at a time, so that memory does not grow with them."""
+    """The normal limit; a part of the records at a time, so that memory does not grow with them."""
     total = len(places) * len(STATISTICS)
     products, found = np.zeros((total, total)), np.zeros(total)
     for own in strata:

@@ -6,14 +6,18 @@ from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS, CHECKPOINT_ATTACKS
 from divulge.core import Check, ControlOutcome, Estimate, Verdict
 from divulge.report import words
 from divulge.report.schema import AttackRow, ControlRow, ShadowKind
+from divulge.report.shifts import BLIND, CLASSES, DIFFICULTY, DUPLICATES
 
 _NOT_ONLY_MEMORY = (
     "This audit also measures the difference between its two data sets, "
     "not only what the model remembers"
 )
 
-CONFOUNDERS = ("blind baseline", "duplicates")
-"""Checks that, when they warn, make every figure mean something else."""
+EXPLAINED = (
+    f"{_NOT_ONLY_MEMORY}: how easy a record is for what never saw the model explains all "
+    "that tells the two sets apart."
+)
+"""Attacks tell the sets apart, and given the difficulty of the records they do not."""
 
 
 def control_failure(control: ControlRow) -> str:
@@ -43,28 +47,21 @@ def _reason_words(reason: str) -> str:
 def confounding(checks: Sequence[Check]) -> str:
     """One sentence on why every figure measures more than memory; empty if no check says so."""
     warned = {check.name: check for check in checks if check.verdict is Verdict.WARNING}
-    blind, duplicates = CONFOUNDERS
     reasons = []
-    if blind in warned:
-        auc = warned[blind].estimates.get("auc")
+    if BLIND in warned:
+        auc = warned[BLIND].estimates.get("auc")
         seen = "" if auc is None else f" ({_auc_words(auc)})"
         reasons.append(f"a classifier that never saw the model tells them apart{seen}")
-    if duplicates in warned:
+    if DUPLICATES in warned:
         reasons.append(
             "the non-members include copies of training records, so a leak looks smaller than it is"
         )
+    if DIFFICULTY in warned:
+        auc = warned[DIFFICULTY].estimates["auc"]
+        reasons.append(f"without the model they differ in how easy they are ({_auc_words(auc)})")
+    if CLASSES in warned:
+        reasons.append("they differ in their mix of classes")
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
-
-
-def unlike_classes(checks: Sequence[Check]) -> str:
-    """One sentence on sets that differ in their classes alone; empty where they do not.
-
-    The verdict looks within classes. Where it finds nothing there, every figure over all records
-    is still that difference.
-    """
-    warned = any(c.name == "class mix" and c.verdict is Verdict.WARNING for c in checks)
-    reason = "they differ in their mix of classes, and nothing tells them apart within a class"
-    return f"{_NOT_ONLY_MEMORY}: {reason}." if warned else ""
 
 
 def supposition(

@@ -30,7 +30,7 @@ def judge_claim(
     rows: Sequence[AttackRow],
     scores: Mapping[str, Score],
     truth: Membership,
-    confounding: str,
+    differ: str,
 ) -> ClaimRow | None:
     """Compare the claim with what was measured; None if there is no claim.
 
@@ -39,14 +39,12 @@ def judge_claim(
         rows: every attack that was asked for.
         scores: the scores of each done attack, by its label.
         truth: which candidates are members, and how that was decided.
-        confounding: why figures measure more than training; empty if no check said so.
+        differ: why figures may measure more than training, as a clause; empty if they do not.
     """
     if claim is None:
         return None
-    if confounding:
-        why = (
-            "members and non-members differ without the model, so no figure measures training alone"
-        )
+    if differ:
+        why = f"{differ}, so no figure measures training alone"
         return _claim_row(claim, "not measured", _untested_sentence(claim, why))
     sound = [row.label for row in rows if row.label in scores and row.sound]
     if not sound:

@@ -84,7 +84,7 @@ def find_exposed(
     rows: Sequence[AttackRow],
     scores: Mapping[str, Score],
     candidates: Candidates,
-    confounding: str,
+    differ: str,
     doubt: str = "",
 ) -> ExposedRecords:
     """Find the members that are exposed beyond doubt.
@@ -93,11 +93,12 @@ def find_exposed(
         rows: every attack that was asked for.
         scores: the scores of each done attack, by its label.
         candidates: truth, labels and positions of the candidates.
-        confounding: why members and non-members differ by themselves; empty if they do not.
+        differ: how members and non-members may differ without the model, as a clause; empty if they
+            do not.
         doubt: why the inputs are doubtful, as a clause; empty if they are not.
     """
     attack = choose_attack(rows)
-    reason = _why_unmeasured(attack, confounding, doubt)
+    reason = _why_unmeasured(attack, differ, doubt)
     if attack is None or reason:
         return ExposedRecords(None if attack is None else attack.label, reason, (), ())
     ranks = _rank(scores[attack.label], candidates)
@@ -126,15 +127,15 @@ def _rank(score: Score, candidates: Candidates) -> _Ranks:
     return _Ranks(order, index[order], accused[order], p[order], q[order])
 
 
-def _why_unmeasured(attack: AttackRow | None, confounding: str, doubt: str) -> str:
+def _why_unmeasured(attack: AttackRow | None, differ: str, doubt: str) -> str:
     if attack is None:
         return "No attack finished."
     if not attack.sound:
         return "No attack passed its controls, so no score says anything about a record."
-    if confounding:
+    if differ:
         return (
-            "Members and non-members differ without the model, so the scores of non-members do "
-            "not show how an unexposed member scores."
+            f"{differ[0].upper()}{differ[1:]}, so the scores of non-members do not show how an "
+            "unexposed member scores."
         )
     if doubt:
         return f"The inputs are doubtful, because {doubt}: a list could name the wrong records."

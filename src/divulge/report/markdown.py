@@ -77,9 +77,12 @@ def make_inert(text: str) -> str:
 
 
 def _attack_table(summary: Summary) -> str:
-    heading = ["Attack", *map(words.metric_title, _COLUMNS), "Controls"]
+    blind = summary.blind
+    less = [] if blind is None else ["AUC less blind"]
+    heading = ["Attack", *map(words.metric_title, _COLUMNS), *less, "Controls"]
     ranked = rank(summary.attacks, summary.verdict.attack)
-    lines = [heading, ["---"] * len(heading), *map(_cells, ranked.heads + ranked.others)]
+    rows = [_cells(row, against_blind=bool(less)) for row in ranked.heads + ranked.others]
+    lines = [heading, ["---"] * len(heading), *rows]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     lost = [
         f"**{status.capitalize()}:** {', '.join(map(make_inert, labels))}."
@@ -87,10 +90,12 @@ def _attack_table(summary: Summary) -> str:
         for (status, reason), labels in ranked.lost.items()
     ]
     notes = ["Intervals hold for 95 % each; an epsilon bound is a lower limit."]
+    if blind is not None:
+        notes.append(f"Blind is the {blind.check}, AUC {words.format_auc(blind.auc)}.")
     return "\n\n".join([table, *lost, " ".join([*notes, *up_to_notes(summary.attacks, _COLUMNS)])])
 
 
-def _cells(row: AttackRow) -> list[str]:
+def _cells(row: AttackRow, *, against_blind: bool) -> list[str]:
     label = make_inert(row.label)
     values = [
         words.format_metric(name, row.metrics[name], row.unmeasured)
@@ -98,6 +103,9 @@ def _cells(row: AttackRow) -> list[str]:
         else "not measurable"
         for name in _COLUMNS
     ]
+    if against_blind:
+        less = row.beyond_blind
+        values.append("not measurable" if less is None else words.format_difference(less))
     if row.control is None:
         return [label, *values, "not run"]
     outcome = row.control.outcome

@@ -87,6 +87,7 @@ def template_environment() -> jinja2.Environment:
         "percent": words.format_percent,
         "plain": showable.make_showable,
         "rate": words.format_rate,
+        "difference": words.format_difference,
         "rounded_down": words.format_lower_bound,
         "title_of": words.metric_title,
         "pretty": _pretty_json,

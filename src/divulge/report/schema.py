@@ -18,6 +18,7 @@ Level = Literal[
     "no leak found",
     "inputs doubtful",
     "undecided",
+    "leak or shift",
     "confounded",
     "instrument failed",
     "nothing measured",
@@ -81,6 +82,17 @@ class Conclusion:
     """How many attacks were tested together."""
     limits: Mapping[str, Limits]
     """Limits by metric, over the attacks that passed their controls or, if none did, over all."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blind:
+    """What tells members from non-members without the model."""
+
+    check: str
+    """The name of the check that tells them apart best."""
+    auc: Estimate
+    differs: bool
+    """Whether chance fails to explain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +164,8 @@ class AttackRow:
     roc: RocCurve | None
     shadow_thresholds: tuple[ShadowThreshold, ...] = ()
     """Thresholds that shadow models chose, and what they achieve; empty if none were asked for."""
+    beyond_blind: Estimate | None = None
+    """Its AUC less that of `Blind`; None where there is none, or the attack is not done."""
 
     @property
     def sound(self) -> bool:
@@ -320,5 +334,7 @@ class Summary:
     checks: tuple[Check, ...]
     not_measured: tuple[NotMeasured, ...]
     reproduction: Reproduction
+    blind: Blind | None = None
+    """None where nothing is known of the records but the model's answers."""
     remedies: tuple[Remedy, ...] = ()
     """What to do about a leak, the cheapest first; empty where none was found."""

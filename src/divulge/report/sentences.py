@@ -11,7 +11,7 @@ from typing import NamedTuple
 from divulge.core import Estimate
 from divulge.metrics.power import POWER, VisibleLeaks
 from divulge.report import caveats, words
-from divulge.report.schema import AttackRow, Level, ShadowKind
+from divulge.report.schema import AttackRow, Blind, Level, ShadowKind
 
 _DETECTED = (
     "So the use of a record in training can be detected; this audit does not show what else a "
@@ -85,6 +85,10 @@ class VerdictFacts:
     attack shows a leak."""
     trained: bool = False
     """Whether divulge trained the models, on members that it drew."""
+    blind: Blind | None = None
+    """What tells members from non-members without the model; None if nothing was tried."""
+    excluded: bool = True
+    """Whether anything speaks against a difference of members and non-members."""
 
     @property
     def enough(self) -> bool:
@@ -148,7 +152,29 @@ class VerdictFacts:
 def describe_leak(case: VerdictFacts) -> Wording:
     """The words for a leak: an attacker can tell members from non-members."""
     who = "This model leaks its" if case.models == 1 else "Models trained this way leak their"
-    return Wording("leak", f"{who} training records", (f"{case.evidence}.", _DETECTED))
+    means = _DETECTED
+    if case.blind and case.blind.differs and case.row.beyond_blind:
+        more = case.row.beyond_blind
+        high = more.value if more.high is None else more.high
+        means = (
+            f"Without the model the two sets are told apart too (AUC {case.blind.auc.value:.2f}); "
+            f"{case.row.label} has {more.value:+.2f} ({more.low:+.2f} to {high:+.2f}) beside that, "
+            f"and p leaves out what difficulty and classes explain. {_DETECTED}"
+        )
+    return Wording("leak", f"{who} training records", (f"{case.evidence}.", means))
+
+
+def describe_shift(case: VerdictFacts) -> Wording:
+    """The words for members that stand out, where nothing is known of the records."""
+    return Wording(
+        "leak or shift",
+        "Members stand out: a leak, or a difference between the two sets",
+        (
+            f"{case.evidence}.",
+            "Nothing is known of the records but what the model answers, so this audit cannot tell "
+            "a leak from members that are easier than non-members, such as older or cleaner ones.",
+        ),
+    )
 
 
 def describe_broken_claim(sentence: str) -> Wording:
@@ -314,6 +340,9 @@ def next_step(
         "defence or the unlearning until members score like non-members.",
         "undecided": f"Give at least {enough} members and as many non-members, and run the audit "
         "again.",
+        "leak or shift": "If members were drawn at random, say how (membership). If not, name a "
+        "column that comes from elsewhere, such as a date or another model's loss, as blind; or "
+        "audit the model with its records.",
         "confounded": "Draw members and non-members at random from one pool, remove copies, and "
         "run the audit again.",
         "instrument failed": "Repair or replace the attack that failed its control, then run the "

@@ -22,7 +22,7 @@ from divulge.core import (
 from divulge.errors import StoreError
 from divulge.metrics import membership
 from divulge.metrics.membership import Member, Score
-from divulge.report import caveats, exposed, words
+from divulge.report import caveats, exposed, shifts, words
 from divulge.report.claim import doubt_claim, judge_claim
 from divulge.report.remedies import name_remedies
 from divulge.report.schema import (
@@ -72,9 +72,11 @@ def summarise(contents: Contents) -> Summary:
     }
     rows = _rows(contents, scores)
     checks = tuple(_check(check) for check in facts.checks)
-    confounding = caveats.confounding(checks)
+    blind, ease = shifts.find_blind(checks), candidates.ease
+    rows = shifts.compare_with_blind(rows, scores, candidates.member, blind, ease)
     truth = Membership(candidates.member, facts.drawn)
-    claim = judge_claim(facts.claim, rows, scores, truth, confounding)
+    differ = shifts.describe_difference(checks, facts.drawn, caveats.confounding(checks))
+    claim = judge_claim(facts.claim, rows, scores, truth, differ)
     knows = showable.make_showable(words.describe_knowledge(manifest.settings.get("known")))
     given = showable.make_showable(words.describe_given(manifest.settings.get("predictions")))
     verdict = judge_model(
@@ -89,16 +91,17 @@ def summarise(contents: Contents) -> Summary:
         facts.known_members,
         given,
         candidates.label,
+        ease,
     )
-    if verdict.confounding != confounding:  # found when the verdict looked within classes
-        confounding = verdict.confounding
-        claim = judge_claim(facts.claim, rows, scores, truth, confounding)
+    if verdict.confounding and not differ:  # found when the verdict took off what is explained
+        differ = shifts.describe_difference(checks, facts.drawn, verdict.confounding)
+        claim = judge_claim(facts.claim, rows, scores, truth, differ)
     if verdict.doubt:
         claim = doubt_claim(claim, verdict.doubt)
     shown = None
     if verdict.attack is not None:
         shown = _exposure(verdict.attack, scores[verdict.attack], candidates, facts)
-    listed = exposed.find_exposed(rows, scores, candidates, confounding, verdict.doubt)
+    listed = exposed.find_exposed(rows, scores, candidates, differ, verdict.doubt)
     return Summary(
         schema=SCHEMA,
         name=showable.make_showable(manifest.name),
@@ -111,6 +114,7 @@ def summarise(contents: Contents) -> Summary:
         checks=checks,
         not_measured=(*not_measured(rows), *exposed.unmeasured_rates(listed)),
         reproduction=_reproduction(manifest, facts.delta, facts.model),
+        blind=blind,
         remedies=name_remedies(verdict.level, checks, rows, claim),
     )
 

@@ -25,8 +25,10 @@ import numpy as np
 
 from divulge.core import Check, Measurements, Membership, Scores, Verdict
 from divulge.metrics import measure, power
+from divulge.metrics.difficulty_test import Ease, max_test_given_difficulty
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.max_test import (
+    LEVEL,
     SHARES,
     STATISTICS,
     MaxTest,
@@ -36,7 +38,7 @@ from divulge.metrics.max_test import (
     members_on_top,
 )
 from divulge.metrics.membership import Member, Score, fewest_nonmembers
-from divulge.report import caveats, doubts, sentences, words
+from divulge.report import caveats, doubts, sentences, shifts, words
 from divulge.report.evidence import (
     Evidence,
     choose_backwards,
@@ -80,6 +82,7 @@ def judge_model(
     known_members: int = 0,
     given: str = "",
     strata: Strata | None = None,
+    ease: Ease | None = None,
 ) -> Conclusion:
     """Judge one model.
 
@@ -96,6 +99,8 @@ def judge_model(
         given: the one number of each record that the attacker has; empty if it asks the model.
         strata: the stratum of each candidate, such as its class: that members and non-members
             differ in their mix of strata is no leak.
+        ease: how easy each candidate is for what never saw the model: what that explains is no
+            leak; None if nobody knows.
     """
     together = {
         label: measure.measure(Scores(score), truth, delta, len(scores))
@@ -113,6 +118,8 @@ def judge_model(
         known_members=known_members,
         given=given,
         strata=None if strata is None else [strata],
+        ease=ease,
+        excluded=shifts.leaves_out_shifts(checks, truth.drawn),
     )
 
 
@@ -129,6 +136,8 @@ def judge_models(
     given: str = "",
     trained: bool = False,
     strata: Sequence[Strata] | None = None,
+    ease: Ease | None = None,
+    excluded: bool = True,
     test: MaxTest | None = None,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
@@ -145,6 +154,8 @@ def judge_models(
         given: as for `judge_model`.
         trained: whether divulge trained the models, on members that it drew.
         strata: of each model, as for `judge_model`.
+        ease: as for `judge_model`, where there is one model.
+        excluded: whether anything speaks against a difference of members and non-members.
         test: of these attacks, in the order of their rows, where the models are each other's
             shadows; None tests models whose scores are independent.
     """
@@ -156,10 +167,14 @@ def judge_models(
     if strata is not None:
         strata = [join_small_strata(*each) for each in zip(strata, stacked, strict=True)]
     test = test or max_test_of_models(stacked, [member for _, member in models], strata)
+    alone = test.p
+    if ease is not None and strata is not None:
+        test = max_test_given_difficulty(stacked[0], models[0][1], strata[0], ease).given
     evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
     speaker = choose_deciding(evidence)
-    if strata is not None and not confounding and not speaker.leaks:
-        confounding = caveats.unlike_classes(checks)
+    apart = any(row.sound and p <= LEVEL for row, p in zip(done, alone, strict=True))
+    if apart and not speaker.leaks and test.p is not alone:
+        confounding = confounding or caveats.EXPLAINED
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
     limits = limits_by_metric({label: together[label] for label in counted})
     case = replace(
@@ -169,10 +184,13 @@ def judge_models(
         given=given,
         backwards=len(choose_backwards(evidence)),
         trained=trained,
+        blind=shifts.find_blind(checks),
+        excluded=excluded,
     )
     shows = speaker.leaks and speaker.row.sound
     doubt = doubts.find_doubt(checks, leaks=shows, trained=trained)
-    said = doubt.wording if doubt else _choose_wording(case, confounding)
+    stands = shows and shifts.stands_beside(checks, limits)
+    said = doubt.wording if doubt else _choose_wording(case, "" if stands else confounding)
     enough = (
         None
         if case.enough
@@ -294,7 +312,9 @@ def _choose_wording(case: sentences.VerdictFacts, confounding: str) -> sentences
         return sentences.describe_undecided(case)
     if not case.row.sound:
         return sentences.describe_failed_instrument(case)
-    return sentences.describe_leak(case) if case.leaks else sentences.describe_no_leak(case)
+    if not case.leaks:
+        return sentences.describe_no_leak(case)
+    return sentences.describe_leak(case) if case.excluded else sentences.describe_shift(case)
 
 
 def _warnings(
@@ -307,7 +327,7 @@ def _warnings(
     said = [
         f"{check.name.capitalize()}: {check.text}"
         for check in checks
-        if check.verdict is Verdict.WARNING and check.name not in caveats.CONFOUNDERS
+        if check.verdict is Verdict.WARNING and check.name not in shifts.CONFOUNDERS
     ]
     said += [
         f"The figures of {item.row.label} do not count, because it "

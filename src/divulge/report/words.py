@@ -100,6 +100,17 @@ def format_auc(estimate: Estimate) -> str:
     return f"{estimate.value:.3f} ({estimate.low:.3f}{to}{estimate.high:.3f})"
 
 
+def format_difference(estimate: Estimate) -> str:
+    """A difference of two AUCs with its interval.
+
+    Examples:
+        >>> format_difference(Estimate(0.12, 0.081, 0.159))
+        '+0.120 (+0.081 to +0.159)'
+    """
+    high = estimate.value if estimate.high is None else estimate.high
+    return f"{estimate.value:+.3f} ({estimate.low:+.3f} to {high:+.3f})"
+
+
 def format_epsilon(estimate: Estimate) -> str:
     """Format a lower bound on ε, which is an interval by itself.
 

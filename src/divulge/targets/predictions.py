@@ -3,7 +3,7 @@
 The model itself may be gone.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -172,6 +172,7 @@ def read_predictions(
     class_names: tuple[str, ...] = (),
     output: Output = "probabilities",
     own_id: str | None = None,
+    also: Collection[str] = (),
 ) -> PredictionTable:
     """Read a table of predictions, of any format that `divulge.data.tables` opens.
 
@@ -186,7 +187,8 @@ def read_predictions(
         class_names: names of the classes in the order of the columns; or the same names as those of
             the columns, in the order of class numbers.
         output: what the answers are: probabilities, percentages, logits, labels or values.
-        own_id: a column that holds no answers, even if its name fits the pattern.
+        own_id: a column with the user's own ids.
+        also: further columns that hold no answers, even if their names fit the pattern.
 
     Raises:
         DataError: the file cannot be read, or a column is missing or holds something else.
@@ -195,7 +197,8 @@ def read_predictions(
     """
     path = Path(path)
     header = tables.read_header(path)
-    columns = _select_columns(path, header, probabilities, label, member, own_id)
+    further = (own_id, *also)
+    columns = _select_columns(path, header, probabilities, label, member, further)
     cells, members = tables.read_texts(path, label, member)
     labels: Real[np.ndarray, " records"]
     names: tuple[str, ...] = ()
@@ -273,10 +276,10 @@ def _select_columns(
     probabilities: str,
     label: str,
     member: str,
-    own_id: str | None,
+    further: Collection[str | None],
 ) -> list[str]:
     """The columns with the answers in the order of the file."""
-    others = (label, member, own_id)
+    others = (label, member, *further)
     answers = [n for n in header if fnmatchcase(n, probabilities) and n not in others]
     missing = [name for name in (label, member) if name not in header]
     if missing or not answers:

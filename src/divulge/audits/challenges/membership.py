@@ -18,6 +18,7 @@ from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.checkpoints import trace_losses
 from divulge.audits.checks import duplicates
 from divulge.audits.checks import records as checks
+from divulge.audits.checks.difficulty import measure_ease
 from divulge.audits.checks.duplicates import Copies, DistinctSets, PoolCopies
 from divulge.audits.checks.records import SecondPredictions
 from divulge.audits.inputs import AuditInputs
@@ -41,6 +42,7 @@ from divulge.core.records import STRATA
 from divulge.core.runs import ShadowKind
 from divulge.data import augmentation, partial_records
 from divulge.errors import BudgetSpent, DataError, SpecError
+from divulge.metrics.difficulty_test import Ease
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
 from divulge.targets.wrap import declares_probabilities, describe_model
@@ -79,6 +81,10 @@ class AuditorKnowledge:
     """What kind of model it is, in a few words."""
     declared: bool = False
     """Whether the user, and not the model, says that its answers are probabilities."""
+    ease: Ease | None = None
+    """How easy each candidate is for what never saw it; None if nobody knows."""
+    blind: str = ""
+    """The column that says so; empty where models of the candidates do."""
 
 
 def describe_facts(
@@ -102,6 +108,8 @@ def describe_facts(
         soft=Need.PROBABILITIES in view.offers,
         declared=known.declared,
         scores=Need.SCORES in view.offers,
+        ease=known.ease,
+        blind=known.blind,
     )
     return MembershipFacts(
         delta=delta,
@@ -205,6 +213,7 @@ def pose(
         losses = trace_losses(subject.checkpoints, view, subject.batch_size, track)
         view = replace(view, loss_trace=losses)
     game = Game(view, Membership(order < len(subject.members), subject.drawn))
+    ease = _measure_ease(subject, candidates, game.truth, seed)
     known = AuditorKnowledge(
         answers,
         shadows,
@@ -216,6 +225,8 @@ def pose(
         further,
         describe_model(subject.target),
         declares_probabilities(subject.target),
+        ease,
+        subject.blind,
     )
     (facts,) = (
         describe_facts(game, known, seed, delta) for _ in track([game], "Checking the records")
@@ -228,13 +239,25 @@ def pose(
             view.records.stratum,
             np.concatenate([kept.members[~told], kept.nonmembers])[order],
             _ids_of(subject)[order] if subject.ids is not None else None,
+            ease,
         ),
-        _digest(game, answers, f"{subject.fingerprint} {seed} {delta!r}"),
+        _digest(game, answers, f"{subject.fingerprint} {seed} {delta!r}", ease, subject.blind),
         comparison_key(shadows, view, seed) + " thresholds" * subject.thresholds,
         shadows,
         seed,
         subject.thresholds,
     )
+
+
+def _measure_ease(
+    subject: AuditInputs, candidates: Records, truth: Membership, seed: int
+) -> Ease | None:
+    """How easy each candidate is for what never saw it, by models of our own or by a column."""
+    if subject.ease is not None:  # of a table, in which records are row numbers
+        return subject.ease[None, candidates.x[:, 0]]
+    if Need.FEATURES not in subject.target.offers:
+        return None
+    return measure_ease(candidates, truth.member, stream(seed, "difficulty baseline"))
 
 
 def _ids_of(subject: AuditInputs) -> Shaped[np.ndarray, " records"]:
@@ -393,6 +416,8 @@ def _digest(
     game: Game[ModelView, Membership],
     answers: Float64[np.ndarray, "records classes"],
     rest: str,
+    ease: Ease | None = None,
+    blind: str = "",
 ) -> str:
     view, truth = game.view, game.truth
     parts = [view.records.x, view.records.y, truth.member, answers]
@@ -406,4 +431,7 @@ def _digest(
     if view.loss_trace is not None:
         parts.append(view.loss_trace)
         rest += " loss trace"
+    if ease is not None and blind:
+        parts.append(ease)
+        rest += f" {blind}"
     return digest(f"{rest} coins" if truth.drawn == "coins" else rest, *parts)

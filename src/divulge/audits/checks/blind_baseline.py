@@ -139,19 +139,25 @@ def _parts(which: Mask, rng: np.random.Generator) -> Int[np.ndarray, " records"]
     return part
 
 
+def describe_features(records: Records, seed: int) -> Float64[np.ndarray, "records columns"]:
+    """The records' features, or their first principal components where these are fewer."""
+    from sklearn.decomposition import PCA
+
+    x = records.features()
+    if x.shape[1] <= COMPONENTS:
+        return x
+    return np.asarray(PCA(min(COMPONENTS, len(x)), random_state=seed).fit_transform(x))
+
+
 def _scores(
     records: Records, which: Mask, part: Int[np.ndarray, " records"], rng: np.random.Generator
 ) -> Float64[np.ndarray, " records"]:
     """Each record's rank within its part, from 0 to 1."""
-    from sklearn.decomposition import PCA
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
 
     seed = int(rng.integers(2**31))
-    x = records.features()
-    if x.shape[1] > COMPONENTS:
-        x = PCA(min(COMPONENTS, len(x)), random_state=seed).fit_transform(x)
-    features = np.column_stack([x, records.y])
+    features = np.column_stack([describe_features(records, seed), records.y])
     score = np.zeros(len(records))
     with threadpool_limits(1):  # for so few records threads cost more than they save
         for k in range(1, PARTS + 1):

@@ -11,12 +11,14 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
 from scipy import stats
 
+from divulge._util.random import stream
 from divulge.audits.checks import answers as of_answers
-from divulge.audits.checks import blind_baseline, fit_of_labels, repeats
+from divulge.audits.checks import blind_baseline, difficulty, fit_of_labels, repeats
 from divulge.audits.checks.duplicates import Copies, PoolCopies
 from divulge.core import Check, Estimate, Records, Verdict
 from divulge.errors import DataError
 from divulge.metrics import intervals
+from divulge.metrics.difficulty_test import Ease
 
 SAME = 1e-3
 """Probabilities of one record that differ by less are the same answer: batches of other sizes are
@@ -49,6 +51,10 @@ class CheckInputs(NamedTuple):
     """Whether the user, and not the model, says that its answers are probabilities."""
     scores: bool = False
     """Whether ``answers`` are one score a record, and nothing is known of classes."""
+    ease: Ease | None = None
+    """How easy each record is for what never saw it; None if nobody knows."""
+    blind: str = ""
+    """The column that says so; empty where models of the records do."""
 
 
 class SecondPredictions(NamedTuple):
@@ -105,12 +111,20 @@ def check_for_doubts(subject: CheckInputs) -> tuple[Check, ...]:
 
 
 def check_baselines(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
-    """Can a classifier that never sees the model tell the sets of records apart?"""
+    """Can a classifier that never sees the model tell the sets of records apart?
+
+    And does anything that never saw the model find the ones harder than the others?
+    """
+    records, member = subject.records, subject.member
+    rng = stream(seed, difficulty.NAME, "permutations")
+    shift = difficulty.check_difficulty(subject.ease, member, records.stratum, rng, subject.blind)
     if not subject.features:
         text = "The features of the records are not known."
-        return (Check("blind baseline", Verdict.NOT_APPLICABLE, text),)
-    members, nonmembers = (subject.records.take(m) for m in (subject.member, ~subject.member))
-    return blind_baseline.check_separation(members, nonmembers, subject.reference, seed)
+        return (Check("blind baseline", Verdict.NOT_APPLICABLE, text), shift)
+    sets = blind_baseline.check_separation(
+        records.take(member), records.take(~member), subject.reference, seed
+    )
+    return (*sets, *([] if subject.ease is None else [shift]))
 
 
 def check_copies(subject: CheckInputs) -> Check:

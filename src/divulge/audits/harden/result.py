@@ -26,7 +26,13 @@ PAGE = "report.html"
 TRIALS = "trials.json"
 _CLEARLY = 0.9
 """A leak beyond guessing of at most this share of another is clearly less."""
-_UNSOUND = ("inputs doubtful", "instrument failed", "nothing measured", "confounded")
+_UNSOUND = (
+    "inputs doubtful",
+    "instrument failed",
+    "nothing measured",
+    "confounded",
+    "leak or shift",
+)
 """Verdicts whose figures say nothing of this model's leak."""
 
 

@@ -28,6 +28,11 @@ _RULES: dict[str, tuple[_Severity, str, str]] = {
         "The model or the federation leaks its training data",
         "One exact test of all attacks together found a leak at the 5 % level.",
     ),
+    "leak-or-shift": (
+        "warning",
+        "Members stand out, by a leak or by a difference of the two sets",
+        "The features of the records are not known, so nothing tells the two apart.",
+    ),
     "confounded": (
         "warning",
         "Members and non-members differ without the model",
@@ -87,7 +92,8 @@ _RULE_OF_LEVEL: dict[Level, str] = {
 
 
 _OF_THE_VERDICT = frozenset(
-    f"fail-on {word}" for word in ("leak", "confounded", "control-failed", "undecided")
+    f"fail-on {word}"
+    for word in ("leak", "leak-or-shift", "confounded", "control-failed", "undecided")
 )
 """What a gate asks of the verdict, which has a result of its own."""
 

@@ -1,0 +1,113 @@
+"""What tells members from non-members without the model, and which leaks stand beside it.
+
+A verdict is about the model. Where the two sets differ by themselves, a leak is stated if what the
+difference explains is taken off its evidence first, or if it dwarfs the difference; else the
+verdict is *confounded*. Where nothing is known of the records, it is *leak or shift*.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from divulge.core import Check, Estimate, MembershipDraw, Verdict
+from divulge.metrics.difference import auc_correlation, subtract
+from divulge.metrics.difficulty_test import Ease, join_measures
+from divulge.metrics.membership import Member, Score
+from divulge.report.schema import AttackRow, Blind, Limits
+
+BLIND, DIFFICULTY = "blind baseline", "difficulty baseline"
+"""The checks that tell members from non-members without the model, and say how well."""
+
+CLASSES, DUPLICATES = "class mix", "duplicates"
+
+CONFOUNDERS = (BLIND, DUPLICATES, DIFFICULTY, CLASSES)
+"""Checks that, when they warn, make every figure mean something else."""
+
+TAKEN_OFF = (DIFFICULTY, CLASSES)
+"""Those of them that say what the test takes off the evidence of every attack."""
+
+CHANCE = 0.5
+
+DWARFS = 2.0
+"""How many times as far above one half as the blind classifier an attack must be, by its lower
+limit, to show a leak where that classifier sees a difference. The best of all classifiers is at
+least as good as any attack on a model that leaks nothing; that one of a few hundred records comes
+half as far is what this supposes."""
+
+
+def find_blind(checks: Sequence[Check]) -> Blind | None:
+    """What tells members from non-members best without the model; None if nothing was tried."""
+    tried = [c for c in checks if c.name in (BLIND, DIFFICULTY) and "auc" in c.estimates]
+    if not tried:
+        return None
+    best = max(tried, key=lambda check: (_warns(check), check.estimates["auc"].value))
+    return Blind(best.name, best.estimates["auc"], any(map(_warns, tried)))
+
+
+def leaves_out_shifts(checks: Sequence[Check], drawn: MembershipDraw) -> bool:
+    """Whether anything speaks against a difference of the sets: their draw, or what was checked."""
+    unknown = any(c.name == DIFFICULTY and c.verdict is Verdict.NOT_APPLICABLE for c in checks)
+    return drawn != "fixed" or not unknown
+
+
+def describe_difference(checks: Sequence[Check], drawn: MembershipDraw, confounding: str) -> str:
+    """How members and non-members may differ without the model, as a clause; empty if they do not.
+
+    Args:
+        checks: the checks of the audit.
+        drawn: how it was decided who is a member.
+        confounding: why every figure measures more than memory; empty if it does not.
+    """
+    if confounding:
+        return "members and non-members differ without the model"
+    if leaves_out_shifts(checks, drawn):
+        return ""
+    return (
+        "nothing shows that members and non-members are alike without the model, as would a word "
+        "on how they were drawn"
+    )
+
+
+def stands_beside(checks: Sequence[Check], limits: Mapping[str, Limits]) -> bool:
+    """Whether a leak that the test shows is one, whatever else tells the sets apart.
+
+    Args:
+        checks: the checks of the audit.
+        limits: limits by metric that hold for all attacks at once.
+    """
+    left = {*CONFOUNDERS} - {*TAKEN_OFF}
+    warned = [check for check in checks if check.name in left and _warns(check)]
+    if [check.name for check in warned] != [BLIND] or "auc" not in warned[0].estimates:
+        return not warned
+    blind = warned[0].estimates["auc"]
+    high = blind.value if blind.high is None else blind.high
+    return limits["auc"].estimate.low - CHANCE > DWARFS * (high - CHANCE)
+
+
+def compare_with_blind(
+    rows: Sequence[AttackRow],
+    scores: Mapping[str, Score],
+    member: Member,
+    blind: Blind | None,
+    ease: Ease | None,
+) -> tuple[AttackRow, ...]:
+    """The rows, each with its AUC less the blind one; correlated where both score every record."""
+    if blind is None:
+        return tuple(rows)
+    joined = join_measures(ease) if ease is not None and blind.check == DIFFICULTY else None
+    return tuple(
+        replace(row, beyond_blind=_subtract(row, scores[row.label], member, blind, joined))
+        if row.label in scores
+        else row
+        for row in rows
+    )
+
+
+def _subtract(
+    row: AttackRow, score: Score, member: Member, blind: Blind, ease: Score | None
+) -> Estimate:
+    together = 0.0 if ease is None else abs(auc_correlation(score, ease, member))
+    return subtract(row.metrics["auc"], blind.auc, together)
+
+
+def _warns(check: Check) -> bool:
+    return check.verdict is Verdict.WARNING

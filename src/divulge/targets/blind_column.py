@@ -1,0 +1,49 @@
+"""Read the column of a table that comes from elsewhere than the audited model."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Float64
+
+from divulge.data import tables
+from divulge.errors import DataError
+
+
+def read_blind(
+    path: Path, column: str, taken: Mapping[str, str | None]
+) -> Float64[np.ndarray, " records"]:
+    """One number a record: a number as it is, a date in ISO 8601 as seconds.
+
+    Args:
+        path: the file.
+        column: the column, such as the loss of another model.
+        taken: what other columns hold, and their names; none of them comes from elsewhere.
+
+    Raises:
+        DataError: the column is missing, is one of the others, or holds anything else.
+        MissingExtra: the file needs pyarrow, which is not installed.
+    """
+    if used := next((what for what, name in taken.items() if name == column), None):
+        raise DataError(
+            f"expected a column of its own as blind, got {column!r}, which holds {used}: name one "
+            "that comes from elsewhere than the model, such as a date or another model's loss"
+        )
+    (cells,) = tables.read_texts(path, column)
+    for row, cell in enumerate(cells):
+        if not np.isfinite(_read_cell(cell)):
+            raise tables.cell_error(path, column, row, "a finite number or an ISO date", cell)
+    return np.array([_read_cell(cell) for cell in cells])
+
+
+def _read_cell(cell: str) -> float:
+    """The number of a cell; not a number where it holds none."""
+    try:
+        return float(cell)
+    except ValueError:
+        pass
+    try:
+        moment = np.datetime64(cell, "s")
+    except ValueError:
+        return np.nan
+    return np.nan if np.isnat(moment) else float(moment.astype(np.int64))

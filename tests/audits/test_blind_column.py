@@ -1,0 +1,102 @@
+"""A table of answers with a column that comes from elsewhere than the model."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import divulge
+from divulge.core import Verdict
+
+GAP = [divulge.attack("threshold")]
+
+
+def write_table(path: Path, *, easier: float = 0.0, leak: float = 0.0, blind: bool = True) -> Path:
+    """Answers of a model about 300 members and as many others, and another model's loss."""
+    rng = np.random.default_rng(1)
+    member = np.arange(600) < 300
+    easy = rng.normal(size=600) + easier * member
+    sure = 1 / (1 + np.exp(-(easy + 0.3 * rng.normal(size=600) + leak * member)))
+    other = -easy + 0.3 * rng.normal(size=600)
+    rows = (
+        f"{p!r},{1 - p!r},0,{int(inside)}" + f",{loss!r}" * blind
+        for p, inside, loss in zip(sure.tolist(), member, other.tolist(), strict=True)
+    )
+    path.write_text("\n".join(["p_0,p_1,label,member" + ",base_loss" * blind, *rows]))
+    return path
+
+
+def test_a_table_alone_cannot_tell_a_leak_from_a_shift(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t.csv", leak=1.0, blind=False)
+    found = divulge.audit_predictions(table, attacks=GAP)
+    assert found.verdict.level == "leak or shift"
+    assert found.gate(fail_on=["leak"]).undecided
+    assert found.gate(fail_on=["leak-or-shift"]).failed
+    assert found.gate(fail_above={"auc": 0.6}).undecided
+
+
+def test_members_drawn_by_coins_are_a_leak(tmp_path: Path) -> None:
+    """The first of the two advices."""
+    table = write_table(tmp_path / "t.csv", leak=1.0, blind=False)
+    options = divulge.Options(membership="coins")
+    found = divulge.audit_predictions(table, attacks=GAP, options=options)
+    assert found.verdict.level == "leak"
+
+
+@pytest.mark.parametrize(
+    ("easier", "leak", "level"),
+    [(0.0, 1.0, "leak"), (0.5, 0.0, "confounded"), (0.0, 0.0, "no leak found")],
+)
+def test_a_blind_column_tells_them_apart(
+    tmp_path: Path, easier: float, leak: float, level: str
+) -> None:
+    """The second advice. The column is a loss: it is low where records are easy."""
+    table = write_table(tmp_path / "t.csv", easier=easier, leak=leak)
+    found = divulge.audit_predictions(table, attacks=GAP, blind="base_loss")
+    assert found.verdict.level == level
+    check = next(one for one in found.checks if one.name == "difficulty baseline")
+    assert check.verdict == (Verdict.WARNING if easier else Verdict.PASS)
+    assert "'base_loss'" in check.text
+
+
+def test_settings_name_it_too(tmp_path: Path) -> None:
+    write_table(tmp_path / "t.csv", easier=0.5)
+    settings = tmp_path / "audit.toml"
+    settings.write_text(
+        '[[attacks]]\nname = "threshold"\n[predictions]\nfile = "t.csv"\nblind = "base_loss"\n'
+    )
+    found = divulge.audit_file(settings, run=tmp_path / "run")
+    assert found.verdict.level == "confounded"
+    again = divulge.load(tmp_path / "run")
+    assert isinstance(again, type(found))
+    assert again.verdict == found.verdict
+
+
+def test_a_table_of_losses_has_one_as_well(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t.csv", easier=0.5)
+    found = divulge.audit_predictions(table, score="p_0", blind="base_loss")
+    assert found.verdict.level == "confounded"
+
+
+def test_dates_are_read(tmp_path: Path) -> None:
+    rows = [
+        f"{k / 100 % 1!r},{int(k < 100)},{2020 + (k >= 100)}-03-0{1 + k % 9}" for k in range(200)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["score,member,seen", *rows]))
+    found = divulge.audit_predictions(tmp_path / "t.csv", score="score", blind="seen")
+    assert found.verdict.level == "confounded"
+
+
+@pytest.mark.parametrize(
+    ("column", "message"),
+    [
+        ("member", "which holds the membership"),
+        ("nothing", "'nothing'"),
+        ("word", "a finite number or an ISO date"),
+    ],
+)
+def test_other_columns_are_refused(tmp_path: Path, column: str, message: str) -> None:
+    rows = [f"{k},{k % 2},{'x' * (k > 3) or k}" for k in range(20)]
+    (tmp_path / "t.csv").write_text("\n".join(["score,member,word", *rows]))
+    with pytest.raises(divulge.DivulgeError, match=message):
+        divulge.audit_predictions(tmp_path / "t.csv", score="score", blind=column)

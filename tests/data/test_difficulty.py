@@ -1,0 +1,74 @@
+"""The difficulty baseline: what it notices, how often it is wrong, and on which records it runs."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from divulge.audits.checks.difficulty import check_difficulty, measure_ease
+from divulge.core import Check, Records, Verdict
+
+RULE = np.random.default_rng(5).normal(size=(6, 3))
+
+
+def draw(count: int, seed: int, *, noisy: float = 0.0, numbers: bool = False) -> Records:
+    """Members and as many non-members, of which a share has a label drawn anew."""
+    rng = np.random.default_rng([seed, count])
+    x = rng.normal(size=(2 * count, 6))
+    y = (x @ RULE + rng.gumbel(size=(2 * count, 3))).argmax(1)
+    lost = (np.arange(2 * count) >= count) & (rng.random(2 * count) < noisy)
+    y = np.where(lost, rng.integers(0, 3, 2 * count), y)
+    if not numbers:
+        return Records(x, y)
+    return Records(x, x @ RULE[:, 0] + rng.normal(size=2 * count) * (1 + 3 * lost))
+
+
+def check(records: Records, seed: int = 0) -> Check:
+    rng, member = np.random.default_rng(seed), np.arange(len(records)) < len(records) // 2
+    return check_difficulty(measure_ease(records, member, rng), member, records.stratum, rng)
+
+
+@pytest.mark.parametrize("numbers", [False, True])
+def test_noisier_non_members_are_harder(numbers: bool) -> None:
+    found = check(draw(300, 1, noisy=0.5, numbers=numbers))
+    assert found.verdict is Verdict.WARNING
+    assert "non-members are the harder ones" in found.text
+    assert found.estimates["auc"].low > 0.5
+
+
+def test_one_population_is_as_hard_in_both_sets() -> None:
+    """It warns with a probability of .005: more than twice in 20 in 1 of 10,000 runs."""
+    warned = [check(draw(60, k), k).verdict is Verdict.WARNING for k in range(20)]
+    assert sum(warned) <= stats.binom.ppf(1 - 1e-4, 20, 0.005)
+
+
+def test_a_record_is_scored_by_models_that_did_not_learn_from_it() -> None:
+    """Labels without a rule are guessed as badly for members as for others."""
+    rng = np.random.default_rng(3)
+    records = Records(rng.normal(size=(600, 4)), rng.integers(0, 2, 600))
+    member = np.arange(600) < 300
+    ease = measure_ease(records, member, rng)
+    assert ease is not None
+    assert ease.shape == (2, 600)
+    for row in ease:
+        low, high = (stats.binom.ppf(share, 300, 0.5) for share in (5e-5, 1 - 5e-5))
+        assert low <= np.sum(row[member] > 0.5) <= high
+
+
+def test_a_class_that_no_other_member_has_is_as_hard_as_can_be() -> None:
+    records = draw(100, 4)
+    y = records.y.copy()
+    y[0] = 7
+    ease = measure_ease(Records(records.x, y), np.arange(200) < 100, np.random.default_rng(0))
+    assert ease is not None
+    assert (ease[:, 0] == 0).all()
+
+
+def test_members_of_one_class_alone_are_scored() -> None:
+    records = Records(np.random.default_rng(0).normal(size=(80, 3)), np.arange(80) // 60)
+    ease = measure_ease(records, np.arange(80) < 40, np.random.default_rng(0))
+    assert ease is not None
+    assert np.isfinite(ease).all()
+
+
+def test_few_records_are_not_measured() -> None:
+    assert measure_ease(draw(9, 0), np.arange(18) < 9, np.random.default_rng(0)) is None
