@@ -50,6 +50,7 @@ from benchmarks import (
     recorded_rounds,
     regression,
     secure_noise,
+    shifts,
     stacking_folds,
     start,
     table_intervals,
@@ -206,6 +207,7 @@ BENCHMARKS = {
     ),
     "start": Benchmark(start.SUMMARY, start.run),
     "leak-test": Benchmark(leak_test.SUMMARY, leak_test.run),
+    "shifts": Benchmark(shifts.SUMMARY, shifts.run),
 }
 
 MISSING = 2  # exit code

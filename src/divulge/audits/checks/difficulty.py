@@ -21,7 +21,7 @@ from divulge.metrics.permutation import rank_sum_p
 
 NAME = "difficulty baseline"
 
-FOLDS, TREES = 4, 50
+FOLDS, TREES = 4, 25
 """Parts that are scored in turn by models of the others; and trees of a forest."""
 
 CHANCE = 0.5
