@@ -23,6 +23,7 @@ from benchmarks import (
     dp_sgd,
     epsilon_bounds,
     epsilon_limit,
+    epsilon_order_statistics,
     exposed,
     false_claims,
     federation,
@@ -182,6 +183,9 @@ BENCHMARKS = {
     },
     "epsilon-bounds": Benchmark(epsilon_bounds.SUMMARY, epsilon_bounds.run),
     "epsilon-limit": Benchmark(epsilon_limit.SUMMARY, epsilon_limit.run),
+    "epsilon-order-statistics": Benchmark(
+        epsilon_order_statistics.SUMMARY, epsilon_order_statistics.run
+    ),
     "canaries": Benchmark(canaries.SUMMARY, canaries.run),
     "canary-federations": Benchmark(canary_federations.SUMMARY, canary_federations.run),
     "canary-flower": Benchmark(canary_flower.SUMMARY, canary_flower.run),
