@@ -23,6 +23,7 @@ from benchmarks import (
     dp_sgd,
     epsilon_bounds,
     epsilon_limit,
+    epsilon_order_statistics,
     exposed,
     false_claims,
     federation,
@@ -44,6 +45,7 @@ from benchmarks import (
     one_pass,
     partial_knowledge,
     preferences,
+    quoted_rates,
     raifle,
     raifle_curve,
     raifle_images,
@@ -164,6 +166,7 @@ BENCHMARKS = {
     },
     "colluder": Benchmark(colluder.SUMMARY, colluder.run),
     "coverage": Benchmark(coverage.SUMMARY, coverage.run),
+    "quoted-rates": Benchmark(quoted_rates.SUMMARY, quoted_rates.run),
     "exposed": Benchmark(exposed.SUMMARY, exposed.run),
     "false-claims": Benchmark(false_claims.SUMMARY, false_claims.run),
     "http": Benchmark(http.SUMMARY, http.run),
@@ -183,6 +186,9 @@ BENCHMARKS = {
     },
     "epsilon-bounds": Benchmark(epsilon_bounds.SUMMARY, epsilon_bounds.run),
     "epsilon-limit": Benchmark(epsilon_limit.SUMMARY, epsilon_limit.run),
+    "epsilon-order-statistics": Benchmark(
+        epsilon_order_statistics.SUMMARY, epsilon_order_statistics.run
+    ),
     "canaries": Benchmark(canaries.SUMMARY, canaries.run),
     "canary-federations": Benchmark(canary_federations.SUMMARY, canary_federations.run),
     "canary-flower": Benchmark(canary_flower.SUMMARY, canary_flower.run),

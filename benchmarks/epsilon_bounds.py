@@ -99,15 +99,17 @@ def _audit(records: int, mu: float, drawn: str, k: int) -> mechanisms.Audit:
     return mechanisms.gaussian(rng, member, mu), member
 
 
-def ask_peer(audits: list[mechanisms.Audit]) -> Mapping[str, np.ndarray] | Missing:
-    """Bounds of jax_privacy at δ = 1e-5 by method, one an audit; audits are of one size."""
+def ask_peer(
+    audits: list[mechanisms.Audit], peer: Side = _PEER
+) -> Mapping[str, np.ndarray] | Missing:
+    """Bounds of a peer at δ = 1e-5 by method, one an audit; audits are of one size."""
     with tempfile.TemporaryDirectory() as scratch:
         task = Path(scratch, "task")
         task.mkdir()
         (task / "settings.json").write_text(json.dumps({"delta": DELTA}))
         score, member = (np.stack(part) for part in zip(*audits, strict=True))
         np.savez(task / "audits.npz", score=score, member=member)
-        found = side.run(_PEER, task, Path(scratch))
+        found = side.run(peer, task, Path(scratch))
     return found if isinstance(found, Missing) else found.scores
 
 

@@ -130,6 +130,17 @@ def rare_odds(leaks: float, mu: float) -> float:
     return found
 
 
+def alike(rng: np.random.Generator, member: np.ndarray, mu: float) -> np.ndarray:
+    """Gaussian noise that lies equally far from the middle for all records of a run.
+
+    Each record alone is as private as behind noise of its own: the distance says nothing about it,
+    and given the distance a, it is guessed with the odds e^(μ a) of such noise.
+    """
+    distance = abs(float(rng.normal()) + mu / 2)
+    right = rng.random(len(member)) < special.expit(mu * distance)
+    return np.where(right == member, distance, -distance)
+
+
 def in_blocks(rng: np.random.Generator, member: np.ndarray, mu: float, size: int) -> np.ndarray:
     """Records of a block share one sum and one noise: they are given away together."""
     sums = member.reshape(-1, size).sum(axis=1)

@@ -132,7 +132,7 @@ def _mean_of_mutual_shadows(
 ) -> tuple[float, tuple[Interval, Interval]]:
     """The mean AUC over models whose scaled logits are noise, and both intervals of it."""
     member = rng.random((len(own), targets)) < 0.5
-    scores = _lira(own + rng.normal(size=member.shape) + leak * member, member)
+    scores = lira_of_all(own + rng.normal(size=member.shape) + leak * member, member)
     pairs = list(zip(scores.T, member.T, strict=True))
     values = [membership.auc(*pair).value for pair in pairs]
     shared = covariance_between([influence("auc", *pair) for pair in pairs])
@@ -140,7 +140,7 @@ def _mean_of_mutual_shadows(
     return float(np.mean(values)), (alone, intervals.student_mean(values, covariance=shared))
 
 
-def _lira(
+def lira_of_all(
     phi: Float64[np.ndarray, "records models"], member: Bool[np.ndarray, "records models"]
 ) -> Float64[np.ndarray, "records models"]:
     """The scores of every model, by means of all others."""

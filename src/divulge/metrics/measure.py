@@ -120,7 +120,7 @@ def advantage(
     Both limits are Newcombe's for a difference of two proportions. The lower one is that of the
     thresholds from the other halves. The upper one is that of the threshold which is best on all
     records, because a maximum over a sample errs on the high side. Newcombe's interval around the
-    value alone covers the best threshold in as few as 86 % of audits with 200 records a group.
+    value alone covers the best threshold in 89 % of audits with 200 records a group, shifted by 1.
 
     Args:
         score: score of every candidate.

@@ -27,8 +27,8 @@ def control_failure(control: ControlRow) -> str:
     if blind is not None and blind.measured is not None and failed:
         return (
             "separates members from non-members even when the model's predictions are shuffled "
-            f"among the records ({_auc_words(blind.measured)}): it knows the membership from "
-            "elsewhere, or the two data sets differ without the model"
+            f"among the records ({_auc_words(blind.measured)}): it may know the membership "
+            "from elsewhere, or the two data sets may differ without the model"
         )
     if control.planted is not None and not control.sees:
         return f"missed the planted leak ({_auc_words(control.planted)})"
