@@ -1,6 +1,7 @@
 """A table of answers with a column that comes from elsewhere than the model."""
 
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -35,10 +36,11 @@ def test_a_table_alone_cannot_tell_a_leak_from_a_shift(tmp_path: Path) -> None:
     assert found.gate(fail_above={"auc": 0.6}).undecided
 
 
-def test_members_drawn_by_coins_are_a_leak(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["coins", "fixed"])
+def test_members_drawn_at_random_are_a_leak(tmp_path: Path, how: Literal["coins", "fixed"]) -> None:
     """The first of the two advices."""
     table = write_table(tmp_path / "t.csv", leak=1.0, blind=False)
-    options = divulge.Options(membership="coins")
+    options = divulge.Options(membership=how)
     found = divulge.audit_predictions(table, attacks=GAP, options=options)
     assert found.verdict.level == "leak"
 

@@ -188,7 +188,9 @@ def test_without_a_claim_none_can_hold() -> None:
     assert "no ε is claimed" in hold_claim_against_gate(None).undecided[0]
 
 
-@pytest.mark.parametrize("level", ["instrument failed", "confounded", "nothing measured"])
+@pytest.mark.parametrize(
+    "level", ["instrument failed", "confounded", "leak or shift", "nothing measured"]
+)
 def test_figures_that_nobody_can_believe_pass_no_ceiling(level: Level) -> None:
     (sentence,) = ruled(Gate(fail_above={"auc": 1.0}), level).undecided
     assert level in sentence

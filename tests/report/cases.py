@@ -21,7 +21,6 @@ from divulge.core import (
     Guarantee,
     Manifest,
     Membership,
-    MembershipDraw,
     MembershipFacts,
     Scores,
     Status,
@@ -107,7 +106,7 @@ class Bench:
         claim: Claim | None = None,
         ids: np.ndarray | None = None,
         ease: np.ndarray | None = None,
-        drawn: MembershipDraw = "fixed",
+        randomised: bool = False,
     ) -> Contents:
         """The whole run."""
         inside = int(self.member.sum())
@@ -131,7 +130,7 @@ class Bench:
                 checks=tuple(checks),
                 shadows=shadows,
                 claim=claim,
-                drawn=drawn,
+                randomised=randomised,
             ),
             divulge="0.1.0",
         )

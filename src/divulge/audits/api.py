@@ -117,7 +117,8 @@ def audit(
         known_members=None if known_members is None else float(known_members),
         fitted_on=wrap.feature_names(target),
         ids=None if options.ids is None else as_ids(options.ids, len(inside), "ids"),
-        drawn=options.membership,
+        drawn=options.membership or "fixed",
+        randomised=options.membership is not None,
         checkpoints=checkpoints.from_models(tuple(access.checkpoints), access),
     )
     if access.answers is not None:

@@ -205,8 +205,9 @@ class PredictionsSpec(Section):
     """The δ of that claim."""
     noise: NoiseAssumption = "any"
     """As in ``[target]``."""
-    membership: MembershipDraw = "fixed"
-    """As in ``[data]``."""
+    membership: MembershipDraw | None = None
+    """As in ``[data]``; without it, what is found is at most [a leak or a
+    shift](checks-and-controls.md#tables-without-features)."""
 
     @property
     def given(self) -> tuple[ScoreKind, str] | None:

@@ -20,7 +20,7 @@ from divulge.audits.config import FailOn, GateSpec, Judge
 from divulge.core import Estimate
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import assignment, composition, interactions, measure
-from divulge.report.schema import ClaimRow, Level, Limits
+from divulge.report.schema import ClaimRow, Conclusion, Level, Limits
 
 _LEVELS: Mapping[str, tuple[Level, ...]] = {
     "leak": ("leak",),
@@ -29,6 +29,8 @@ _LEVELS: Mapping[str, tuple[Level, ...]] = {
     "control-failed": ("instrument failed",),
     "undecided": ("undecided", "nothing measured"),
 }
+_INCOMPARABLE = ("instrument failed", "confounded", "leak or shift", "nothing measured")
+"""Levels of a verdict beside which no figure is about the model alone."""
 _UNTESTED = "control-untested"
 """The one word of ``fail_on`` that is about attacks, and not about the verdict."""
 
@@ -458,8 +460,10 @@ def _on_ceiling(
     if limits is None:
         said = f"{name} was measured by no attack, so nothing shows that it is at most {ceiling:g}"
         return Ruling(undecided=(said,))
-    if verdict.level in ("instrument failed", "confounded", "leak or shift", "nothing measured"):
-        said = f"{name} cannot be compared with {ceiling:g}, since the verdict is {verdict.level!r}"
+    differ = isinstance(verdict, Conclusion) and verdict.confounding
+    if differ or verdict.level in _INCOMPARABLE:
+        since = "the two sets differ" if differ else f"the verdict is {verdict.level!r}"
+        said = f"{name} cannot be compared with {ceiling:g}, since {since}"
         return Ruling(undecided=(f"{said}. {verdict.next_step}",))
     low = judge == "low"
     compared, what = (limits.estimate.low, "lower limit") if low else (limits.most, "value")

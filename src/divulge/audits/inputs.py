@@ -71,6 +71,8 @@ class AuditInputs:
     """The user's own, one a member."""
     drawn: MembershipDraw = "fixed"
     """How it was decided who is a member."""
+    randomised: bool = False
+    """Whether the user says so."""
     defence: AnswerDefence | None = None
     """What changes the model's answers before anybody sees them."""
     noticed: tuple[Check, ...] = ()
@@ -153,6 +155,7 @@ def load_inputs(
         known_members=data.known_members,
         ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
         drawn=data.membership or "fixed",
+        randomised=data.membership is not None,
         checkpoints=find_checkpoints(spec.target, folder),
     )
     defence = answer_defence_from_config(spec.target.answers)
@@ -209,7 +212,8 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
         fingerprint=files.fingerprint_file(path),
         guarantee=_claimed_guarantee(spec),
         ids=ids.read_ids(path, spec.id, len(rows))[answers.member] if spec.id else None,
-        drawn=spec.membership,
+        drawn=spec.membership or "fixed",
+        randomised=spec.membership is not None,
         **_read_ease(spec, path),
     )
 
@@ -235,7 +239,8 @@ def _inputs_from_scores(
         fingerprint=files.fingerprint_file(path),
         guarantee=_claimed_guarantee(spec),
         ids=ids.read_ids(path, spec.id, len(rows))[table.member] if spec.id else None,
-        drawn=spec.membership,
+        drawn=spec.membership or "fixed",
+        randomised=spec.membership is not None,
         **_read_ease(spec, path),
     )
 

@@ -147,8 +147,8 @@ class Options:
             members, if it promises anything, as `divulge.defences.DPSGD` does.
         delta: δ of the bound on ε. By default that of the guarantee, or 0.
         membership: ``"coins"`` if a fair coin of its own decided for each record whether the model
-            was trained on it; ``"fixed"`` if so many of each were drawn. The bound on ε is higher
-            with coins.
+            was trained on it; ``"fixed"`` if so many of each were drawn at random, which is also
+            taken unless it is said. The bound on ε is higher with coins.
         ids: your own ids, one a member (or one a record, where membership is drawn here): texts or
             numbers, for ``exposed.csv`` alone.
         class_names: the classes in the order of the model's, or of the columns of a table: for
@@ -164,7 +164,7 @@ class Options:
     resume: bool = False
     guarantee: Guarantee | None = None
     delta: Delta | None = None
-    membership: MembershipDraw = "fixed"
+    membership: MembershipDraw | None = None
     ids: Any = None
     class_names: Iterable[str] = ()
     progress: Progress = False
@@ -183,7 +183,7 @@ class Options:
         Raises:
             SpecError: a guarantee or a way of drawing members was set.
         """
-        if self.guarantee is not None or self.membership != "fixed":
+        if self.guarantee is not None or self.membership is not None:
             raise SpecError(
                 f"expected no guarantee and no membership in the options of {where}, got one: "
                 "members are drawn here, by coins, and a trainer tells its own guarantee"

@@ -158,8 +158,8 @@ def describe_leak(case: VerdictFacts) -> Wording:
         high = more.value if more.high is None else more.high
         means = (
             f"Without the model the two sets are told apart too (AUC {case.blind.auc.value:.2f}); "
-            f"{case.row.label} has {more.value:+.2f} ({more.low:+.2f} to {high:+.2f}) beside that, "
-            f"and p leaves out what difficulty and classes explain. {_DETECTED}"
+            f"{case.row.label} is {more.value:.2f} ({more.low:.2f} to {high:.2f}) above that. What "
+            f"difficulty and classes explain is left out of p. {_DETECTED}"
         )
     return Wording("leak", f"{who} training records", (f"{case.evidence}.", means))
 

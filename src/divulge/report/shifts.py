@@ -1,4 +1,4 @@
-"""What tells members from non-members without the model, and which leaks stand beside it.
+"""What tells members from non-members without the model, and which leaks are stated all the same.
 
 A verdict is about the model. Where the two sets differ by themselves, a leak is stated if what the
 difference explains is taken off its evidence first, or if it dwarfs the difference; else the
@@ -8,7 +8,7 @@ verdict is *confounded*. Where nothing is known of the records, it is *leak or s
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from divulge.core import Check, Estimate, MembershipDraw, Verdict
+from divulge.core import Check, Estimate, Verdict
 from divulge.metrics.difference import auc_correlation, subtract
 from divulge.metrics.difficulty_test import Ease, join_measures
 from divulge.metrics.membership import Member, Score
@@ -43,23 +43,27 @@ def find_blind(checks: Sequence[Check]) -> Blind | None:
     return Blind(best.name, best.estimates["auc"], any(map(_warns, tried)))
 
 
-def leaves_out_shifts(checks: Sequence[Check], drawn: MembershipDraw) -> bool:
-    """Whether anything speaks against a difference of the sets: their draw, or what was checked."""
-    unknown = any(c.name == DIFFICULTY and c.verdict is Verdict.NOT_APPLICABLE for c in checks)
-    return drawn != "fixed" or not unknown
-
-
-def describe_difference(checks: Sequence[Check], drawn: MembershipDraw, confounding: str) -> str:
-    """How members and non-members may differ without the model, as a clause; empty if they do not.
+def leaves_out_shifts(checks: Sequence[Check], *, randomised: bool) -> bool:
+    """Whether anything speaks against a difference of the sets: their draw, or what was checked.
 
     Args:
         checks: the checks of the audit.
-        drawn: how it was decided who is a member.
+        randomised: whether members were drawn at random.
+    """
+    unknown = any(c.name == DIFFICULTY and c.verdict is Verdict.NOT_APPLICABLE for c in checks)
+    return randomised or not unknown
+
+
+def describe_difference(confounding: str, *, excluded: bool) -> str:
+    """How members and non-members may differ without the model, as a clause; empty if they do not.
+
+    Args:
         confounding: why every figure measures more than memory; empty if it does not.
+        excluded: whether anything speaks against a difference.
     """
     if confounding:
         return "members and non-members differ without the model"
-    if leaves_out_shifts(checks, drawn):
+    if excluded:
         return ""
     return (
         "nothing shows that members and non-members are alike without the model, as would a word "

@@ -75,7 +75,8 @@ def summarise(contents: Contents) -> Summary:
     blind, ease = shifts.find_blind(checks), candidates.ease
     rows = shifts.compare_with_blind(rows, scores, candidates.member, blind, ease)
     truth = Membership(candidates.member, facts.drawn)
-    differ = shifts.describe_difference(checks, facts.drawn, caveats.confounding(checks))
+    excluded = shifts.leaves_out_shifts(checks, randomised=facts.randomised)
+    differ = shifts.describe_difference(caveats.confounding(checks), excluded=excluded)
     claim = judge_claim(facts.claim, rows, scores, truth, differ)
     knows = showable.make_showable(words.describe_knowledge(manifest.settings.get("known")))
     given = showable.make_showable(words.describe_given(manifest.settings.get("predictions")))
@@ -92,9 +93,10 @@ def summarise(contents: Contents) -> Summary:
         given,
         candidates.label,
         ease,
+        excluded=excluded,
     )
     if verdict.confounding and not differ:  # found when the verdict took off what is explained
-        differ = shifts.describe_difference(checks, facts.drawn, verdict.confounding)
+        differ = shifts.describe_difference(verdict.confounding, excluded=excluded)
         claim = judge_claim(facts.claim, rows, scores, truth, differ)
     if verdict.doubt:
         claim = doubt_claim(claim, verdict.doubt)

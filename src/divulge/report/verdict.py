@@ -83,6 +83,8 @@ def judge_model(
     given: str = "",
     strata: Strata | None = None,
     ease: Ease | None = None,
+    *,
+    excluded: bool = True,
 ) -> Conclusion:
     """Judge one model.
 
@@ -101,6 +103,7 @@ def judge_model(
             differ in their mix of strata is no leak.
         ease: how easy each candidate is for what never saw the model: what that explains is no
             leak; None if nobody knows.
+        excluded: whether anything speaks against a difference of members and non-members.
     """
     together = {
         label: measure.measure(Scores(score), truth, delta, len(scores))
@@ -119,7 +122,7 @@ def judge_model(
         given=given,
         strata=None if strata is None else [strata],
         ease=ease,
-        excluded=shifts.leaves_out_shifts(checks, truth.drawn),
+        excluded=excluded,
     )
 
 
@@ -155,7 +158,7 @@ def judge_models(
         trained: whether divulge trained the models, on members that it drew.
         strata: of each model, as for `judge_model`.
         ease: as for `judge_model`, where there is one model.
-        excluded: whether anything speaks against a difference of members and non-members.
+        excluded: as for `judge_model`.
         test: of these attacks, in the order of their rows, where the models are each other's
             shadows; None tests models whose scores are independent.
     """

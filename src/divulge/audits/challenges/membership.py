@@ -85,6 +85,8 @@ class AuditorKnowledge:
     """How easy each candidate is for what never saw it; None if nobody knows."""
     blind: str = ""
     """The column that says so; empty where models of the candidates do."""
+    randomised: bool = False
+    """Whether somebody says that members were drawn at random."""
 
 
 def describe_facts(
@@ -122,6 +124,7 @@ def describe_facts(
         shadows=_shadow_kind(plan),
         claim=known.claim,
         drawn=truth.drawn,
+        randomised=known.randomised or truth.drawn == "coins",
         known_members=0 if view.known_members is None else len(view.known_members),
         model=known.model,
     )
@@ -227,6 +230,7 @@ def pose(
         declares_probabilities(subject.target),
         ease,
         subject.blind,
+        subject.randomised,
     )
     (facts,) = (
         describe_facts(game, known, seed, delta) for _ in track([game], "Checking the records")
