@@ -15,10 +15,12 @@ from divulge.core import (
     Entry,
     Guarantee,
     Measurements,
+    Membership,
     Status,
 )
 from divulge.metrics import membership
 from divulge.metrics.max_test import LEVEL_BELOW
+from divulge.metrics.measure import measure_together
 from divulge.report import words
 from divulge.report.schema import Conclusion, ShadowKind
 from divulge.report.summary import summarise
@@ -133,7 +135,13 @@ def test_limits_hold_for_all_attacks_at_once() -> None:
     together = _verdict(made, [entry, *others]).limits["auc"]
     assert together.attack == "one"
     assert entry.score is not None
-    assert together.estimate == membership.auc(entry.score, made.member, confidence=1 - 0.05 / 12)
+    scores = {row.finding.label: row.score for row in (entry, *others) if row.score is not None}
+    truth = Membership(made.member, "fixed")
+    assert together.estimate == measure_together(scores, truth)["one"].metrics["auc"]
+    widest = membership.auc(entry.score, made.member, confidence=1 - 0.05 / 12)
+    assert alone.low > together.estimate.low > widest.low
+    tpr = membership.tpr_at_fpr(entry.score, made.member, 0.1, confidence=1 - 0.05 / 12)
+    assert _verdict(made, [entry, *others]).limits["tpr@0.1"].estimate == tpr
 
 
 def test_an_audit_that_could_miss_half_of_the_members_decides_nothing() -> None:

@@ -15,7 +15,8 @@ Rows, answers and labels that contradict each other make the inputs doubtful as 
 before all else (`divulge.report.doubts`).
 
 Figures that the page shows with the verdict, and that a gate compares, have intervals that hold for
-all attacks at once: each is taken at the confidence 1 - 0.05 / k for k attacks (Bonferroni).
+all attacks at once: those of AUCs by the joint distribution of the attacks, all others at the
+confidence 1 - 0.05 / k for k attacks (Bonferroni).
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from divulge.core import Check, Measurements, Membership, Scores, Verdict
+from divulge.core import Check, Measurements, Membership, Verdict
 from divulge.metrics import measure, power
 from divulge.metrics.difficulty_test import Ease, max_test_given_difficulty
 from divulge.metrics.intervals import CONFIDENCE
@@ -102,10 +103,7 @@ def judge_model(
         ease: how easy each candidate is for what never saw the model: what that explains is no
             leak; None if nobody knows.
     """
-    together = {
-        label: measure.measure(Scores(score), truth, delta, len(scores))
-        for label, score in scores.items()
-    }
+    together = measure.measure_together(scores, truth, delta)
     models = [(scores, truth.member)]
     return judge_models(
         rows,
