@@ -27,6 +27,7 @@ import numpy as np
 from divulge.core import Check, Measurements, Membership, Verdict
 from divulge.metrics import measure, power
 from divulge.metrics.difficulty_test import Ease, max_test_given_difficulty
+from divulge.metrics.exposed import fewest_exposed_on_top
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.max_test import (
     LEVEL,
@@ -185,6 +186,8 @@ def judge_models(
         blind=shifts.find_blind(checks),
         excluded=excluded,
     )
+    if confounding:  # not chance alone decided who is a member
+        case = replace(case, raised=0)
     shows = speaker.leaks and speaker.row.sound
     doubt = doubts.find_doubt(checks, leaks=shows, trained=trained)
     stands = shows and shifts.stands_beside(checks, limits)
@@ -269,6 +272,7 @@ def _gather_facts(
         row=speaker.row,
         auc=together.metrics["auc"],
         top=_top_records(speaker, models) if speaker.statistic else None,
+        raised=_count_raised(speaker, models, len(test.p)),
         highest_auc=limits["auc"].highest,
         fpr=fpr,
         highest_tpr=None if fpr is None else limits[f"tpr@{fpr:g}"].highest,
@@ -299,6 +303,17 @@ def _top_records(
         for (scores, member), here in zip(models, places, strict=True)
     ]
     return sentences.TopRecords(sum(places), sum(found))
+
+
+def _count_raised(
+    speaker: Evidence, models: Sequence[tuple[Mapping[str, Score], Member]], attacks: int
+) -> int:
+    """How many members at the top that the verdict speaks of training raised, at least."""
+    if not speaker.statistic or len(models) > 1:
+        return 0
+    (scores, member), places = models[0], _top_records(speaker, models).places
+    error = (1 - CONFIDENCE) / attacks
+    return fewest_exposed_on_top(scores[speaker.row.label], member, places, error)
 
 
 def _choose_wording(case: sentences.VerdictFacts, confounding: str) -> sentences.Wording:
