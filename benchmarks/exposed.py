@@ -1,4 +1,4 @@
-"""Quality: the false-discovery rate of the list of exposed records, simulated where it is known.
+"""Quality: the list of exposed records, and how many a top holds at least, where both are known.
 
 A record has a hardness and two scores: the one that it gets if the model was not trained on it, and
 the one that it gets if it was. They differ for exposed records alone. Chance decides who is a
@@ -14,11 +14,15 @@ from scipy import stats
 
 from divulge._util.random import stream
 from divulge.metrics import exposed
+from divulge.metrics.intervals import clopper_pearson
+from divulge.metrics.max_test import LEVEL, SHARES
 
-SUMMARY = "false-discovery rate of the list of exposed records, and of two other ways to list them"
+SUMMARY = "false-discovery rate of lists of exposed records, and limits of their number at the top"
 
 AUDITS, MEMBERS, NONMEMBERS = 200, 1_000, 1_000
 ATTACKS = 12
+SIZES = (60, 200, 1_000)
+"""Members, and as many non-members, in the table of tops."""
 SHADOWS = 16
 
 Column = Float64[np.ndarray, " records"]
@@ -43,6 +47,17 @@ class Listed(NamedTuple):
     listed: float
     found: float
     """Share of the exposed members that are on the list."""
+
+
+class Top(NamedTuple):
+    """The records that one attack ranks highest."""
+
+    places: int
+    members: int
+    exposed: int
+    """Members among them that training raised."""
+    limit: int
+    """How many that are at least, by `exposed.fewest_exposed_on_top`."""
 
 
 def _alike(rng: np.random.Generator, records: int, share: float) -> tuple[Column, Column, Flags]:
@@ -157,6 +172,37 @@ def measured(
     return summarised((ours(world, q), world.exposed[world.member]) for world in worlds)
 
 
+def measure_tops(population: str, share: float, size: int, seed: int) -> list[Top]:
+    """All tops that the verdict looks at, of all attacks on one model, one attack after another."""
+    rng = stream(seed, "tops", population, str(share), size)
+    member, tops = rng.permutation(2 * size) < size, []
+    for _ in range(ATTACKS):
+        out, lift, open_ = POPULATIONS[population](rng, 2 * size, share)
+        raised = open_ & member & (lift > 0)
+        score = out + lift * raised
+        for places in (max(1, round(one * 2 * size)) for one in SHARES):
+            top = score > np.sort(score)[-places - 1]  # ties that reach beyond it are left out
+            limit = exposed.fewest_exposed_on_top(score, member, places, LEVEL / ATTACKS)
+            tops.append(Top(places, int(np.sum(member & top)), int(np.sum(raised & top)), limit))
+    return tops
+
+
+def _row_of_tops(population: str, share: float, audits: int) -> str:
+    cells = [_summarise_tops(population, share, size, audits) for size in SIZES]
+    return f"| {population} | {100 * share:.0f} % | {' | '.join(cells)} |"
+
+
+def _summarise_tops(population: str, share: float, size: int, audits: int) -> str:
+    """How often some limit of an audit is too high; what is in the top 10 %, on average."""
+    each = [measure_tops(population, share, size, seed) for seed in range(audits)]
+    wrong = sum(any(top.limit > top.exposed for top in tops) for tops in each)
+    high = clopper_pearson(wrong, audits).high
+    tenth = [top for tops in each for top in tops[SHARES.index(0.1) :: len(SHARES)]]
+    means = np.mean([top[1:] for top in tenth], axis=0)
+    shown = " / ".join(f"{mean:.1f}" for mean in means)
+    return f"{100 * wrong / audits:.1f} % (up to {100 * high:.1f} %), {shown}"
+
+
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print the table of docs/metrics.md."""
     audits = 20 if quick else AUDITS
@@ -169,6 +215,14 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     _print("*the longest of 12 lists*", 0.1, chosen)
     fitted = summarised(gaussians(seed, 0.1) for seed in range(audits))
     _print("*a Gaussian per record*", 0.1, fitted)
+    print(f"\nrecords in each group: {2 * audits} audits with a limit too high, members in the top")
+    print("10 % / exposed of them / at least so many by the limit for 12 attacks at once")
+    print(f"| population | exposed | {' | '.join(f'{size:,}' for size in SIZES)} |")
+    print("| --- " * (2 + len(SIZES)) + "|")
+    print(_row_of_tops("records alike", 0.0, 2 * audits))
+    for name in POPULATIONS:
+        for share in (0.1, 0.4):
+            print(_row_of_tops(name, share, 2 * audits), flush=True)
 
 
 def _print(name: str, share: float, found: Listed) -> None:

@@ -1,6 +1,6 @@
 """Honesty: how often the verdict is a leak, with and without one, and what its limits cover.
 
-Scores of 12 attacks are normal, correlated with each other, and known to leak so much or nothing.
+Scores of attacks are normal, correlated with each other, and known to leak so much or nothing.
 """
 
 import math
@@ -8,21 +8,19 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64
-from scipy import special, stats
+from scipy import special
 
+from benchmarks import coverage
 from divulge._util.random import stream
-from divulge.metrics import membership
-from divulge.metrics.intervals import clopper_pearson
+from divulge.metrics import delong, membership
+from divulge.metrics.intervals import clopper_pearson, simultaneous_confidence
 from divulge.metrics.max_test import LEVEL, join_small_strata, max_test
 
-SUMMARY = "size and power of the verdict's test, and coverage of the strongest attack's limits"
+SUMMARY = "size and power of the verdict's test, and simultaneous coverage of its limits"
 
 ATTACKS = 12
 EXPOSED = 10.0
 """Deviations by which a fully exposed member stands above."""
-
-SHIFT = 0.5
-"""Of the members in the table of coverage."""
 
 
 class Leak(NamedTuple):
@@ -70,6 +68,31 @@ VISIBLE = 2.8
 """Standard errors by which members differ: one attack alone finds that in 80 % of audits."""
 
 
+class Attacks(NamedTuple):
+    """Equally strong attacks on one simulated model, with limits that hold for all at once."""
+
+    attacks: int
+    correlation: float
+    size: int
+    """Number of members, and of non-members."""
+
+
+KNOWN_AUCS = (0.5, 0.6, 0.8)
+LEVELS = np.linspace(-1.5, 2.0, 7)
+"""Scores that tie are rounded to eight levels, between which these limits lie."""
+
+
+class Coverage(NamedTuple):
+    """Whether limits hold for all attacks, and their mean width."""
+
+    bonferroni: float
+    joint: float
+    tpr: float
+    """Whether Bonferroni's of the TPR at 10 % FPR hold."""
+    width: float
+    """Mean width of the joint limits of the AUCs over that of Bonferroni's."""
+
+
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print all tables, each rate with its exact 95 % interval."""
     audits = 40 if quick else 400
@@ -85,21 +108,43 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
         rates = " | ".join(_rate(int(count), audits) for count in found)
         kind = "none, other mixes" if case.mixes else "of all members"
         print(f"| {case.classes} | {case.spread:g} | {case.size} | {kind} | {rates} |", flush=True)
-    print("\n| correlation | records in each group | audits | AUC | TPR at 10 % FPR |")
-    print("|---:|---:|---:|---|---|")
-    for correlation in (0.0, 0.5, 0.9):
-        for size in (200, 1000):
-            counts = np.sum([covered(size, correlation, k) for k in range(audits)], 0)
-            auc, tpr = (_rate(int(count), audits) for count in counts)
-            print(f"| {correlation:g} | {size:,} | {audits} | {auc} | {tpr} |")
+    _print_coverage(audits)
+
+
+def _print_coverage(audits: int) -> None:
+    aucs = [f"AUC {auc:g}{tied}" for tied in ("", ", ties") for auc in KNOWN_AUCS]
+    print(f"\nin per cent, Bonferroni's / joint, {audits} audits a cell")
+    print(f"| attacks | correlation | records in each group | {' | '.join(aucs)} | width | TPR |")
+    print("|---:|---:|---:|" + "---|" * (len(aucs) + 2))
+    for case in (
+        Attacks(attacks, correlation, size)
+        for attacks in (3, ATTACKS)
+        for correlation in (0.0, 0.5, 0.8, 0.9)
+        for size in (60, 200, 1000)
+    ):
+        cells = [
+            Coverage(*np.mean([cover(case, auc, tied, k) for k in range(audits)], 0))
+            for tied in (False, True)
+            for auc in KNOWN_AUCS
+        ]
+        shown = " | ".join(f"{100 * one.bonferroni:.1f} / {100 * one.joint:.1f}" for one in cells)
+        width, tpr = (np.mean([getattr(one, name) for one in cells]) for name in ("width", "tpr"))
+        print(
+            f"| {case.attacks} | {case.correlation:g} | {case.size:,} | {shown} | {width:.2f} | "
+            f"{100 * tpr:.1f} |",
+            flush=True,
+        )
 
 
 def scores(
-    rng: np.random.Generator, member: Bool[np.ndarray, " records"], correlation: float
+    rng: np.random.Generator,
+    member: Bool[np.ndarray, " records"],
+    correlation: float,
+    attacks: int = ATTACKS,
 ) -> Float64[np.ndarray, "attacks records"]:
     """Draw scores of attacks that learn nothing."""
     common = rng.standard_normal(len(member))
-    own = rng.standard_normal((ATTACKS, len(member)))
+    own = rng.standard_normal((attacks, len(member)))
     return math.sqrt(correlation) * common + math.sqrt(1 - correlation) * own
 
 
@@ -127,20 +172,30 @@ def is_leak_within(case: Classes, number: int) -> tuple[bool, bool]:
     return tests[0].p_value <= LEVEL, tests[1].p_value <= LEVEL
 
 
-def covered(size: int, correlation: float, number: int) -> tuple[bool, bool]:
-    """Whether the limits of the attack with the highest lower one hold its true AUC, and TPR."""
-    rng = stream(0, "limits", f"{correlation}", size, number)
-    member = np.arange(2 * size) < size
-    found = scores(rng, member, correlation) + SHIFT * member
-    confidence = 1 - LEVEL / ATTACKS
-    auc = max((membership.auc(one, member, confidence) for one in found), key=lambda e: e.low)
-    tpr = max(
-        (membership.tpr_at_fpr(one, member, 0.1, confidence) for one in found),
-        key=lambda e: (e.low, e.value),
-    )
-    true_auc = float(special.ndtr(SHIFT / math.sqrt(2)))
-    true_tpr = float(stats.norm.sf(stats.norm.isf(0.1) - SHIFT))
-    return true_auc in auc, true_tpr in tpr
+def cover(case: Attacks, auc: float, tied: bool, number: int) -> Coverage:  # noqa: FBT001
+    """Whether the limits of one simulated audit hold for all its attacks."""
+    rng = stream(0, "limits", *map(str, case), f"{auc}", number)
+    member = np.arange(2 * case.size) < case.size
+    shift = math.sqrt(2) * float(special.ndtri(auc))
+    drawn = scores(rng, member, case.correlation, case.attacks) + shift * member
+    truth = coverage.shifted(shift)
+    if tied:
+        drawn = np.digitize(drawn, LEVELS).astype(np.float64)
+        truth = coverage.tied(_shares(shift), _shares(0.0))
+    bonferroni = 1 - LEVEL / case.attacks
+    joint = simultaneous_confidence(delong.covariances(drawn, member))
+    limits = [[membership.auc(one, member, each) for one in drawn] for each in (bonferroni, joint)]
+    tprs = [membership.tpr_at_fpr(one, member, 0.1, bonferroni) for one in drawn]
+    widths = [np.sum([one.high - one.low for one in each if one.high]) for each in limits]
+    held = [all(truth.auc in one for one in each) for each in limits]
+    tpr = all(truth.tpr(0.1) in one for one in tprs)
+    return Coverage(held[0], held[1], tpr, float(widths[1] / widths[0]))
+
+
+def _shares(shift: float) -> list[float]:
+    """The share of each level, the highest first."""
+    above = special.ndtr(shift - LEVELS[::-1])
+    return [float(share) for share in np.diff(above, prepend=0.0, append=1.0)]
 
 
 def _rate(count: int, audits: int) -> str:

@@ -1,7 +1,10 @@
 """The list of exposed records keeps its false-discovery rate, whatever the records are like."""
 
+import itertools
+
 import numpy as np
 import pytest
+from scipy import stats
 
 from benchmarks import exposed as simulated
 from divulge.errors import DataError
@@ -122,3 +125,48 @@ def test_as_many_non_members_as_said_are_enough_and_one_less_is_not(
 def test_scores_that_are_not_finite_are_refused() -> None:
     with pytest.raises(DataError, match="finite"):
         exposed.count_accused(np.array([np.nan, 1.0]), np.array([True, False]))
+
+
+def test_the_limit_of_a_top_is_wrong_in_few_of_all_orders() -> None:
+    """All 924 memberships of 12 records without a leak."""
+    score, wrong = np.arange(12.0), []
+    for chosen in itertools.combinations(range(12), 6):
+        member = np.isin(np.arange(12), chosen)
+        wrong.append(exposed.fewest_exposed_on_top(score, member, 12, 0.2) > 0)
+    assert 0.02 < np.mean(wrong) <= 0.2
+
+
+@pytest.mark.parametrize(("members", "nonmembers"), [(60, 60), (200, 200), (100, 900), (900, 100)])
+@pytest.mark.parametrize("error", [0.05, 0.05 / 12])
+def test_for_one_number_of_nonmembers_the_limit_is_that_of_the_exact_test_or_lower(
+    members: int, nonmembers: int, error: float
+) -> None:
+    """Before the next non-member come so many members by the negative hypergeometric law."""
+    for alarms in range(10):
+        order = np.r_[np.zeros(alarms, bool), np.ones(members, bool)]
+        member = np.append(order, np.zeros(nonmembers - alarms, bool))
+        score = np.r_[np.full(len(order), 1.0), np.zeros(nonmembers - alarms)]
+        least = exposed.fewest_exposed_on_top(score, member, len(order), error)
+        law = stats.nhypergeom(members + nonmembers, members, alarms + 1)
+        assert law.sf(members - least) <= error
+        assert least >= members - law.isf(error / 40) - 1  # and not much lower
+
+
+@pytest.mark.parametrize("population", simulated.POPULATIONS)
+def test_limits_of_all_tops_of_twelve_attacks_hold_at_once(population: str) -> None:
+    audits, wrong, limits = 60, 0, []
+    for seed in range(audits):
+        tops = simulated.measure_tops(population, 0.4, 200, seed)
+        wrong += any(top.limit > top.exposed for top in tops)
+        limits += [top.limit for top in tops]
+    assert wrong <= stats.binom.isf(1e-3, audits, 0.05)
+    assert np.mean(limits) > 5
+
+
+def test_a_top_holds_exposed_members_whatever_ties_reach_beyond_it() -> None:
+    member = np.arange(400) < 200
+    score = np.where(np.arange(400) < 20, 2.0, 1.0)
+    assert exposed.fewest_exposed_on_top(score, member, 19, 0.05) == 0
+    least = exposed.fewest_exposed_on_top(score, member, 20, 0.05)
+    assert exposed.fewest_exposed_on_top(score, member, 399, 0.05) == least > 0
+    assert exposed.fewest_exposed_on_top(-score, member, 380, 0.05) == 0

@@ -11,6 +11,8 @@ from divulge.metrics.intervals import (
     clustered_proportion,
     combine_intervals,
     lower_limit,
+    normal_quantile,
+    simultaneous_confidence,
     student_mean,
     student_mean_within,
     wilson,
@@ -87,3 +89,34 @@ def test_groups_alike_with_different_trials_are_worth_all_their_trials() -> None
     # one hit more changes little: neither limit jumps
     other = clustered_proportion(np.array([47, 46, 46, 46, 46]), trials)
     assert other == pytest.approx(clopper_pearson(5 * 46, 5 * 73), abs=0.01)
+
+
+def _correlated(size: int, seed: int) -> np.ndarray:
+    drawn = np.random.default_rng(seed).normal(size=(size, size)) + 1.0
+    return drawn @ drawn.T
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("seed", range(3))
+def test_intervals_hold_at_once_by_scipys_multivariate_normal(size: int, seed: int) -> None:
+    covariance = _correlated(size, seed)
+    limit = normal_quantile(simultaneous_confidence(covariance)) * np.sqrt(np.diag(covariance))
+    law = stats.multivariate_normal(cov=covariance)
+    held = law.cdf(limit, lower_limit=-limit, rng=np.random.default_rng(0))
+    # the draws' standard error, and SciPy's own error
+    assert held == pytest.approx(0.95, abs=3 * (0.95 * 0.05 / 1e5) ** 0.5 + 1e-4)
+
+
+@given(st.integers(1, 8), st.integers(0, 99))
+def test_intervals_that_hold_at_once_lie_between_their_own_and_bonferronis(
+    size: int, seed: int
+) -> None:
+    found = simultaneous_confidence(_correlated(size, seed), 0.9)
+    assert 0.9 <= found <= 1 - 0.1 / size
+
+
+def test_figures_without_variance_count_as_independent() -> None:
+    sidak = 0.95 ** (1 / 3)
+    for covariance in (np.eye(3), np.diag([1.0, 0.0, 4.0]), np.zeros((3, 3))):
+        assert simultaneous_confidence(covariance) == pytest.approx(sidak, abs=3e-4)
+    assert simultaneous_confidence(np.ones((3, 3))) == pytest.approx(0.95, abs=2e-3)

@@ -15,10 +15,13 @@ from divulge.core import (
     Entry,
     Guarantee,
     Measurements,
+    Membership,
     Status,
+    Verdict,
 )
 from divulge.metrics import membership
 from divulge.metrics.max_test import LEVEL_BELOW
+from divulge.metrics.measure import measure_together
 from divulge.report import words
 from divulge.report.schema import Conclusion, ShadowKind
 from divulge.report.summary import summarise
@@ -95,8 +98,18 @@ def test_a_leak_of_a_few_members_is_told_by_the_top_of_the_scores() -> None:
     assert verdict.sentences[0] == (
         "Of the 20 records that the strongest attack ranks highest, 20 are training records "
         f"(guessing: 10; p = {words.format_p_value(verdict.p_value or 1)}, corrected for all 2 "
-        "attacks)."
+        "attacks); training raised the scores of at least 13 of them (95 % confidence)."
     )
+
+
+def test_how_many_training_raised_is_left_out_where_the_sets_differ() -> None:
+    made, score = cases.bench(200, 200), _shifted(cases.bench(200, 200), 0)
+    score[np.flatnonzero(made.member)[90:110]] += 10
+    unlike = Check("class mix", Verdict.WARNING, "members and non-members differ in their classes")
+    for checks, said in ((cases.CHECKS, True), ((*cases.CHECKS, unlike), False)):
+        verdict = _verdict(made, [made.done("one", score)], checks)
+        assert verdict.level == "leak"
+        assert ("training raised" in verdict.sentences[0]) == said
 
 
 def test_no_leak_found_says_how_large_a_leak_could_hide() -> None:
@@ -133,7 +146,13 @@ def test_limits_hold_for_all_attacks_at_once() -> None:
     together = _verdict(made, [entry, *others]).limits["auc"]
     assert together.attack == "one"
     assert entry.score is not None
-    assert together.estimate == membership.auc(entry.score, made.member, confidence=1 - 0.05 / 12)
+    scores = {row.finding.label: row.score for row in (entry, *others) if row.score is not None}
+    truth = Membership(made.member, "fixed")
+    assert together.estimate == measure_together(scores, truth)["one"].metrics["auc"]
+    widest = membership.auc(entry.score, made.member, confidence=1 - 0.05 / 12)
+    assert alone.low > together.estimate.low > widest.low
+    tpr = membership.tpr_at_fpr(entry.score, made.member, 0.1, confidence=1 - 0.05 / 12)
+    assert _verdict(made, [entry, *others]).limits["tpr@0.1"].estimate == tpr
 
 
 def test_an_audit_that_could_miss_half_of_the_members_decides_nothing() -> None:

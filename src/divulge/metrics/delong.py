@@ -1,4 +1,7 @@
-"""Areas under ROC curves with their intervals, for many splits of the same records at once."""
+"""Areas under ROC curves with their intervals, for many splits of the same records at once.
+
+And the covariances of the areas of several attacks on the same records.
+"""
 
 from typing import NamedTuple
 
@@ -87,3 +90,34 @@ def _delong(inside: Counts, outside: Counts, confidence: float) -> Areas:
     low, high = value.copy(), value.copy()
     low[shown], high[shown] = special.expit(centre - half), special.expit(centre + half)
     return Areas(value, low, high)
+
+
+def covariances(
+    scores: Float[np.ndarray, "attacks records"], member: Bool[np.ndarray, " records"]
+) -> Float64[np.ndarray, "attacks attacks"]:
+    """The covariance of the AUCs of any two attacks on the same records.
+
+    Args:
+        scores: one row an attack, one finite score a record; higher means more likely a member.
+        member: true for members; at least one record is a member and one is not.
+
+    References:
+        DeLong et al. (1988), as for `areas`, equations 4 to 6; Sun and Xu (2014), Fast
+        implementation of DeLong's algorithm.
+    """
+    total = np.zeros((len(scores), len(scores)))
+    for group, others in ((member, ~member), (~member, member)):
+        share = np.stack([_share_below(score[others], score[group]) for score in scores])
+        share -= share.mean(1, keepdims=True)
+        total += share @ share.T / max(1, share.shape[1] - 1) / share.shape[1]
+    return total
+
+
+def _share_below(
+    others: Shaped[np.ndarray, " others"], score: Shaped[np.ndarray, " group"]
+) -> Float64[np.ndarray, " group"]:
+    """The share of the others that score lower; ties count half."""
+    ranked = np.sort(others)
+    below = np.searchsorted(ranked, score, "left") + np.searchsorted(ranked, score, "right")
+    share: Float64[np.ndarray, " group"] = below / (2 * len(others))
+    return share

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 from divulge.core import Estimate
-from divulge.metrics.membership import Member, Score, split_by_membership
+from divulge.metrics import delong
+from divulge.metrics.membership import Member, Score
 
 
 def subtract(later: Estimate, earlier: Estimate, correlation: float = 0.0) -> Estimate:
@@ -49,35 +50,7 @@ def auc_correlation(later: Score, earlier: Score, member: Member) -> float:
         later: scores of one attack on one model.
         earlier: scores of the same records on another.
         member: which records are members, of both models.
-
-    References:
-        DeLong et al. (1988), Comparing the areas under two or more correlated receiver operating
-        characteristic curves, equations 4 to 6.
     """
-    one, other = (_components(score, member) for score in (later, earlier))
-    covariance = _covariance(one, other)
-    spread = math.sqrt(_covariance(one, one) * _covariance(other, other))
-    return max(-1.0, min(1.0, covariance / spread)) if spread > 0 else 0.0
-
-
-_Components = tuple[np.ndarray, np.ndarray]
-
-
-def _components(score: Score, member: Member) -> _Components:
-    """Of each member the non-members below it, of each non-member the members above it."""
-    inside, outside = split_by_membership(score, member)
-    return _share_below(outside, inside), 1 - _share_below(inside, outside)
-
-
-def _share_below(group: np.ndarray, score: np.ndarray) -> np.ndarray:
-    ranked = np.sort(group)
-    below = np.searchsorted(ranked, score, "left") + np.searchsorted(ranked, score, "right")
-    share: np.ndarray = below / (2 * len(group))
-    return share
-
-
-def _covariance(one: _Components, other: _Components) -> float:
-    return sum(
-        float(((a - a.mean()) * (b - b.mean())).sum()) / max(1, len(a) - 1) / len(a)
-        for a, b in zip(one, other, strict=True)
-    )
+    covariance = delong.covariances(np.stack([later, earlier]), member)
+    spread = math.sqrt(covariance[0, 0] * covariance[1, 1])
+    return max(-1.0, min(1.0, float(covariance[0, 1]) / spread)) if spread > 0 else 0.0

@@ -1,4 +1,6 @@
-"""Members that are exposed beyond doubt have low p-values, at a given false-discovery rate.
+"""Members that are exposed beyond doubt: a list of them, and how many a top holds at least.
+
+Listed members have low p-values, at a given false-discovery rate.
 
 **Null hypothesis of a member:** its score would have been the same had the model not been trained
 on it. A member for which that holds is not exposed, and to list it is a false discovery.
@@ -26,21 +28,34 @@ rate; m members contribute q at most. With ties a p-value counts all non-members
 only raises it. Exposure may depend on hardness in any way: unexposed members are then not typical
 of non-members, but all members together would have been, and the bound counts all m.
 
+**How many at least.** Without training no record is exposed, and who is a member says nothing about
+the order of scores. So walk down the scores that all records would have as non-members: members and
+non-members come in random order. Where y non-members stand in a top, more than U members can only
+be exposed, if such a walk meets more than U members before its next non-member with a probability
+below the error. The walk is tested at all its places at once: the likelihood ratio of "members come
+first, with a fixed chance" to random order is a martingale, which exceeds 1 / error with the
+probability ``error`` at most (Ville 1939). So the limit holds for all tops together, whichever is
+looked at.
+
 **What the rate is not.** It is a mean over the whole list and over audits. It promises nothing
 about one class, or one record, of the list. It holds for an attack that was chosen before its
 scores were held against the truth.
 
 References:
     Bates, Candès, Lei, Romano and Sesia (2023), Testing for outliers with conformal p-values,
-    equation 2 and theorem 2; Benjamini and Hochberg (1995), Controlling the false discovery rate.
+    equation 2 and theorem 2; Benjamini and Hochberg (1995), Controlling the false discovery rate;
+    Rosenbaum (2001), Effects attributable to treatment, section 3; Ville (1939), Étude critique de
+    la notion de collectif, chapter 5; Waudby-Smith and Ramdas (2020), Confidence sequences for
+    sampling without replacement, section 2.
 """
 
 import math
 
 import numpy as np
 from jaxtyping import Float, Float64, Int
+from scipy import special
 
-from divulge.metrics.membership import Member, Score, split_by_membership
+from divulge.metrics.membership import Member, Score, rank, split_by_membership
 
 AccusedCounts = Int[np.ndarray, " members"]
 PValues = Float[np.ndarray, " members"]
@@ -122,3 +137,77 @@ def nonmembers_needed(members: int, listed: int, q: float) -> int:
     """
     enough = max(1, math.ceil(members / (q * listed)) - 1)
     return enough if members / ((1 + enough) * listed) <= q else enough + 1
+
+
+def fewest_exposed_on_top(score: Score, member: Member, places: int, error: float) -> int:
+    """How many of the members with the highest scores are exposed, at least.
+
+    An exposed member here is one that would have scored lower had the model not been trained on it.
+    The limit supposes that chance alone decided who became a member, and that the score of a record
+    does not depend on who else did. It then holds for all numbers of places at once.
+
+    Args:
+        score: score of every candidate; higher means more likely a member.
+        member: true for the candidates that are members.
+        places: the number of highest scores. Those that tie beyond it are left out.
+        error: the probability that the limit is too high for some number of places, at most.
+
+    Raises:
+        DataError: a score is not finite, or a group is empty.
+
+    Examples:
+        >>> member = np.arange(400) < 200
+        >>> fewest_exposed_on_top(np.where(np.arange(400) < 20, 2.0, 1.0), member, 20, 0.05)
+        14
+    """
+    corners = rank(score, member).corners
+    whole = corners.alarms + corners.hits <= places
+    alarms, hits = corners.alarms[whole], corners.hits[whole]
+    most = _most_unexposed(alarms, hits, int(member.sum()), int((~member).sum()), error)
+    return int((hits - most).max())
+
+
+_Counts = Int[np.ndarray, " tops"]
+
+
+def _most_unexposed(
+    alarms: _Counts, hits: _Counts, members: int, nonmembers: int, error: float
+) -> _Counts:
+    """The most members, up to those counted, that random order puts beside so many non-members.
+
+    From the share of all members on, each further one raises the likelihood ratio.
+    """
+    low: _Counts = np.minimum(-(-alarms * members // nonmembers), hits)
+    high = hits + 1
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        fits = _log_ratio(middle, alarms, members, nonmembers) < -math.log(error)
+        low[fits], high[~fits] = middle[fits], middle[~fits]
+    return low
+
+
+def _log_ratio(
+    hits: _Counts, alarms: _Counts, members: int, nonmembers: int
+) -> Float64[np.ndarray, " tops"]:
+    """Log likelihood of so many members and non-members in a given order, over random order's.
+
+    The chance of a member is uniform between the share of members and one. In random order, a given
+    order is as likely as the rest can be filled in ways, over all ways.
+    """
+    records, seen = members + nonmembers, hits + alarms
+    others = nonmembers / records
+    mixed = special.betaln(hits + 1, alarms + 1) - math.log(others)
+    mixed += np.log(special.betainc(alarms + 1, hits + 1, others))
+    ratio: Float64[np.ndarray, " tops"] = (
+        mixed
+        - _log_choose(records - seen, members - hits)
+        + _log_choose(np.array([records]), np.array([members]))
+    )
+    return ratio
+
+
+def _log_choose(of: _Counts, some: _Counts) -> Float64[np.ndarray, " tops"]:
+    ways: Float64[np.ndarray, " tops"] = (
+        special.gammaln(of + 1) - special.gammaln(some + 1) - special.gammaln(of - some + 1)
+    )
+    return ways

@@ -2,13 +2,19 @@
 
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float64, Int
 from scipy import optimize, special
 
+from divulge._util.random import stream
+
 CONFIDENCE = 0.95
+
+_DRAWS = 100_000
+"""Draws for a quantile of the joint normal distribution."""
 
 
 class Interval(NamedTuple):
@@ -21,6 +27,51 @@ class Interval(NamedTuple):
 def normal_quantile(confidence: float) -> float:
     """The two-sided standard normal quantile: 1.96 for 95 %."""
     return float(special.ndtri(0.5 + confidence / 2))
+
+
+def simultaneous_confidence(
+    covariance: Float64[np.ndarray, "figures figures"], confidence: float = CONFIDENCE
+) -> float:
+    """The confidence of each interval with which the intervals of several figures hold at once.
+
+    The figures are about jointly normal, and only their correlations matter. The more they are
+    correlated, the less is lost: from Bonferroni's confidence, which is never exceeded, down to
+    that of a single figure. A figure without variance counts as independent of all others, which
+    is the worst case (Šidák 1967).
+
+    The equicoordinate quantile is that of 100,000 fixed draws. Its standard error is 0.006, so the
+    coverage is off by less than 0.001.
+
+    Args:
+        covariance: of the figures, as estimated.
+        confidence: the coverage promised for all intervals together.
+
+    References:
+        Hothorn, Bretz and Westfall (2008), Simultaneous inference in general parametric models,
+        section 3; Šidák (1967), Rectangular confidence regions for the means of multivariate
+        normal distributions.
+
+    Examples:
+        >>> each = [simultaneous_confidence((1 - r) * np.eye(12) + r) for r in (0, 0.8, 0.9, 1)]
+        >>> [round(normal_quantile(one), 1) for one in each]
+        [2.9, 2.6, 2.4, 2.0]
+    """
+    count = len(covariance)
+    spread = np.sqrt(np.diag(covariance))
+    scale = np.divide(1, spread, out=np.zeros(count), where=spread > 0)
+    correlation = covariance * scale * scale[:, None]
+    np.fill_diagonal(correlation, 1.0)
+    values, vectors = np.linalg.eigh(correlation)
+    # of all roots the symmetric one: it is the same whatever vectors belong to values that tie
+    root = vectors * np.sqrt(np.clip(values, 0.0, None)) @ vectors.T
+    limit = np.quantile(np.abs(root @ _draw(count, _DRAWS)).max(0), confidence)
+    each = 1 - 2 * float(special.ndtr(-limit))
+    return min(max(confidence, each), 1 - (1 - confidence) / count)
+
+
+@lru_cache(1)  # a history has many audits of the same attacks
+def _draw(count: int, draws: int) -> Float64[np.ndarray, "count draws"]:
+    return stream(0, "metrics", "simultaneous", count).standard_normal((count, draws))
 
 
 def clopper_pearson(hits: int | float, trials: int, confidence: float = CONFIDENCE) -> Interval:

@@ -1,12 +1,20 @@
-"""`measure` computes all metrics of one membership attack."""
+"""`measure` computes all metrics of one membership attack, `measure_together` those of several."""
+
+from collections.abc import Mapping
 
 import numpy as np
 
 from divulge._util.random import stream
 from divulge.core import Estimate, Measurements, Membership, Scores
-from divulge.metrics import membership
+from divulge.metrics import delong, membership
 from divulge.metrics.epsilon import epsilon_lower_bound
-from divulge.metrics.intervals import CONFIDENCE, Interval, combine_intervals, wilson
+from divulge.metrics.intervals import (
+    CONFIDENCE,
+    Interval,
+    combine_intervals,
+    simultaneous_confidence,
+    wilson,
+)
 from divulge.metrics.membership import Member, RankedScores, Score, Unmeasurable, rank
 
 FPRS = (0.1, 0.01, 0.001)
@@ -80,6 +88,34 @@ def measure(
         score, member, delta, drawn=truth.drawn, tries=together, ranked=ranked
     )
     return Measurements(metrics, unmeasured)
+
+
+def measure_together(
+    scores: Mapping[str, Score], truth: Membership, delta: float = 0.0
+) -> Mapping[str, Measurements]:
+    """Every metric of several attacks on one model; intervals hold for all attacks at once.
+
+    Those of AUCs hold by their joint distribution, with DeLong's covariances. All others, whose
+    estimates are counts of few records, hold by Bonferroni's correction.
+
+    Args:
+        scores: one score a candidate, by attack.
+        truth: as for `measure`.
+        delta: as for `measure`.
+
+    Raises:
+        DataError: a score is not finite, or everybody is a member, or nobody.
+    """
+    found, member = {}, truth.member
+    for label, score in scores.items():
+        found[label] = measure(Scores(score), truth, delta, len(scores))
+    if len(scores) > 1:
+        covariance = delong.covariances(np.stack([*scores.values()]), member)
+        confidence = simultaneous_confidence(covariance)
+        for label, (metrics, unmeasured) in found.items():
+            auc = membership.auc(scores[label], member, confidence)
+            found[label] = Measurements({**metrics, "auc": auc}, unmeasured)
+    return found
 
 
 def measure_one(name: str, guess: Scores, truth: Membership, together: int = 1) -> Estimate:

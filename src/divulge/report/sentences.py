@@ -54,6 +54,8 @@ class VerdictFacts:
     """Its AUC, with an interval that holds for all attacks at once."""
     top: TopRecords | None
     """The top of its scores that deviates most from chance; None if its AUC deviates more."""
+    raised: int
+    """Number of members at that top whose scores training raised, at least; 0 if unknown."""
     highest_auc: float | None
     """The highest simultaneous upper limit of all attacks."""
     fpr: float | None
@@ -161,7 +163,12 @@ def describe_leak(case: VerdictFacts) -> Wording:
             f"{case.row.label} is {more.value:.2f} ({more.low:.2f} to {high:.2f}) above that. What "
             f"difficulty and classes explain is left out of p. {_DETECTED}"
         )
-    return Wording("leak", f"{who} training records", (f"{case.evidence}.", means))
+    raised = (
+        f"; training raised the scores of at least {case.raised:,} of them (95 % confidence)"
+        if case.raised
+        else ""
+    )
+    return Wording("leak", f"{who} training records", (f"{case.evidence}{raised}.", means))
 
 
 def describe_shift(case: VerdictFacts) -> Wording:

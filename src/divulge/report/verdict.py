@@ -15,7 +15,8 @@ Rows, answers and labels that contradict each other make the inputs doubtful as 
 before all else (`divulge.report.doubts`).
 
 Figures that the page shows with the verdict, and that a gate compares, have intervals that hold for
-all attacks at once: each is taken at the confidence 1 - 0.05 / k for k attacks (Bonferroni).
+all attacks at once: those of AUCs by the joint distribution of the attacks, all others at the
+confidence 1 - 0.05 / k for k attacks (Bonferroni).
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,9 +24,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from divulge.core import Check, Measurements, Membership, Scores, Verdict
+from divulge.core import Check, Measurements, Membership, Verdict
 from divulge.metrics import measure, power
 from divulge.metrics.difficulty_test import Ease, max_test_given_difficulty
+from divulge.metrics.exposed import fewest_exposed_on_top
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.max_test import (
     LEVEL,
@@ -105,10 +107,7 @@ def judge_model(
             leak; None if nobody knows.
         excluded: whether anything speaks against a difference of members and non-members.
     """
-    together = {
-        label: measure.measure(Scores(score), truth, delta, len(scores))
-        for label, score in scores.items()
-    }
+    together = measure.measure_together(scores, truth, delta)
     models = [(scores, truth.member)]
     return judge_models(
         rows,
@@ -190,6 +189,8 @@ def judge_models(
         blind=shifts.find_blind(checks),
         excluded=excluded,
     )
+    if confounding:  # not chance alone decided who is a member
+        case = replace(case, raised=0)
     shows = speaker.leaks and speaker.row.sound
     doubt = doubts.find_doubt(checks, leaks=shows, trained=trained)
     stands = shows and shifts.stands_beside(checks, limits)
@@ -274,6 +275,7 @@ def _gather_facts(
         row=speaker.row,
         auc=together.metrics["auc"],
         top=_top_records(speaker, models) if speaker.statistic else None,
+        raised=_count_raised(speaker, models, len(test.p)),
         highest_auc=limits["auc"].highest,
         fpr=fpr,
         highest_tpr=None if fpr is None else limits[f"tpr@{fpr:g}"].highest,
@@ -304,6 +306,17 @@ def _top_records(
         for (scores, member), here in zip(models, places, strict=True)
     ]
     return sentences.TopRecords(sum(places), sum(found))
+
+
+def _count_raised(
+    speaker: Evidence, models: Sequence[tuple[Mapping[str, Score], Member]], attacks: int
+) -> int:
+    """How many members at the top that the verdict speaks of training raised, at least."""
+    if not speaker.statistic or len(models) > 1:
+        return 0
+    (scores, member), places = models[0], _top_records(speaker, models).places
+    error = (1 - CONFIDENCE) / attacks
+    return fewest_exposed_on_top(scores[speaker.row.label], member, places, error)
 
 
 def _choose_wording(case: sentences.VerdictFacts, confounding: str) -> sentences.Wording:
