@@ -7,6 +7,7 @@ import pytest
 
 from divulge.core import Check, Claim, Estimate, Guarantee, Verdict
 from divulge.report.schema import Summary
+from divulge.report.shifts import ALL, OTHERS
 from divulge.report.summary import summarise
 from tests.report import cases
 
@@ -114,3 +115,14 @@ def test_a_random_draw_leaves_a_leak_alone() -> None:
 def test_without_features_nothing_found_is_still_nothing_found() -> None:
     made = cases.bench()
     assert judge(made, made.shifted(0), UNKNOWN).verdict.level == "no leak found"
+
+
+@pytest.mark.parametrize(("name", "level"), [("lira", "confounded"), ("threshold", "leak")])
+def test_only_comparisons_with_shadows_are_explained_by_them(name: str, level: str) -> None:
+    made = cases.bench()
+    surer = {OTHERS: Estimate(-0.1, -0.11, -0.09), ALL: Estimate(0.0, -0.02, 0.02)}
+    checks = (*cases.CHECKS, Check("shadow models", Verdict.PASS, "", surer))
+    contents = made.contents([made.done(name, made.shifted(2))], checks=checks, shadows="online")
+    verdict = summarise(contents).verdict
+    assert verdict.level == level
+    assert ("shadow models that learned" in verdict.confounding) == (level == "confounded")

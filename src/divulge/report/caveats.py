@@ -19,6 +19,12 @@ EXPLAINED = (
 )
 """Attacks tell the sets apart, and given the difficulty of the records they do not."""
 
+BY_SHADOWS = (
+    f"{_NOT_ONLY_MEMORY}: the model is less sure of non-members than shadow models that learned "
+    "from others of them, and no surer of all candidates together."
+)
+"""Attacks that compare with shadow models of both sets tell the sets apart, and nothing else."""
+
 
 def control_failure(control: ControlRow) -> str:
     """A clause, without its full stop, on how an attack failed its controls."""

@@ -12,10 +12,14 @@ from divulge.core import Check, Estimate, Verdict
 from divulge.metrics.difference import auc_correlation, subtract
 from divulge.metrics.difficulty_test import Ease, join_measures
 from divulge.metrics.membership import Member, Score
-from divulge.report.schema import AttackRow, Blind, Limits
+from divulge.report.schema import AttackRow, Blind, Limits, ShadowKind
 
 BLIND, DIFFICULTY = "blind baseline", "difficulty baseline"
 """The checks that tell members from non-members without the model, and say how well."""
+
+SHADOWS = "shadow models"
+ALL, OTHERS = "surer of candidates than shadows", "surer of non-members than shadows"
+"""The check of shadow models, and its estimates of online ones."""
 
 CLASSES, DUPLICATES = "class mix", "duplicates"
 
@@ -85,6 +89,24 @@ def stands_beside(checks: Sequence[Check], limits: Mapping[str, Limits]) -> bool
     blind = warned[0].estimates["auc"]
     high = blind.value if blind.high is None else blind.high
     return limits["auc"].estimate.low - CHANCE > DWARFS * (high - CHANCE)
+
+
+def shadows_explain(checks: Sequence[Check], shadows: ShadowKind) -> bool:
+    """Whether a difference of the sets explains what attacks find that compare with online shadows.
+
+    It does where the model is less sure of non-members than shadows that learned from others of
+    them (by one standard error), unless it is surer of all candidates together (at 95 %).
+
+    Args:
+        checks: the checks of the audit.
+        shadows: whether there were shadow models, and what they were trained on.
+    """
+    found = next((c.estimates for c in checks if c.name == SHADOWS and OTHERS in c.estimates), None)
+    if found is None or shadows != "online":
+        return False
+    others = found[OTHERS]
+    assert others.high is not None
+    return others.high < 0 and found[ALL].low <= 0
 
 
 def compare_with_blind(

@@ -24,6 +24,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS
 from divulge.core import Check, Measurements, Membership, Verdict
 from divulge.metrics import measure, power
 from divulge.metrics.difficulty_test import Ease, max_test_given_difficulty
@@ -173,10 +174,13 @@ def judge_models(
     if ease is not None and strata is not None:
         test = max_test_given_difficulty(stacked[0], models[0][1], strata[0], ease).given
     evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
+    if shifts.shadows_explain(checks, shadows):
+        evidence = [_leave_out_shadows(item) for item in evidence]
     speaker = choose_deciding(evidence)
     apart = any(row.sound and p <= LEVEL for row, p in zip(done, alone, strict=True))
     if apart and not speaker.leaks and test.p is not alone:
-        confounding = confounding or caveats.EXPLAINED
+        by_shadows = shifts.shadows_explain(checks, shadows)
+        confounding = confounding or (caveats.BY_SHADOWS if by_shadows else caveats.EXPLAINED)
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
     limits = limits_by_metric({label: together[label] for label in counted})
     case = replace(
@@ -237,6 +241,11 @@ def judge_models(
         tested=len(evidence),
         limits=limits,
     )
+
+
+def _leave_out_shadows(item: Evidence) -> Evidence:
+    """The evidence, which counts for nothing if it comes from a comparison with shadow models."""
+    return replace(item, p_value=1.0) if item.row.attack in ATTACKS_WITH_SHADOWS else item
 
 
 def _conclude_nothing(

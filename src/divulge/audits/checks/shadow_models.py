@@ -1,5 +1,7 @@
 """Is the target like its shadow models? Attacks suppose that it was trained as they were."""
 
+import math
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -14,6 +16,13 @@ UNLIKE = 1e-3
 """A target that is one more shadow model is called unlike them with at most this probability."""
 
 NAME = "shadow models"
+
+ALL, OTHERS = "surer of candidates than shadows", "surer of non-members than shadows"
+"""Estimates of online shadows. The first has a margin of `ONE_SIDED` standard errors, the second of
+one."""
+
+ONE_SIDED = 1.645
+"""Standard errors of a one-sided limit at 95 %."""
 
 
 class Quality(NamedTuple):
@@ -73,6 +82,8 @@ def check_shadow_models(view: ModelView, member: Bool[np.ndarray, " records"]) -
         )
         if _differ(target, shadows):
             unlike.append(group)
+    if view.shadows.online and view.shadows.phi.shape[1] > 1:
+        estimates |= _surprises(view.shadows, own, member, regression=regression)
     what = "mean absolute error" if regression else "mean probability of the true class"
     if unlike:
         text = (
@@ -114,6 +125,46 @@ def _of_target(quality: Float64[np.ndarray, " records"]) -> Quality:
     count = len(quality)
     found = np.var(quality, ddof=1) / count if count > 1 else np.nan
     return Quality(np.array([quality.mean()]), np.array([found]), count - 1)
+
+
+def _surprises(
+    shadows: Shadows,
+    own: Float64[np.ndarray, " records"],
+    member: Bool[np.ndarray, " records"],
+    *,
+    regression: bool,
+) -> dict[str, Estimate]:
+    """How much surer the target is than shadows that did not learn from a record.
+
+    Online shadows learn from both sets. Where these differ, shadows do better on non-members than
+    a target that learned from members alone, and as much worse on members: attacks that compare the
+    two then find members that nobody learned from. Over all candidates that cancels, and a leak
+    does not. An error has two parts, of records and of models, as in `check_shadow_models`.
+    """
+    surer, means = np.empty(len(own)), []
+    for block in read_blocks(shadows):
+        quality = -np.abs(block.phi[0]) if regression else special.expit(block.phi[0])
+        outside = np.where(block.member, np.nan, quality)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # a record in all shadows has no mean
+            expected = np.nanmean(outside, axis=1)
+        surer[block.rows] = (-own[block.rows] if regression else own[block.rows]) - expected
+        means.append(outside - expected[:, None])
+    each = np.nanmean(np.concatenate(means), axis=0)
+    models = float(np.nanvar(each, ddof=1)) * (1 + 1 / len(each))
+    return {
+        name: _with_error(surer[mask & np.isfinite(surer)], models, errors)
+        for name, mask, errors in ((ALL, np.ones_like(member), ONE_SIDED), (OTHERS, ~member, 1.0))
+    }
+
+
+def _with_error(surer: Float64[np.ndarray, " records"], models: float, errors: float) -> Estimate:
+    """The mean, give or take so many standard errors; unlimited if nothing is known of them."""
+    if len(surer) < 2:
+        return Estimate(0.0, -1.0, 1.0)
+    mean = float(surer.mean())
+    margin = errors * math.sqrt(float(surer.var(ddof=1)) / len(surer) + models)
+    return Estimate(mean, mean - margin, mean + margin)
 
 
 def _around(
