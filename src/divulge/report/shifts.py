@@ -18,8 +18,9 @@ BLIND, DIFFICULTY = "blind baseline", "difficulty baseline"
 """The checks that tell members from non-members without the model, and say how well."""
 
 CLASSES, DUPLICATES = "class mix", "duplicates"
+PRECISION, VALUES = "precision", "true values"
 
-CONFOUNDERS = (BLIND, DUPLICATES, DIFFICULTY, CLASSES)
+CONFOUNDERS = (BLIND, DUPLICATES, DIFFICULTY, CLASSES, VALUES, PRECISION)
 """Checks that, when they warn, make every figure mean something else."""
 
 TAKEN_OFF = (DIFFICULTY, CLASSES)
