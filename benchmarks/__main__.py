@@ -42,6 +42,7 @@ from benchmarks import (
     loss_trace,
     manipulation_seen,
     metric_sequence,
+    near_copies,
     one_pass,
     partial_knowledge,
     preferences,
@@ -214,6 +215,7 @@ BENCHMARKS = {
     "start": Benchmark(start.SUMMARY, start.run),
     "leak-test": Benchmark(leak_test.SUMMARY, leak_test.run),
     "shifts": Benchmark(shifts.SUMMARY, shifts.run),
+    "near-copies": Benchmark(near_copies.SUMMARY, near_copies.run),
 }
 
 MISSING = 2  # exit code

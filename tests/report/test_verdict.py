@@ -170,7 +170,7 @@ def test_even_few_records_show_a_leak_that_chance_cannot_explain() -> None:
     assert _verdict(made, [made.done("one", _shifted(made, 10))]).level == "leak"
 
 
-@pytest.mark.parametrize("name", ["blind baseline", "duplicates"])
+@pytest.mark.parametrize("name", ["blind baseline", "duplicates", "precision", "true values"])
 @pytest.mark.parametrize("shift", [0.0, 2.0])
 def test_a_confounder_comes_first_whatever_was_found(name: str, shift: float) -> None:
     made = cases.bench()

@@ -30,8 +30,9 @@ from divulge.metrics.max_test import (
 )
 from divulge.metrics.membership import Member
 
-LEAST_RELIABLE = 0.01
-"""Reliability below which an ease says nothing of an attack's score."""
+LEAST_RELIABLE = 0.25
+"""Reliability that is supposed of any ease: where labels follow no rule, nothing can be measured
+that makes one record easier than another, and a correction for noise would be noise."""
 
 Ease = Float[np.ndarray, "measures records"]
 """How easy each record is for what never saw it, measured in one way or several; higher is easier.

@@ -215,7 +215,7 @@ def _rows_by_stratum(strata: Strata) -> list[Rows]:
     return [np.flatnonzero(strata == each) for each in np.unique(strata)]
 
 
-class Permuted(NamedTuple):
+class Permutations(NamedTuple):
     """Statistics of the attacks on one model, standardised, those of each attack in turn."""
 
     observed: Float64[np.ndarray, " statistics"]
@@ -225,7 +225,7 @@ class Permuted(NamedTuple):
 
 def permute_deviations(
     scores: Float[np.ndarray, "attacks records"], member: Member, strata: Strata, number: int = 0
-) -> Permuted:
+) -> Permutations:
     """All statistics of one model, as observed and where membership means nothing.
 
     Args:
@@ -242,9 +242,9 @@ def permute_deviations(
         split_by_membership(score, member)
     inside, outside = int(member.sum()), int((~member).sum())
     if len(member) > LARGE and SHARES[0] * min(inside, outside) >= FEWEST_AT_TOP:
-        return Permuted(*_by_limit([_places(score) for score in scores], member, rows, rng))
+        return Permutations(*_by_limit([_places(score) for score in scores], member, rows, rng))
     weights = np.concatenate([standard_weights(score, member, rows) for score in scores])
-    return Permuted(weights @ member, _permute(weights, member, rows, rng))
+    return Permutations(weights @ member, _permute(weights, member, rows, rng))
 
 
 def standard_weights(score: Score, member: Member, strata: Sequence[Rows]) -> Weights:

@@ -6,7 +6,7 @@ from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS, CHECKPOINT_ATTACKS
 from divulge.core import Check, ControlOutcome, Estimate, Verdict
 from divulge.report import words
 from divulge.report.schema import AttackRow, ControlRow, ShadowKind
-from divulge.report.shifts import BLIND, CLASSES, DIFFICULTY, DUPLICATES
+from divulge.report.shifts import BLIND, CLASSES, DIFFICULTY, DUPLICATES, PRECISION, VALUES
 
 _NOT_ONLY_MEMORY = (
     "This audit also measures the difference between its two data sets, "
@@ -24,6 +24,13 @@ BY_SHADOWS = (
     "from others of them, and no surer of all candidates together."
 )
 """Attacks that compare with shadow models of both sets tell the sets apart, and nothing else."""
+
+_REASONS = {
+    CLASSES: "they differ in their mix of classes",
+    VALUES: "they differ in their true values",
+    PRECISION: "one of them was written with fewer digits than the other",
+}
+"""Why a check that warns makes every figure mean something else, as a clause."""
 
 
 def control_failure(control: ControlRow) -> str:
@@ -65,8 +72,7 @@ def confounding(checks: Sequence[Check]) -> str:
     if DIFFICULTY in warned:
         auc = warned[DIFFICULTY].estimates["auc"]
         reasons.append(f"without the model they differ in how easy they are ({_auc_words(auc)})")
-    if CLASSES in warned:
-        reasons.append("they differ in their mix of classes")
+    reasons += [reason for name, reason in _REASONS.items() if name in warned]
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
 
 

@@ -22,8 +22,9 @@ ALL, OTHERS = "surer of candidates than shadows", "surer of non-members than sha
 """The check of shadow models, and its estimates of online ones."""
 
 CLASSES, DUPLICATES = "class mix", "duplicates"
+PRECISION, VALUES = "precision", "true values"
 
-CONFOUNDERS = (BLIND, DUPLICATES, DIFFICULTY, CLASSES)
+CONFOUNDERS = (BLIND, DUPLICATES, DIFFICULTY, CLASSES, VALUES, PRECISION)
 """Checks that, when they warn, make every figure mean something else."""
 
 TAKEN_OFF = (DIFFICULTY, CLASSES)

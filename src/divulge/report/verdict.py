@@ -174,12 +174,12 @@ def judge_models(
     if ease is not None and strata is not None:
         test = max_test_given_difficulty(stacked[0], models[0][1], strata[0], ease).given
     evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
-    if shifts.shadows_explain(checks, shadows):
+    by_shadows = shifts.shadows_explain(checks, shadows)
+    if by_shadows:
         evidence = [_leave_out_shadows(item) for item in evidence]
     speaker = choose_deciding(evidence)
     apart = any(row.sound and p <= LEVEL for row, p in zip(done, alone, strict=True))
-    if apart and not speaker.leaks and test.p is not alone:
-        by_shadows = shifts.shadows_explain(checks, shadows)
+    if apart and not speaker.leaks and (by_shadows or test.p is not alone):
         confounding = confounding or (caveats.BY_SHADOWS if by_shadows else caveats.EXPLAINED)
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
     limits = limits_by_metric({label: together[label] for label in counted})

@@ -11,15 +11,14 @@ from jaxtyping import Bool, Float64, Int
 from scipy import stats
 
 from divulge._util.random import stream
+from divulge.audits.checks import near_copies
+from divulge.audits.checks.near_copies import COMPONENTS
 from divulge.core import Check, Estimate, Records, Verdict
 from divulge.metrics import membership
 from divulge.metrics.permutation import rank_sum_p
 
 RECORDS = 2000
 """Records of each set that the classifier looks at: enough to see an AUC of 0.54."""
-
-COMPONENTS = 64
-"""Principal components that stand for records with more features."""
 
 FEWEST = 10
 """Records of a set below which nothing is learned."""
@@ -54,7 +53,7 @@ def check_separation(
     name = "blind baseline"
     found = separate(members, nonmembers, stream(seed, name))
     if found is None:
-        few = f"Fewer than {FEWEST} members or non-members."
+        few = f"Fewer than {FEWEST} members or non-members that are no near copies."
         return (Check(name, Verdict.NOT_APPLICABLE, few),)
     if reference is None or len(reference) < FEWEST:
         return (_blind(found, {}),)
@@ -105,13 +104,14 @@ def _far(beside: Mapping[str, Separation]) -> list[str]:
 
 
 def separate(first: Records, second: Records, rng: np.random.Generator) -> Separation | None:
-    """Boosted trees on features and labels; None where a set has fewer than 10 records.
+    """Boosted trees on features and labels; None where a set has fewer than 10.
 
     The records are shuffled and scored in turn: each part by trees that were fitted to all parts
     before it. So the labels of a part are independent of the trees that score it, its ranks
     (ties broken at random) are those of a Wilcoxon test whatever the trees have learned, and the
     sum over parts has the null distribution of independent Wilcoxon tests. The scores of a
     cross-validation have not: each label helps to score the records that help to score it.
+    Of near copies one alone is looked at: trees would recognise the others.
 
     References:
         Das et al. (2024), Blind baselines beat membership inference attacks for foundation
@@ -120,10 +120,15 @@ def separate(first: Records, second: Records, rng: np.random.Generator) -> Separ
     if min(len(first), len(second)) < FEWEST:
         return None
     groups = [part.take(rng.permutation(len(part))[:RECORDS]) for part in (first, second)]
-    records = groups[0].joined(groups[1])
-    which = np.arange(len(records)) < len(groups[0])
+    order = rng.permutation(sum(map(len, groups)))
+    records, which = groups[0].joined(groups[1]).take(order), order < len(groups[0])
+    x = describe_features(records, int(rng.integers(2**31)))
+    kept = near_copies.keep_one_of_each(near_copies.find_clumps(x, which), rng)
+    which = which[kept]
+    if min(which.sum(), (~which).sum()) < FEWEST:
+        return None
     part = _parts(which, rng)
-    score = _scores(records, which, part, rng)
+    score = _scores(np.column_stack([x, records.y])[kept], which, part, rng)
     seen = part > 0
     p_value = rank_sum_p(score[seen], which[seen], part[seen], rng, two_sided=False)
     return Separation(membership.auc(score[seen], which[seen]), p_value)
@@ -150,15 +155,17 @@ def describe_features(records: Records, seed: int) -> Float64[np.ndarray, "recor
 
 
 def _scores(
-    records: Records, which: Mask, part: Int[np.ndarray, " records"], rng: np.random.Generator
+    features: Float64[np.ndarray, "records columns"],
+    which: Mask,
+    part: Int[np.ndarray, " records"],
+    rng: np.random.Generator,
 ) -> Float64[np.ndarray, " records"]:
     """Each record's rank within its part, from 0 to 1."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
 
     seed = int(rng.integers(2**31))
-    features = np.column_stack([describe_features(records, seed), records.y])
-    score = np.zeros(len(records))
+    score = np.zeros(len(features))
     with threadpool_limits(1):  # for so few records threads cost more than they save
         for k in range(1, PARTS + 1):
             before, here = part < k, part == k

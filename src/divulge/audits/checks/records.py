@@ -13,7 +13,14 @@ from scipy import stats
 
 from divulge._util.random import stream
 from divulge.audits.checks import answers as of_answers
-from divulge.audits.checks import blind_baseline, difficulty, fit_of_labels, repeats
+from divulge.audits.checks import (
+    blind_baseline,
+    difficulty,
+    fit_of_labels,
+    near_copies,
+    precision,
+    repeats,
+)
 from divulge.audits.checks.duplicates import Copies, PoolCopies
 from divulge.core import Check, Estimate, Records, Verdict
 from divulge.errors import DataError
@@ -71,36 +78,45 @@ def check_records(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
     Raises:
         DataError: the pool of the shadows has other features than the candidates.
     """
+    baselines = check_baselines(subject, seed)
+    doubts = check_for_doubts(subject, alike=baselines[0].verdict is Verdict.PASS)
     if subject.scores:
         return (
-            *check_baselines(subject, seed),
+            *baselines,
             check_copies(subject),
+            *check_precision(subject),
             check_ties(subject),
             check_size(subject),
-            *check_for_doubts(subject),
+            *doubts,
         )
     regression = subject.records.regression
     return (
-        *check_baselines(subject, seed),
+        *baselines,
         check_copies(subject),
         *([] if subject.pool is None else [check_shadow_pool(subject, subject.pool)]),
+        *check_precision(subject),
         check_true_values(subject) if regression else check_class_shares(subject),
         check_error(subject) if regression else check_accuracy(subject),
         check_repeatability(subject),
         *([] if regression else [check_saturation(subject)]),
         check_size(subject),
-        *check_for_doubts(subject),
+        *doubts,
     )
 
 
-def check_for_doubts(subject: CheckInputs) -> tuple[Check, ...]:
-    """What makes the inputs doubtful: rows, answers and labels that contradict each other."""
+def check_for_doubts(subject: CheckInputs, *, alike: bool) -> tuple[Check, ...]:
+    """What makes the inputs doubtful: rows, answers and labels that contradict each other.
+
+    Args:
+        subject: what the auditor knows.
+        alike: whether a classifier looked at members and non-members, and did not tell them apart.
+    """
     records, member, answers = subject.records, subject.member, subject.answers
     known = subject.copies.left if isinstance(subject.copies, Copies) else None
-    found = [
-        of_answers.check_equal_answers(answers, records.y),
-        repeats.check_repeats(known, answers, records.y, member),
-    ]
+    repeated = repeats.check_repeats(known, answers, records.y, member)
+    if repeated is None and alike:
+        repeated = _check_near_copies(records, member)
+    found = [of_answers.check_equal_answers(answers, records.y), repeated]
     if not (records.regression or subject.scores):
         found.append(
             fit_of_labels.check_labels(answers[member], records.y[member], soft=subject.soft)
@@ -108,6 +124,12 @@ def check_for_doubts(subject: CheckInputs) -> tuple[Check, ...]:
         if subject.declared:
             found.append(of_answers.check_certain_answers(answers))
     return tuple(check for check in found if check is not None)
+
+
+def _check_near_copies(records: Records, member: Mask) -> Check | None:
+    if len(records) > near_copies.CANDIDATES:
+        return None
+    return near_copies.check_near_copies(blind_baseline.describe_features(records, 0), member)
 
 
 def check_baselines(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
@@ -133,6 +155,28 @@ def check_copies(subject: CheckInputs) -> Check:
     if subject.copies is None:
         return Check(name, Verdict.NOT_APPLICABLE, "The features of the records are not known.")
     return Check(name, Verdict.PASS, subject.copies.said)
+
+
+def check_precision(subject: CheckInputs) -> tuple[Check, ...]:
+    """Was one set, or what the model said of it, written with fewer digits than the other?"""
+    coarser = None
+    if subject.features:
+        rows = precision.choose(subject.member)
+        features = subject.records.take(rows).features()
+        coarser = precision.compare_columns(features, subject.member[rows], subject.records.columns)
+    if coarser is None:
+        coarser = _compare_answers(subject)
+    return () if coarser is None else (precision.warn(coarser),)
+
+
+def _compare_answers(subject: CheckInputs) -> precision.Coarser | None:
+    answers, member = subject.answers, subject.member
+    valued = subject.records.regression or subject.scores
+    # a model may repeat what it remembers: values digit by digit, classes with certainty
+    told = answers[:, 0] == subject.records.y if valued else answers.max(axis=1) == 1
+    rows = np.flatnonzero(~told)[precision.choose(member[~told])]
+    compare = precision.compare_columns if valued else precision.compare_probabilities
+    return compare(answers[rows], member[rows])
 
 
 def check_repeatability(subject: CheckInputs) -> Check:

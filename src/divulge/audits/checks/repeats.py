@@ -67,7 +67,7 @@ def check_repeats(
             if count > 1
         )
         grown = sum(times[name] / len(rows) for name, rows in sets.items())
-        return _warn(said.capitalize(), grown / sum(1 / len(rows) for rows in sets.values()))
+        return warn(said.capitalize(), grown / sum(1 / len(rows) for rows in sets.values()))
     if known is None:
         known = _count_fine_repeats(answers, codes, member)
     if known.effect <= LARGEST_EFFECT:
@@ -76,7 +76,7 @@ def check_repeats(
         f"{known.members:,} of {int(member.sum()):,} members and {known.nonmembers:,} of "
         f"{int((~member).sum()):,} non-members repeat another row of their set"
     )
-    return _warn(said, known.effect)
+    return warn(said, known.effect)
 
 
 def find_common_factor(codes: Codes) -> int:
@@ -137,7 +137,8 @@ def _describe_times(times: int) -> str:
     return f"{'twice' if times == 2 else f'{times} times'}, or a multiple of that"
 
 
-def _warn(said: str, effect: float) -> Check:
+def warn(said: str, effect: float) -> Check:
+    """The warning for what was seen, which raises variances by this factor."""
     text = (
         f"{said}: standard errors, which take each row for a record of its own, are too small by a "
         f"factor of about {np.sqrt(effect):.2g}."
