@@ -166,20 +166,14 @@ def judge_models(
     confounding = caveats.confounding(checks)
     if not done:
         return _conclude_nothing(rows, checks, confounding)
-    stacked = [np.stack([scores[row.label] for row in done]) for scores, _ in models]
-    if strata is not None:
-        strata = [join_small_strata(*each) for each in zip(strata, stacked, strict=True)]
-    test = test or max_test_of_models(stacked, [member for _, member in models], strata)
-    alone = test.p
-    if ease is not None and strata is not None:
-        test = max_test_given_difficulty(stacked[0], models[0][1], strata[0], ease).given
-    evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
     by_shadows = shifts.shadows_explain(checks, shadows)
+    alone, test = _test(done, models, strata, ease, test)
+    evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
     if by_shadows:
         evidence = [_leave_out_shadows(item) for item in evidence]
     speaker = choose_deciding(evidence)
-    apart = any(row.sound and p <= LEVEL for row, p in zip(done, alone, strict=True))
-    if apart and not speaker.leaks and (by_shadows or test.p is not alone):
+    apart = any(row.sound and p <= LEVEL for row, p in zip(done, alone.p, strict=True))
+    if apart and not speaker.leaks and (by_shadows or test is not alone):
         confounding = confounding or (caveats.BY_SHADOWS if by_shadows else caveats.EXPLAINED)
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
     limits = limits_by_metric({label: together[label] for label in counted})
@@ -241,6 +235,24 @@ def judge_models(
         tested=len(evidence),
         limits=limits,
     )
+
+
+def _test(
+    done: Sequence[AttackRow],
+    models: Sequence[tuple[Mapping[str, Score], Member]],
+    strata: Sequence[Strata] | None,
+    ease: Ease | None,
+    test: MaxTest | None,
+) -> tuple[MaxTest, MaxTest]:
+    """The test whatever makes members differ, and the one that decides; see `judge_models`."""
+    stacked = [np.stack([scores[row.label] for row in done]) for scores, _ in models]
+    if strata is not None:
+        strata = [join_small_strata(*each) for each in zip(strata, stacked, strict=True)]
+    if ease is not None and strata is not None:
+        found = max_test_given_difficulty(stacked[0], models[0][1], strata[0], ease)
+        return found.alone, found.given
+    alone = test or max_test_of_models(stacked, [member for _, member in models], strata)
+    return alone, alone
 
 
 def _leave_out_shadows(item: Evidence) -> Evidence:
