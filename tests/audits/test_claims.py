@@ -94,7 +94,9 @@ def test_a_table_of_predictions_may_be_claimed_for(tmp_path: Path) -> None:
     table = tmp_path / "p.csv"
     table.write_text("\n".join(["p_0,p_1,p_2,label,member", *rows]))
     found = divulge.audit_predictions(
-        table, attacks=ATTACKS, options=divulge.Options(guarantee=Guarantee(0.1, 1e-5))
+        table,
+        attacks=ATTACKS,
+        options=divulge.Options(guarantee=Guarantee(0.1, 1e-5), membership="fixed"),
     )
     assert found.summary.claim is not None
     assert found.summary.claim.outcome == "contradicted"

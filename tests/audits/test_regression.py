@@ -110,8 +110,8 @@ def test_a_fitted_regressor_is_audited_with_shadows_and_its_page_speaks_of_value
     )
     assert all(finding.metrics["auc"].low > 0.5 for finding in found.findings)
     assert [check.name for check in found.checks] == [
-        *("blind baseline", "reference baseline", "duplicates", "true values", "model error"),
-        *("repeatability", "size", "shadow models"),
+        *("blind baseline", "reference baseline", "difficulty baseline", "duplicates"),
+        *("true values", "model error", "repeatability", "size", "shadow models"),
     ]
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["sizes"]["classes"] == 0

@@ -160,8 +160,8 @@ def describe_leak(case: VerdictFacts) -> Wording:
         high = more.value if more.high is None else more.high
         means = (
             f"Without the model the two sets are told apart too (AUC {case.blind.auc.value:.2f}); "
-            f"{case.row.label} is {more.value:.2f} ({more.low:.2f} to {high:.2f}) above that. What "
-            f"difficulty and classes explain is left out of p. {_DETECTED}"
+            f"{case.row.label} is {more.value:.2f} ({more.low:.2f} to {high:.2f}) above that. "
+            f"What difficulty explains is left out of p. {_DETECTED}"
         )
     raised = (
         f"; training raised the scores of at least {case.raised:,} of them (95 % confidence)"
