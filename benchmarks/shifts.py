@@ -24,7 +24,9 @@ from divulge.report.summary import summarise
 SUMMARY = "how often the verdict is a leak where members and non-members differ, with and without"
 
 FEATURES, CLASSES = 12, 3
-RULE, DRIFTED = 0.8 * np.random.default_rng(5).normal(size=(2, FEATURES, CLASSES))
+RULE, DRIFTED = (
+    0.8 * np.random.default_rng(seed).normal(size=(FEATURES, CLASSES)) for seed in (5, 9)
+)
 LEARNED = 1000
 """Fewest records that a model without a leak learned from."""
 
