@@ -14,7 +14,7 @@ demo: $(DEMO)/.installed  ## train a small over-fitted network on real data and 
 
 # What takes one core each goes first, side by side; a failure shows before the long tests begin.
 test: $(STAMP)  ## what every change has to pass: all but the tests marked `slow`, which `make nightly` runs
-	@echo "This takes about MINUTES on two cores."
+	@echo "This takes about ten minutes on two cores."
 	$(MAKE) --jobs=2 --output-sync types site layers lint
 	$(MAKE) tests
 
@@ -40,15 +40,16 @@ layers: $(STAMP)
 # A file's tests stay in one process: they share what they set up. Files with slow tests come first
 # and the documents' examples, all of them quick, last: no core waits long for the other.
 # What the install promises has to be there; tests of what it lacks are left out, and counted.
-TESTS = $(BIN)/python -m pytest -p tests.installs.lacking -n auto --dist loadfile --no-loadscope-reorder
+PYTEST_ALL = pytest -p tests.installs.lacking -n auto --dist loadfile --no-loadscope-reorder
+PYTEST_QUICK = $(PYTEST_ALL) --install dev -m 'not slow'
 
 tests: $(STAMP)
-	$(TESTS) --install dev -m 'not slow'
+	$(BIN)/python -m $(PYTEST_QUICK)
 
 nightly: all-tests portable fuzz mutate installs  ## hours: all tests, other kernels, damaged files, mutants and installs
 
 all-tests: $(NIGHTLY)  ## all tests, those marked `slow` too, with what is large to install
-	$(TESTS) --install nightly
+	$(BIN)/python -m $(PYTEST_ALL) --install nightly
 
 portable: $(NIGHTLY)  ## the tests that compute in floats, under the kernels of other processors
 	$(BIN)/python -m tests.portable -n auto --dist loadfile
@@ -71,7 +72,7 @@ pythons:  ## run the quick tests on every Python that divulge supports and that 
 	  $$python -m venv .venv-$$python && \
 	  .venv-$$python/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]' && \
 	  .venv-$$python/bin/python -m pip check && \
-	  .venv-$$python/bin/python -m pytest -n auto --dist loadfile -m 'not slow' || exit 1; \
+	  .venv-$$python/bin/python -m $(PYTEST_QUICK) || exit 1; \
 	done
 
 INSTALLS ?=
