@@ -3,19 +3,20 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
+NIGHTLY := .venv/.installed-nightly
 # The demonstration needs none of the extras: without .venv it makes a small environment of its own.
 DEMO := $(if $(wildcard $(STAMP)),.venv,.venv-demo)
 
-.PHONY: demo test lint types layers tests portable portable-quick mutate fuzz pythons installs docs site lock clean
+.PHONY: demo test lint types layers tests nightly all-tests portable mutate fuzz pythons installs docs site lock licences clean
 
 demo: $(DEMO)/.installed  ## train a small over-fitted network on real data and audit it
 	$(DEMO)/bin/divulge demo
 
 # What takes one core each goes first, side by side; a failure shows before the long tests begin.
-test: $(STAMP)  ## everything that continuous integration checks
-	@echo "This takes about 20 minutes on two cores. The quick tests alone: $(BIN)/python -m pytest -n auto -m 'not slow'"
+test: $(STAMP)  ## what every change has to pass: all but the tests marked `slow`, which `make nightly` runs
+	@echo "This takes about ten minutes on two cores."
 	$(MAKE) --jobs=2 --output-sync types site layers lint
-	$(MAKE) tests portable-quick
+	$(MAKE) tests
 
 # Pages that people write: all but those that docs/generate.py writes whole.
 PROSE = $(shell grep --recursive --files-without-match '<!-- Written by' --include='*.md' *.md docs examples)
@@ -38,16 +39,22 @@ layers: $(STAMP)
 
 # A file's tests stay in one process: they share what they set up. Files with slow tests come first
 # and the documents' examples, all of them quick, last: no core waits long for the other.
-tests: $(STAMP)
-	$(BIN)/python -m pytest -n auto --dist loadfile --no-loadscope-reorder
+# What the install promises has to be there; tests of what it lacks are left out, and counted.
+PYTEST_ALL = pytest -p tests.installs.lacking -n auto --dist loadfile --no-loadscope-reorder
+PYTEST_QUICK = $(PYTEST_ALL) --install dev -m 'not slow'
 
-portable: $(STAMP)  ## the tests that compute in floats, under the kernels of other processors
+tests: $(STAMP)
+	$(BIN)/python -m $(PYTEST_QUICK)
+
+nightly: all-tests portable fuzz mutate installs  ## hours: all tests, other kernels, damaged files, mutants and installs
+
+all-tests: $(NIGHTLY)  ## all tests, those marked `slow` too, with what is large to install
+	$(BIN)/python -m $(PYTEST_ALL) --install nightly
+
+portable: $(NIGHTLY)  ## the tests that compute in floats, under the kernels of other processors
 	$(BIN)/python -m tests.portable -n auto --dist loadfile
 
-portable-quick: $(STAMP)
-	$(BIN)/python -m tests.portable quick -n auto --dist loadfile
-
-mutate: $(STAMP)  ## change the code that measures and judges, and see whether a test notices
+mutate: $(NIGHTLY)  ## change the code that measures and judges, and see whether a test notices
 	$(BIN)/python -m tests.mutation $(MUTATE)
 
 SEED ?= 0
@@ -65,7 +72,7 @@ pythons:  ## run the quick tests on every Python that divulge supports and that 
 	  $$python -m venv .venv-$$python && \
 	  .venv-$$python/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]' && \
 	  .venv-$$python/bin/python -m pip check && \
-	  .venv-$$python/bin/python -m pytest -n auto --dist loadfile -m 'not slow' || exit 1; \
+	  .venv-$$python/bin/python -m $(PYTEST_QUICK) || exit 1; \
 	done
 
 INSTALLS ?=
@@ -77,7 +84,6 @@ installs:  ## run the tests on the installs that users have: what an install lac
 
 docs: $(STAMP)  ## write the generated pages again, which the tests compare, and build the site
 	$(BIN)/python docs/generate.py
-	$(BIN)/python docs/generate_licences.py
 	$(MAKE) site
 
 site: $(STAMP)  ## build the documentation into site/; a link that leads nowhere is an error
@@ -92,14 +98,23 @@ lock: $(STAMP)  ## write again what the jobs of a release install
 	$(LOCK) $(REQUIREMENTS)/build.in --output-file $(REQUIREMENTS)/build.txt
 	$(LOCK) pyproject.toml --extra docs --extra federation $(REQUIREMENTS)/site.in --output-file $(REQUIREMENTS)/site.txt
 
+licences: $(NIGHTLY)  ## write the page of licences again, from the metadata of all that the extras install
+	$(BIN)/python docs/generate_licences.py
+
 clean:
 	rm -rf .venv .venv-* .mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
-# Installed once, and again when what is to be installed changes.
+# Installed once, and again when what is to be installed changes. Python compiles what is imported, not all that is there.
+INSTALL = $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	touch $(STAMP)
+	$(INSTALL) '.[dev]'
+	touch $@
+
+$(NIGHTLY): $(STAMP)
+	$(INSTALL) '.[nightly]'
+	touch $@
 
 .venv-demo/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv-demo

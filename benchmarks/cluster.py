@@ -93,7 +93,7 @@ def _cluster() -> Iterator[Any]:
 
     from divulge.training.cluster import RayCluster
 
-    cluster = Cluster(
+    cluster: Any = Cluster(
         initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False}
     )
     pinned: set[int] = set()
@@ -115,7 +115,7 @@ def _cluster() -> Iterator[Any]:
         with RayCluster(cluster.address).session():
             yield RayCluster(cluster.address), add
     finally:
-        cluster.shutdown()  # type: ignore[no-untyped-call]
+        cluster.shutdown()
         gc.collect()
         assert not ray.is_initialized()
 

@@ -1,7 +1,7 @@
 """Write ``licences.md``: what is installed with divulge and each extra, and under which licence.
 
-The metadata of the installed packages says it. ``make docs`` runs it; ``tests/test_licences.py``
-compares the page with what is installed.
+The metadata of the installed packages says it. ``make licences`` runs it;
+``tests/test_licences.py`` compares the page with what is installed.
 """
 
 import re
@@ -24,7 +24,7 @@ ELSEWHERE = {"torchvision": "BSD"}
 HEAD = """\
 # Licences
 
-<!-- Written by docs/generate_licences.py from what is installed: run `make docs`. -->
+<!-- Written by docs/generate_licences.py from what is installed: run `make licences`. -->
 
 divulge is under the [Apache License 2.0](https://www.apache.org/licenses/LICENSE-2.0). This page
 lists what `pip` installs with it and with each extra, at the versions that the tests run with, and

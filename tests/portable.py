@@ -11,11 +11,6 @@ import sys
 TESTS = ("tests/training", "tests/defences", "tests/attacks", "tests/federation", "tests/targets",
          "tests/metrics", "tests/audits", "tests/reproduce", "tests/report", "docs")  # fmt: skip
 
-QUICK = ("tests/training/test_compiled.py", "tests/training/test_client_workers.py",
-         "tests/training/test_repeated.py",
-         "tests/defences/test_per_record.py", "tests/attacks/test_raifle_linear.py")  # fmt: skip
-"""What trains twice in different ways, and closed forms: the first to differ by kernels."""
-
 
 def kernels() -> dict[str, dict[str, str]]:
     """Environments, by the processor whose kernels they choose."""
@@ -52,25 +47,13 @@ def _dispatched() -> list[str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the tests once under each; ``quick`` runs a small part under the oldest alone.
-
-    Further arguments are pytest's.
-    """
-    quick = arguments[:1] == ["quick"]
+    """Run the tests once under each, with these arguments of pytest."""
     failed = []
-    for name, environment in list(kernels().items())[: 1 if quick else None]:
+    for name, environment in kernels().items():
         sys.stdout.write(f"kernels: {name}\n")
         sys.stdout.flush()
-        line = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-m",
-            "not slow",
-            *(QUICK if quick else TESTS),
-        ]
-        if subprocess.run([*line, *arguments[quick:]], env=os.environ | environment).returncode:
+        line = [sys.executable, "-m", "pytest", "-q", "-m", "not slow", *TESTS, *arguments]
+        if subprocess.run(line, env=os.environ | environment).returncode:
             failed.append(name)
     sys.stdout.write(f"failed under: {', '.join(failed) or 'none'}\n")
     return 1 if failed else 0

@@ -4,13 +4,11 @@ import os
 import re
 import subprocess
 import sys
-import venv
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import click
-import pytest
 
 import divulge
 from divulge._util.extras import EXTRAS
@@ -170,24 +168,3 @@ def test_commands_name_the_extra_that_they_need_where_none_can_be_imported(tmp_p
     assert len(needing) >= 8
     run_all(program, tmp_path, [str(start), *sys.path], [*prepared, *needing])
     assert not (tmp_path / "table").exists()
-
-
-@pytest.mark.slow
-def test_the_wheel_alone_runs_every_command(tmp_path: Path) -> None:
-    place = tmp_path / "venv"
-    venv.create(place, with_pip=True)
-    python = str(place / "bin" / "python")
-    got = subprocess.run(
-        [python, "-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(ROOT)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if got.returncode:
-        pytest.skip(f"pip could not install divulge here: {got.stderr[-300:]}")
-    look = f"from importlib.util import find_spec; print([p for p in {EXTRAS} if find_spec(p)])"
-    found = subprocess.run([python, "-c", look], capture_output=True, text=True, check=True)
-    assert found.stdout.strip() == "[]"  # nothing came with the wheel without its extra
-    work = tmp_path / "work"
-    work.mkdir()
-    run_all([str(place / "bin" / "divulge")], work, [], COMMANDS)

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import sysconfig
 import tarfile
 import venv
@@ -10,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from divulge._util.extras import EXTRAS
+
 from .fuzz.formats import FORMATS
+from .test_base_install import COMMANDS, run_all
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "divulge"
 BESIDE = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "PKG-INFO", ".gitignore"}
 """Files of the source archive beside the package; hatchling adds the last two."""
-
-pytestmark = pytest.mark.slow
 
 
 def run(*command: str | Path, folder: Path) -> str:
@@ -39,18 +41,15 @@ def new_environment(folder: Path) -> Path:
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the source archive, and the wheel that was made from it alone."""
+    pytest.importorskip("hatchling")
     folder = tmp_path_factory.mktemp("built")
-    python = new_environment(folder / "builder")
-    wanted = [str(python), "-m", "pip", "install", "--quiet", "hatchling>=1.27"]
-    got = subprocess.run(wanted, text=True, capture_output=True, check=False)
-    if got.returncode:
-        pytest.skip(f"NOT TESTED, no package index: {got.stderr[-300:]}")
-    run(python, "-m", "hatchling", "build", "-t", "sdist", "-d", str(folder), folder=ROOT)
+    build = (sys.executable, "-m", "hatchling", "build", "-d", folder, "-t")
+    run(*build, "sdist", folder=ROOT)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(folder / "unpacked", filter="data")
     (source,) = (folder / "unpacked").iterdir()
-    run(python, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder), folder=source)
+    run(*build, "wheel", folder=source)
     return folder
 
 
@@ -84,6 +83,7 @@ def test_the_wheel_holds_the_package_with_types_templates_and_licence(built: Pat
     assert {n.partition(".dist-info/")[2] or n for n in others} == {*about, "pytest_divulge.py"}
 
 
+@pytest.mark.slow
 def test_the_installed_wheel_audits(built: Path, tmp_path: Path) -> None:
     """With the dependencies of this environment, but nothing of this checkout."""
     python = new_environment(tmp_path / "user")
@@ -104,3 +104,21 @@ def test_the_installed_wheel_audits(built: Path, tmp_path: Path) -> None:
     assert "<html" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     run(divulge, "init", "mine", folder=tmp_path)
     assert (tmp_path / "mine" / "audit.toml").is_file()
+
+
+@pytest.mark.slow
+def test_the_wheel_alone_runs_every_command(built: Path, tmp_path: Path) -> None:
+    """With its own dependencies and no extra."""
+    python = new_environment(tmp_path / "user")
+    (wheel,) = built.glob("*.whl")
+    pip = [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel]
+    done = subprocess.run(pip, text=True, capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip(f"NOT TESTED, no package index: {done.stderr[-300:]}")
+    look = f"from importlib.util import find_spec; print([p for p in {EXTRAS} if find_spec(p)])"
+    assert (
+        run(python, "-c", look, folder=tmp_path).strip() == "[]"
+    )  # nothing came without its extra
+    work = tmp_path / "work"
+    work.mkdir()
+    run_all([str(python.with_name("divulge"))], work, [], COMMANDS)

@@ -25,7 +25,7 @@ EXAMPLE = ROOT / "examples" / "gate"
 FORMS = ROOT / ".github" / "ISSUE_TEMPLATE"
 ISSUES = ("defect", "figure", "wish")
 WORKFLOWS = {
-    name: ROOT / ".github" / "workflows" / f"{name}.yml" for name in ("release", "test", "installs")
+    name: ROOT / ".github" / "workflows" / f"{name}.yml" for name in ("release", "test", "nightly")
 }
 COPIED = EXAMPLE / ".github" / "workflows" / "privacy.yml"
 """The workflow that users copy."""
@@ -119,8 +119,8 @@ def test_files_for_servers_are_as_their_published_schemas_say(
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-OWN = "$/.github/workflows/test.yml"
-"""A workflow of this repository, at the commit that runs."""
+OWN = ["$/.github/workflows/test.yml", "$/.github/workflows/nightly.yml"]
+"""Workflows of this repository, at the commit that runs."""
 PINNED = re.compile(r"uses: ([\w./-]+@[0-9a-f]{40}) # v\d+\.\d+\.\d+")
 
 
@@ -137,7 +137,10 @@ def test_every_action_is_named_by_its_commit_with_its_version(path: Path) -> Non
     lines = path.read_text(encoding="utf-8").splitlines()
     used = [line.strip(" -") for line in lines if line.strip(" -").startswith("uses:")]
     assert used
-    assert [one for one in used if not PINNED.fullmatch(one)] in ([], [f"uses: {OWN}"])
+    assert [one for one in used if not PINNED.fullmatch(one)] in (
+        [],
+        [f"uses: {one}" for one in OWN],
+    )
 
 
 def test_an_action_has_one_version_in_all_files() -> None:
@@ -171,7 +174,7 @@ def test_a_workflow_gives_rights_to_jobs_alone_and_reads_no_secret(path: Path) -
 
 def test_nothing_is_signed_or_published_before_the_tests_have_passed() -> None:
     jobs = {name.partition("/")[2]: job for name, job in JOBS.items() if name[:7] == "release"}
-    assert jobs["test"]["uses"] == OWN
+    assert [jobs["test"]["uses"], jobs["nightly"]["uses"]] == OWN
 
     def needed(name: str) -> set[str]:
         asked = jobs[name].get("needs", [])
@@ -180,7 +183,7 @@ def test_nothing_is_signed_or_published_before_the_tests_have_passed() -> None:
 
     for name, job in jobs.items():
         if may_write(job):
-            assert {"test", "build", "site"} <= needed(name), name
+            assert {"test", "nightly", "build", "site"} <= needed(name), name
     assert jobs["publish"]["permissions"] == {"id-token": "write"}
 
 
@@ -192,8 +195,17 @@ def test_the_tests_run_on_every_pull_request() -> None:
     ]
 
 
+def test_every_night_each_part_of_make_nightly_runs() -> None:
+    nightly: Any = yaml.safe_load(WORKFLOWS["nightly"].read_text(encoding="utf-8"))
+    parts = nightly["jobs"]["part"]["strategy"]["matrix"]["part"]
+    (named,) = re.findall(r"^nightly: (.*?)  ##", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    assert [*parts, "installs"] == named.split()
+    (step,) = [step for step in steps(nightly["jobs"]["part"]) if "run" in step]
+    assert (step["run"], step["env"]) == ('make "$PART"', {"PART": "${{ matrix.part }}"})
+
+
 def test_every_night_the_tests_run_on_each_install_that_users_may_have() -> None:
-    nightly: Any = yaml.safe_load(WORKFLOWS["installs"].read_text(encoding="utf-8"))
+    nightly: Any = yaml.safe_load(WORKFLOWS["nightly"].read_text(encoding="utf-8"))
     assert nightly[True]["schedule"]  # YAML takes "on" for true
     job = nightly["jobs"]["install"]
     assert job["strategy"]["matrix"]["install"] == installs()

@@ -37,6 +37,8 @@ from divulge.reproduce.result import (
 )
 from divulge.reproduce.table import TABLES, find_table
 
+from .installs.names import DEVELOPERS
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -366,7 +368,7 @@ def test_each_metric_and_each_extra_is_documented() -> None:
     tutorial = (DOCS / "tutorial.md").read_text(encoding="utf-8")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     for extra in project["optional-dependencies"]:
-        assert extra in ("dev", "docs", "benchmark", "tests") or f"| `{extra}` |" in tutorial
+        assert extra in DEVELOPERS or f"| `{extra}` |" in tutorial
 
 
 def anchor(heading: str) -> str:

@@ -8,6 +8,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from .installs.names import DEVELOPERS
+
 GENERATOR = runpy.run_path(str(Path(__file__).parent.parent / "docs" / "generate_licences.py"))
 PAGE: str = GENERATOR["PAGE"].read_text(encoding="utf-8")
 LISTED = {
@@ -21,10 +23,10 @@ def test_every_package_that_divulge_asks_for_is_listed() -> None:
     for group, asked in GENERATOR["declared_extras"]().items():
         if group in GENERATOR["USED"]:
             names = {canonicalize_name(Requirement(text).name) for text in asked}
-            assert names <= LISTED.keys(), f"run `make docs`: {group}"
+            assert names <= LISTED.keys(), f"run `make licences`: {group}"
             assert all(f"| **{name}** |" in PAGE for name in names)
     others = GENERATOR["declared_extras"]().keys() - set(GENERATOR["USED"])
-    assert others == {"dev", "docs", "benchmark", "tests"}
+    assert others == DEVELOPERS
 
 
 def test_what_comes_with_them_is_listed_with_the_licence_that_it_declares() -> None:
@@ -32,14 +34,14 @@ def test_what_comes_with_them_is_listed_with_the_licence_that_it_declares() -> N
     lines = (GENERATOR["ROOT"] / "constraints.txt").read_text(encoding="utf-8").splitlines()
     pins = {canonicalize_name(line.partition("==")[0]): line.partition("==")[2] for line in lines}
     here, elsewhere = GENERATOR["installed"], GENERATOR["ELSEWHERE"]
-    asked = {Requirement(text).name for text in GENERATOR["declared_extras"]()["dev"]}
+    asked = {Requirement(text).name for text in GENERATOR["declared_extras"]()["nightly"]}
     if missing := [name for name in asked if here(name) is None and name not in elsewhere]:
         pytest.skip(f"needs every extra: there is no {', '.join(sorted(missing))}")
     compared = 0
     for name, (text, _, _) in GENERATOR["rows"]().items():
         package = here(name)
         if package is not None and pins.get(name) == package.version.partition("+")[0]:
-            assert LISTED[name] == text.replace("|", "/"), f"run `make docs`: {name}"
+            assert LISTED[name] == text.replace("|", "/"), f"run `make licences`: {name}"
             compared += 1
     assert compared > 20
 

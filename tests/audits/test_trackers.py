@@ -32,6 +32,7 @@ def make(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """MLflow's local store, a file of SQLite."""
+    pytest.importorskip("mlflow")
     folder = tmp_path_factory.mktemp("mlflow")
     before = Path.cwd()
     os.chdir(folder)  # where MLflow puts artefacts
@@ -70,6 +71,7 @@ def test_mlflow_has_figures_verdict_and_report(make: Callable[[str], Path], stor
 def test_mlflow_that_cannot_be_reached_is_an_error_that_says_so(
     make: Callable[[str], Path], tmp_path: Path
 ) -> None:
+    pytest.importorskip("mlflow")
     (tmp_path / "text.db").write_text("no database " * 100)
     for uri in ("nonsense://x", f"sqlite:///{tmp_path / 'text.db'}"):
         refused = call(make("run-membership"), "--mlflow", uri, code=2)
@@ -140,7 +142,7 @@ def test_a_tracker_that_fails_late_is_named_beside_what_was_written(
 def test_wandb_has_an_offline_run_and_nothing_of_the_machine(
     make: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    import wandb
+    wandb = pytest.importorskip("wandb")
     from wandb.proto import wandb_internal_pb2
     from wandb.sdk.internal.datastore import DataStore
 

@@ -19,6 +19,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -278,8 +279,6 @@ def run(words: list[str]) -> tuple[int, bytes]:
 def test_no_command_prints_or_writes_a_key(
     place: Path, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
-    pytest.importorskip("mlflow")
-    pytest.importorskip("wandb")
     caplog.set_level(logging.DEBUG)
     codes = {}
     for command, calls in COMMANDS.items():
@@ -300,7 +299,8 @@ def test_no_command_prints_or_writes_a_key(
     for command in ("report r1", "measure r1", "questions r1", "plan r1", "history r1 r2"):
         assert codes[command] == 0, command
     assert all(codes[f"evidence {words}"] == 0 for words in COMMANDS["evidence"])
-    assert [codes[f"export {words}"] for words in COMMANDS["export"]] == [0, 0, 2, 0]
+    mlflow, wandb = (0 if find_spec(name) else 2 for name in ("mlflow", "wandb"))
+    assert [codes[f"export {words}"] for words in COMMANDS["export"]] == [0, mlflow, 2, wandb]
     files = [path for path in place.rglob("*") if path.is_file()]
     assert len(files) > 40
     settings = {place / f"audit-{seed}.toml" for seed in "12"}  # they hold what is no key

@@ -9,7 +9,7 @@ from typing import Any
 ROOT = Path(__file__).parents[2]
 PROJECT: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
 EXTRAS: Mapping[str, list[str]] = PROJECT["optional-dependencies"]
-DEVELOPERS = frozenset({"dev", "docs", "benchmark", "tests"})
+DEVELOPERS = frozenset({"dev", "nightly", "docs", "benchmark", "tests"})
 """Extras that nobody needs who uses divulge."""
 
 FLOORS: Mapping[str, int] = tomllib.loads(

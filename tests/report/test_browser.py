@@ -41,8 +41,13 @@ def page(request: pytest.FixtureRequest, browser: Browser) -> Iterator[Page]:
     page.close()
 
 
-@pytest.mark.parametrize("case", ["leaky", "empty", "many_classes"])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+def cases_beyond(*names: str) -> list[Any]:
+    """One report in every run of the tests, and the others each night."""
+    return ["leaky", *(pytest.param(name, marks=pytest.mark.slow) for name in names)]
+
+
+@pytest.mark.parametrize("case", cases_beyond("empty", "many_classes"))
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_axe_core_finds_no_barrier(page: Page, case: str, scheme: Any, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_bytes(cases.files(case)["report.html"])
@@ -53,7 +58,7 @@ def test_axe_core_finds_no_barrier(page: Page, case: str, scheme: Any, tmp_path:
     assert found.response["violations"] == []
 
 
-@pytest.mark.parametrize("case", ["leaky", "confounded", "empty", "many_classes", "hostile"])
+@pytest.mark.parametrize("case", cases_beyond("confounded", "empty", "many_classes", "hostile"))
 def test_it_opens_quietly_and_fits(page: Page, case: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_bytes(cases.files(case)["report.html"])
@@ -76,6 +81,7 @@ def test_it_opens_quietly_and_fits(page: Page, case: str, tmp_path: Path) -> Non
         assert box["height"] > 50
 
 
+@pytest.mark.slow
 def test_the_page_of_tables_opens_quietly_and_fits(page: Page, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
     outcome().save(tmp_path / "run")
@@ -91,6 +97,7 @@ def test_the_page_of_tables_opens_quietly_and_fits(page: Page, tmp_path: Path) -
     assert page.locator("figure svg").count() == 2
 
 
+@pytest.mark.slow
 def test_it_reads_the_same_without_javascript(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_bytes(cases.files("leaky")["report.html"])
@@ -104,6 +111,7 @@ def test_it_reads_the_same_without_javascript(browser: Browser, tmp_path: Path) 
     assert cases.summary("leaky").verdict.headline in texts[0]
 
 
+@pytest.mark.slow
 def test_tables_are_sorted_and_searched_by_keyboard(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_bytes(cases.files("many_classes")["report.html"])
@@ -131,6 +139,7 @@ def test_tables_are_sorted_and_searched_by_keyboard(browser: Browser, tmp_path: 
     page.close()
 
 
+@pytest.mark.slow
 def test_no_other_script_runs(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     text = cases.files("leaky")["report.html"].decode()
@@ -145,6 +154,7 @@ def test_no_other_script_runs(browser: Browser, tmp_path: Path) -> None:
     page.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_text_stands_out_from_the_paper(browser: Browser, scheme: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
@@ -173,6 +183,7 @@ def _contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
+@pytest.mark.slow
 def test_it_prints_on_a4(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
     file.write_bytes(cases.files("many_classes")["report.html"])

@@ -16,7 +16,10 @@ from .test_browser import CHROMIUM, browser
 
 __all__ = ["browser"]
 
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(CHROMIUM is None, reason="no Chromium on this machine"),
+]
 
 HOSTILE = "<img src=x onerror=alert(1)>" + "w" * 60
 

@@ -50,6 +50,7 @@ CASES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_it_opens_quietly_and_fits(page: Page, case: str, tmp_path: Path) -> None:
     file = tmp_path / "report.html"

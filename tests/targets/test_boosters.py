@@ -21,7 +21,6 @@ from divulge.training.trainers import EstimatorTrainer
 pd = pytest.importorskip("pandas")
 xgboost = pytest.importorskip("xgboost")
 lightgbm = pytest.importorskip("lightgbm")
-catboost = pytest.importorskip("catboost")
 
 RNG = np.random.default_rng(0)
 N = 160
@@ -39,6 +38,10 @@ FRAME = pd.DataFrame(
 SMALL = {"iterations": 5, "verbose": 0, "allow_writing_files": False, "thread_count": 1}
 
 
+def catboost() -> Any:
+    return pytest.importorskip("catboost")
+
+
 def xgb(x: Any, y: Any, objective: str = "binary:logistic", **more: Any) -> Any:
     params = {"objective": objective, "nthread": 1, **more}
     return xgboost.train(params, xgboost.DMatrix(x, y, enable_categorical=True), 20)
@@ -52,7 +55,7 @@ def lgb(x: Any, y: Any, objective: Any = "binary", **more: Any) -> Any:
 def cat(x: Any, y: Any, objective: str = "Logloss", **more: Any) -> Any:
     names = ["job"] if hasattr(x, "columns") else None
     settings = {**SMALL, "loss_function": objective, "cat_features": names, **more}
-    return catboost.CatBoost(settings).fit(x, y)
+    return catboost().CatBoost(settings).fit(x, y)
 
 
 def asked_of_xgb(booster: Any, x: Any) -> Any:
@@ -135,7 +138,7 @@ def test_fingerprints_tell_boosters_apart(library: str, tmp_path: Path) -> None:
     again: Callable[[], Any] = {
         "xgboost": lambda: xgboost.Booster(model_file=path),
         "lightgbm": lambda: lightgbm.Booster(model_file=path),
-        "catboost": lambda: catboost.CatBoost().load_model(path),
+        "catboost": lambda: catboost().CatBoost().load_model(path),
     }[library]
     assert fingerprint_model(again()) == fingerprint_model(again())
     assert fingerprint_model(one) == fingerprint_model(one)
@@ -157,7 +160,7 @@ def regress(p: np.ndarray, data: Any) -> tuple[np.ndarray, np.ndarray]:
         (lambda: lgb(X, KIND, "multiclassova", num_class=3), "multiclassova"),
         (lambda: cat(X, Y, "RMSE"), "RMSE"),
         (lambda: cat(X, KIND, "MultiClassOneVsAll"), "MultiClassOneVsAll"),
-        (lambda: catboost.CatBoostRegressor(**SMALL).fit(X, Y), "RMSE"),
+        (lambda: catboost().CatBoostRegressor(**SMALL).fit(X, Y), "RMSE"),
     ],
 )
 def test_what_predicts_no_class_is_refused(train: Callable[[], Any], objective: str) -> None:
@@ -172,9 +175,12 @@ def test_records_of_another_width_are_refused(library: str, width: int) -> None:
         as_target(TRAIN[library](X, Y)).predict(np.zeros((5, width)))
 
 
-def test_what_is_not_trained_or_says_itself_what_it_returns_is_refused() -> None:
+def test_what_is_not_trained_is_refused() -> None:
     with pytest.raises(TargetError, match="fit it first"):
-        as_target(catboost.CatBoost(SMALL))
+        as_target(catboost().CatBoost(SMALL))
+
+
+def test_what_says_itself_what_it_returns_is_refused() -> None:
     with pytest.raises(SpecError, match="leave it out"):
         as_target(xgb(X, Y), "logits")
 
@@ -184,7 +190,9 @@ CLASSIFIERS: dict[str, Callable[..., Any]] = {
     "lightgbm": partial(
         lightgbm.LGBMClassifier, n_estimators=20, min_child_samples=2, n_jobs=1, verbosity=-1
     ),
-    "catboost": partial(catboost.CatBoostClassifier, iterations=40, depth=8, learning_rate=0.5),
+    "catboost": lambda **settings: catboost().CatBoostClassifier(
+        iterations=40, depth=8, learning_rate=0.5, **settings
+    ),
 }
 
 
@@ -212,7 +220,7 @@ def test_classifiers_are_audited_with_shadows_of_their_settings(
 
 
 def test_a_native_model_of_catboost_is_a_way_to_train_as_well() -> None:
-    model = catboost.CatBoost({**SMALL, "loss_function": "Logloss", "cat_features": ["job"]})
+    model = catboost().CatBoost({**SMALL, "loss_function": "Logloss", "cat_features": ["job"]})
     found = divulge.audit(
         model.copy().fit(FRAME[:80], NAMES[:80]),
         members=(FRAME[:80], NAMES[:80]),
@@ -244,19 +252,21 @@ def test_each_clone_has_its_own_seed(case: str) -> None:
     assert (one != other).any()
 
 
+@pytest.mark.parametrize(
+    ("library", "name", "rounds"),
+    [("lightgbm", "n_jobs", "n_estimators"), ("catboost", "thread_count", "iterations")],
+)
 def test_each_of_several_processes_has_its_share_of_the_cores(
-    monkeypatch: pytest.MonkeyPatch,
+    library: str, name: str, rounds: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def one_by_one(calls: Any, processes: int, **settings: Any) -> Any:
         return (function(*given, **named) for function, given, named in calls)
 
     monkeypatch.setattr(trainers, "parallel_calls", one_by_one)
     pool, both = divulge.Records(X, Y), np.ones((2, N), np.bool_)
-    names = {"lightgbm": ("n_jobs", "n_estimators"), "catboost": ("thread_count", "iterations")}
-    for library, (name, rounds) in names.items():
-        for asked, jobs, threads in ((None, 1, None), (None, 2, 2), (-1, 2, 2), (1, 2, 1)):
-            monkeypatch.setattr("joblib.cpu_count", lambda **_: 4)
-            model = CLASSIFIERS[library](**{name: asked, rounds: 1})
-            for target in EstimatorTrainer(model, jobs).many(pool, both, [1, 2]):
-                assert isinstance(target, SklearnTarget)
-                assert target.estimator.get_params().get(name) == threads
+    for asked, jobs, threads in ((None, 1, None), (None, 2, 2), (-1, 2, 2), (1, 2, 1)):
+        monkeypatch.setattr("joblib.cpu_count", lambda **_: 4)
+        model = CLASSIFIERS[library](**{name: asked, rounds: 1})
+        for target in EstimatorTrainer(model, jobs).many(pool, both, [1, 2]):
+            assert isinstance(target, SklearnTarget)
+            assert target.estimator.get_params().get(name) == threads

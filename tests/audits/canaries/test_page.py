@@ -92,6 +92,7 @@ def test_a_damaged_run_is_refused(tmp_path: Path) -> None:
 
 
 @pytestmark
+@pytest.mark.slow
 def test_it_opens_quietly_fits_and_has_no_barrier(browser: Browser, tmp_path: Path) -> None:
     file = tmp_path / REPORT
     file.write_text(canary_page.render(FOUND, "2026-01-01"), encoding="utf-8")

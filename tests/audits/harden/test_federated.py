@@ -356,6 +356,7 @@ def settings(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_search_that_is_killed_ends_as_if_it_had_not_been(settings: Path) -> None:
     root, folder = Path(__file__).parents[3], settings.parent
     paths = os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])

@@ -31,6 +31,7 @@ def untimed(found: HardenedModel) -> list[Finding]:
     return [replace(finding, seconds=0.0) for finding in found.findings]
 
 
+@pytest.mark.slow
 def test_a_search_that_is_killed_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
     """The moment is before what the second model of the second setting answers is stored."""
     (tmp_path / "subject.py").write_text(SUBJECT)
