@@ -43,8 +43,8 @@ def test_the_mean_has_the_noise_that_is_stated(noise_by: NoiseBy, summed: bool) 
     whole = chain(defence, SecureSum()) if summed else defence
     found = mean(whole)
     stated = 3.0 * 0.5 / 5
-    # chi squared of 4,000: the standard deviation is off by 5 % less than once in a million
-    assert np.std(found) == pytest.approx(stated, rel=0.06)
+    # four standard errors of a deviation of 4,000 normal numbers
+    assert np.std(found) == pytest.approx(stated, rel=4 / math.sqrt(2 * 4000))
     assert abs(mean(whole, number=1) - found).max() > 0
 
 
