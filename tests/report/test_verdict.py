@@ -234,6 +234,7 @@ def test_another_mix_of_classes_alone_is_confounded_and_no_leak() -> None:
     [
         (cases.BLIND, "missed the planted leak"),
         (cases.NERVOUS, "raised a false alarm"),
+        (cases.BROKEN, "could not be tried on shuffled predictions (It broke)"),
     ],
 )
 def test_a_failed_control_is_a_failed_instrument(control: Control, said: str) -> None:
