@@ -180,13 +180,7 @@ def _show(value: Any) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(
-    max_examples=12,
-    derandomize=True,
-    database=None,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))  # of each argument
 @given(data=st.data())
 def test_nothing_at_all_ends_in_a_traceback(
     name: str, table: dict[str, Call], data: st.DataObject

@@ -22,10 +22,11 @@ os.environ.setdefault("KERAS_BACKEND", "torch")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")  # nothing is downloaded
 
 # by default an example that takes 0.2 s fails, and so does drawing that is slow: on a busy machine
-settings.register_profile(
-    "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("any machine")
+any_machine = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# the same examples in every run, unless --hypothesis-profile=nightly asks for others
+settings.register_profile("quick", any_machine, max_examples=50, derandomize=True)
+settings.register_profile("nightly", any_machine, max_examples=200)
+settings.load_profile("quick")
 
 
 # what is imported and collected stays to the end: looking for garbage in it, again and again,

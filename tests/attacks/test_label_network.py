@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 torch: Any = pytest.importorskip("torch")
@@ -11,7 +11,6 @@ torch: Any = pytest.importorskip("torch")
 from divulge.attacks.assignment.stacking.network import _TwoBranchNetwork  # noqa: E402 (needs torch)
 
 
-@settings(max_examples=10)
 @given(st.integers(0, 2**31), st.integers(2, 6), st.integers(1, 40))
 def test_gradients_by_hand_are_those_of_the_graph(seed: int, classes: int, records: int) -> None:
     torch.manual_seed(seed)

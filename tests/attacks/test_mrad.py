@@ -3,6 +3,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from divulge.attacks import catalog
 from divulge.attacks.membership.gradient_norm import GradientNorm
@@ -170,14 +171,16 @@ def test_the_gradient_norm_is_that_of_unknown_features_alone() -> None:
 
 
 def test_a_few_questions_do_as_well_as_the_gradient() -> None:
-    """By 21 questions a candidate; none of its random directions is the gradient's own."""
+    """By 21 questions a candidate; none of its random directions is the gradient's own.
+
+    So the scores have nearly the same order, whatever they reach.
+    """
     challenge = world.challenge(HALF)
-    white, black = (
-        attempt.run_on_model(challenge, attack).finding
-        for attack in (MRAD(), MRAD(access="answers", directions=20))
-    )
-    assert black.queries == 21 * len(challenge.view.records)
-    assert abs(white.metrics["auc"].value - black.metrics["auc"].value) <= 0.05
+    black = MRAD(access="answers", directions=20)
+    one, other = (attack(challenge.view, rng()).score for attack in (MRAD(), black))
+    assert stats.spearmanr(one, other).statistic == pytest.approx(0.979, abs=0.01)
+    queries = attempt.run_on_model(challenge, black).finding.queries
+    assert queries == 21 * len(challenge.view.records)
 
 
 NULLS = (

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -47,7 +47,6 @@ def test_a_posterior_mean_is_decided_at_one_half(monkeypatch: pytest.MonkeyPatch
     assert not guess.decided.any()
 
 
-@settings(max_examples=12)
 @given(st.integers(2, 12), st.integers(0, 8), st.sampled_from([0, 3]), st.integers(0, 999))
 def test_theorem_1_full_rank_gives_the_exact_interactions(
     items: int, spare: int, hidden: int, seed: int

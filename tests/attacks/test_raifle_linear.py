@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from divulge.attacks.interactions.raifle import linear
@@ -28,7 +28,6 @@ def textbook(affine: Affine, update: np.ndarray) -> tuple[np.ndarray, float]:
     return mean, float(surprise)
 
 
-@settings(max_examples=25)
 @given(
     st.integers(2, 12), st.integers(2, 12), st.sampled_from([1e-3, 0.1, 3.0]), st.integers(0, 99)
 )

@@ -31,6 +31,7 @@ from divulge.audits.controls import fewest_covered
 from divulge.core import MembershipAttack, ModelView, Need, PoolPredictions, Records, Shadows
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import membership
+from tests.golden import golden
 
 from .. import naive_shadows
 
@@ -334,7 +335,8 @@ def test_many_records_choose_by_an_even_part_of_them(monkeypatch: pytest.MonkeyP
     ways, member = rmia.sample_records(view.shadows)  # type: ignore[arg-type]
     assert len(member) == len(ways[0]) == len(view.records) // 3
     means = np.sort(view.shadows.phi.mean(axis=1))  # type: ignore[union-attr]
-    assert ways[0].mean(axis=1).mean() == pytest.approx(means.mean(), abs=0.1)
+    error = means.std() / np.sqrt(len(member)) * np.sqrt(2 / 3)  # of a random third
+    assert ways[0].mean(axis=1).mean() == pytest.approx(means.mean(), abs=4 * error)
 
 
 @pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"scale": 1.5}])
@@ -623,7 +625,7 @@ def test_offline_shadow_learns_from_the_pool() -> None:
     found = attempt.run_on_model(
         dataclasses.replace(challenge, view=offline(challenge.view, pool_of(1))), Shadow()
     ).finding
-    assert found.metrics["auc"].low > 0.5
+    assert found.metrics["auc"].value == golden(0.8469)
 
 
 def two_sided(member: list[list[bool]]) -> ModelView:
@@ -740,7 +742,7 @@ def test_offline_the_stack_learns_from_the_pool_as_the_attacker_can() -> None:
         ShadowStack()(offline(challenge.view), rng())
     view = offline(challenge.view, pool_of(1))
     score = ShadowStack()(view, rng()).score
-    assert membership.auc(score, challenge.truth.member).low > 0.7
+    assert membership.auc(score, challenge.truth.member).value == golden(0.9243)
     found = membership.auc(
         ShadowStack()(offline(challenge.view, pool_of(2)), rng()).score,
         score > np.median(score),

@@ -5,7 +5,7 @@ from typing import Any, get_args
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from divulge.core import ModelView, Need, Records
@@ -205,7 +205,6 @@ def test_memory_order_does_not_matter(signal: SignalName) -> None:
         )
 
 
-@settings(max_examples=60)
 @given(
     weights=st.lists(
         st.lists(st.floats(0, 1e6), min_size=5, max_size=5).filter(lambda row: sum(row) > 1e-6),

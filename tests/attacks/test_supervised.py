@@ -9,6 +9,7 @@ from divulge.attacks.shared.answer_features import answer_features
 from divulge.core import ModelView, Need, Records
 from divulge.errors import NotApplicable
 from divulge.metrics import membership
+from tests.golden import golden
 
 CLASSES = 4
 
@@ -55,13 +56,13 @@ def _game(seed: int, mean: float, spread: float) -> tuple[ModelView, np.ndarray]
 def test_it_finds_members_between_non_members() -> None:
     view, member = _game(0, 2, 0.3)
     found = membership.auc(SupervisedAttack()(view, np.random.default_rng(0)).score, member)
-    assert found.low > 0.6
+    assert found.value == golden(0.7375)
 
 
 def test_it_turns_round_where_members_are_answered_worse() -> None:
     view, member = _game(1, -2, 1)
     found = membership.auc(SupervisedAttack()(view, np.random.default_rng(0)).score, member)
-    assert found.low > 0.7
+    assert found.value == golden(0.8491)
 
 
 def test_both_sets_count_alike() -> None:
@@ -135,7 +136,7 @@ def test_no_more_records_are_learned_from_than_that(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(supervised, "MOST", 60)
     found = membership.auc(SupervisedAttack()(view, np.random.default_rng(0)).score, member)
     assert learned == [120]
-    assert found.low > 0.5
+    assert found.value == golden(0.8760)
 
 
 @pytest.mark.parametrize("counts", [(49, 200, 50), (200, 49, 50)])

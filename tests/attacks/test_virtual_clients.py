@@ -7,7 +7,8 @@ import pytest
 
 from divulge.attacks.composition.decaf import regression, shadow_clients
 from divulge.attacks.shared.observed_round import ObservedRound
-from divulge.core import Records
+from divulge.core import Records, Round
+from divulge.training.recipe import Recipe
 
 
 @pytest.mark.parametrize("size", [513, 1024, 20_000])
@@ -92,6 +93,45 @@ def test_a_first_estimate_is_taken_as_far_as_it_helps() -> None:
     plain = regression.fit_shares(shown(told), shares, shown(nothing))
     misled = regression.fit_shares(shown(told, first=bad[:60]), shares, shown(nothing))
     assert misled.error <= plain.error
+
+
+def test_features_of_an_update_are_those_that_follow_by_hand() -> None:
+    from torch import nn
+
+    rng = np.random.default_rng(3)
+    x, y = rng.normal(size=(6, 2)).astype(np.float32), np.array([0, 1, 2, 0, 1, 2])
+    shapes = {"weight": (3, 2), "bias": (3,)}
+    sent, change = (
+        {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+        for _ in range(2)
+    )
+    recipe = Recipe(lambda: nn.Linear(2, 3), lr=0.5, epochs=1, batch_size=2)
+    stage = ObservedRound(Round(0, "weights", sent, {}), recipe, Records(x, y))
+    found = shadow_clients.update_features(stage, stage.observe_change(change, records=4))
+
+    def softmax(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
+        odds = np.exp(x @ weight.T + bias)
+        return np.asarray(odds / odds.sum(axis=1, keepdims=True))
+
+    before = softmax(sent["weight"], sent["bias"])
+    after = softmax(sent["weight"] + change["weight"], sent["bias"] + change["bias"])
+    log, own = np.log(after) - np.log(before), [y == k for k in range(3)]
+    grew = change["weight"] > 0
+    expected = [
+        change["weight"].sum(axis=1) / 0.5 / 2,  # two steps of this learning rate
+        np.concatenate([grew.mean(axis=1), grew.any(axis=1)]),
+        log.mean(axis=0),
+        [log[own[k], k].mean() for k in range(3)],
+        np.log(after.mean(axis=0)),
+        [after[own[k], k].mean() for k in range(3)],
+        change["bias"] / 0.5 / 2,
+        [np.log(2)],
+    ]
+    assert len(found.classes) == len(expected)
+    for feature, right in zip(found.classes, expected, strict=True):
+        np.testing.assert_allclose(feature[0], right, rtol=1e-4, atol=1e-6)
+    for feature, name in zip(found.tensors, shapes, strict=True):
+        np.testing.assert_allclose(feature[0], change[name].ravel() / 2, rtol=1e-6)
 
 
 def test_few_images_are_shifted_and_many_are_left_alone() -> None:

@@ -243,14 +243,18 @@ def test_a_parquet_file_gives_the_same(table: Path, tmp_path: Path) -> None:
     assert one.findings[0].metrics == other.findings[0].metrics
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e20])
 @pytest.mark.parametrize(("kind", "sign"), [("loss", 1), ("score", -1)])
-def test_an_infinite_loss_ranks_last(kind: str, sign: int, tmp_path: Path) -> None:
+def test_an_infinite_loss_ranks_last(kind: str, sign: int, scale: float, tmp_path: Path) -> None:
     loss, member = draw(1.0)
+    loss *= scale
     endless = loss > np.quantile(loss, 0.98)
     loss[endless] = np.inf
+    # so that their AUC is lower where the two tie
+    member[endless.argmax()], member[np.where(endless, -np.inf, loss).argmax()] = True, False
     table = write(tmp_path / "t.csv", member, number=sign * loss)
     found = divulge.audit_predictions(table, **{kind: "number"})  # type: ignore[arg-type]
-    auc = roc_auc_score(member, -np.where(endless, 1e9, loss))
+    auc = roc_auc_score(member, -np.where(endless, 1e9 * scale, loss))
     assert found.findings[0].metrics["auc"].value == pytest.approx(auc, abs=1e-12)
     (said,) = (check.text for check in found.checks if check.name == f"{kind} column")
     assert f"{endless.sum()} of 600 records have" in said

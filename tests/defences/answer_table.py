@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -69,7 +69,6 @@ def keeps_the_label_where_promised(defence: AnswerDefence) -> None:
 
 
 def takes_whatever_the_answers_are(defence: AnswerDefence) -> None:
-    @settings(max_examples=25)
     @given(
         rows=arrays.arrays(
             np.float64, (7, 5), elements=st.floats(0, 1, allow_subnormal=False) | st.just(0.5)

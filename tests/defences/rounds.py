@@ -1,10 +1,12 @@
 """Small federated rounds for tests: models, updates, and one round through a defence."""
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
-from divulge.core import ClientContext, ServerView, Update, UpdateDefence
+from divulge.core import ClientContext, NoiseKind, ServerView, Update, UpdateDefence
 from divulge.defences.updates import protocol
 
 WEIGHTS: Update = {
@@ -38,3 +40,25 @@ def play(
     contexts = protocol.begin_round(defence, number, like, dict.fromkeys(updates, 1.0), seed)
     messages = [protocol.send(defence, updates[client], contexts[client]) for client in updates]
     return protocol.receive(defence, messages, next(iter(contexts.values())).round)
+
+
+@dataclass
+class RecordedNoise:
+    """A source of no noise, which keeps what it is asked for: laws and scales."""
+
+    kind: ClassVar[NoiseKind] = "seeded"
+    laws: list[str] = field(default_factory=list)
+    scales: list[float] = field(default_factory=list)
+
+    def add_normal(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """The values, as they are."""
+        return self._keep("normal", values, scale)
+
+    def add_laplace(self, values: np.ndarray, scale: float) -> np.ndarray:
+        """The values, as they are."""
+        return self._keep("laplace", values, scale)
+
+    def _keep(self, law: str, values: np.ndarray, scale: float) -> np.ndarray:
+        self.laws.append(law)
+        self.scales.append(scale)
+        return values

@@ -91,7 +91,7 @@ def coarseness(update: Update) -> np.ndarray:
     return np.concatenate(each)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(updates, min_size=CLIENTS, max_size=CLIENTS),
     st.floats(-3, 1.9).map(lambda power: 10.0**power),
@@ -128,7 +128,7 @@ def test_one_client_moves_the_mean_by_its_share_of_the_clip(
         assert euclidean_norm(here - without) >= kept - narrow - rounding
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     updates,
     updates,

@@ -1,5 +1,6 @@
 """Local noise: what it is worth, three ways; what it clips; what it refuses."""
 
+import dataclasses
 import itertools
 import math
 from typing import Any
@@ -151,6 +152,29 @@ def test_the_noise_has_the_law_and_the_scale_it_claims(noise: LocalNoise, law: A
     assert stats.kstest(drawn, law(scale=noise.scale).cdf).pvalue > 0.001  # one draw, fixed seed
     # 10,000 draws tell a scale that is off by a tenth: half or twice the noise would not pass.
     assert stats.kstest(drawn, law(scale=1.1 * noise.scale).cdf).pvalue < 0.001
+
+
+@pytest.mark.parametrize(
+    ("noise", "law", "scale"),
+    [
+        (LocalNoise(0.5, 1e-5, 2.0, "gaussian"), "normal", 8 * math.sqrt(2 * math.log(1.25e5))),
+        (LocalNoise(0.5, 0.0, 2.0, "laplace"), "laplace", 8.0),
+        (
+            LocalNoise(0.5, 1e-5, 2.0),
+            "normal",
+            4 * float(dp_accounting.get_sigma_gaussian(0.5, 1e-5)),
+        ),
+    ],
+    ids=lambda value: getattr(value, "mechanism", ""),
+)
+def test_the_noise_that_is_drawn_has_exactly_the_stated_scale(
+    noise: LocalNoise, law: str, scale: float
+) -> None:
+    source = rounds.RecordedNoise()
+    context = dataclasses.replace(rounds.begin(noise)[0], noise=source)
+    noise.on_client(rounds.update(0), context)
+    assert source.laws == [law]
+    assert source.scales == pytest.approx([scale], rel=1e-9)
 
 
 def test_an_attacker_who_knows_both_data_sets_gains_what_delta_allows_and_no_more() -> None:

@@ -21,7 +21,7 @@ def dense() -> nn.Module:
 
 
 def images() -> nn.Module:
-    first = [nn.Conv2d(2, 4, 3, padding=1), nn.GroupNorm(2, 4), nn.ReLU(), nn.MaxPool2d(2)]
+    first = [nn.Conv2d(2, 4, 3, padding=1), nn.GroupNorm(2, 4, eps=0.1), nn.ReLU(), nn.MaxPool2d(2)]
     second = [nn.Conv2d(4, 5, (3, 2), stride=(1, 2), padding=(0, 1), bias=False), nn.ReLU()]
     return nn.Sequential(*first, *second, nn.Flatten(), nn.Linear(10, CLASSES))
 
@@ -42,7 +42,7 @@ class Positions(nn.Module):
     def __init__(self, wide: int) -> None:
         super().__init__()
         self.inner = nn.Sequential(nn.Linear(4, wide), nn.LayerNorm((5, wide)), nn.Linear(wide, 6))
-        self.norm, self.last = nn.LayerNorm(6), nn.Linear(6, CLASSES)
+        self.norm, self.last = nn.LayerNorm(6, eps=0.1), nn.Linear(6, CLASSES)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         answers: torch.Tensor = self.last(self.norm(self.inner(x)).mean(1))

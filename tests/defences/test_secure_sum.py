@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -40,7 +40,6 @@ def assert_exact(updates: Mapping[int, Update], defence: SecureSum = SUM) -> Non
         np.testing.assert_array_equal(view.total[name], value)
 
 
-@settings(max_examples=60)
 @given(st.data())
 def test_the_sum_is_exact_for_any_updates_and_any_set_of_clients(data: st.DataObject) -> None:
     clients = data.draw(st.sets(st.integers(0, 10**6), min_size=2, max_size=6))
@@ -157,7 +156,6 @@ def one_round(clients: int = 4) -> tuple[list[Message], RoundContext]:
 
 
 @given(missing=st.sets(st.integers(0, 3), min_size=1, max_size=3))
-@settings(max_examples=20)
 def test_missing_clients_are_noticed_and_named(missing: set[int]) -> None:
     sent, context = one_round()
     there = [message for message in sent if message.client not in missing]

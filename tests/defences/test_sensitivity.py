@@ -228,7 +228,7 @@ numbers = st.one_of(
     noise=st.sampled_from(get_args(NoiseKind)),
     norm=st.sampled_from([0.1, 1.0, 10.0]),
 )
-@settings(max_examples=60, deadline=None, derandomize=True, phases=[Phase.generate])
+@settings(phases=[Phase.generate])
 def test_a_record_moves_a_step_by_the_clipping_norm_at_most(
     parts: tuple[str, ...],
     record: list[float],

@@ -17,6 +17,7 @@ from divulge.defences.training.regularise import NetworkWithDropout
 from divulge.errors import SpecError
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
+from tests.golden import golden
 
 from . import trained_table as table
 
@@ -80,7 +81,7 @@ def undefended() -> float:
 
 @pytest.mark.parametrize("name", STRONG)
 def test_less_leaks_than_without_it(name: str, undefended: float) -> None:
-    assert undefended > 0.7
+    assert undefended == golden(0.7124)
     assert table.leak(built(name, OVERFIT, STRONG[name])) < undefended - 0.03
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from divulge.core import Records
@@ -27,7 +27,6 @@ def distinct(clients: tuple[RaggedRows, ...]) -> bool:
     return len(np.unique(every)) == len(every)
 
 
-@settings(max_examples=25)
 @given(st.lists(st.integers(1, 60), min_size=1, max_size=15), st.integers(0, 5))
 def test_everybody_gets_its_size_and_nothing_twice(sizes: list[int], seed: int) -> None:
     records = pool()
@@ -73,14 +72,17 @@ def test_a_small_alpha_gives_nearly_one_class() -> None:
 
 
 def test_the_spread_of_the_mixes_is_that_of_the_distribution() -> None:
-    records, alpha, size = pool(4000), 1.0, 100
-    shares = mixes(records, dirichlet(records, [size] * 150, alpha)) / size
+    records, alpha, size, clients = pool(40_000), 1.0, 100, 1500
+    shares = mixes(records, dirichlet(records, [size] * clients, alpha)) / size
     mean = 1 / CLASSES
     concentration = alpha * CLASSES
     # Dirichlet-multinomial: p (1 - p) (1 / n + (1 - 1 / n) / (1 + concentration))
     expected = mean * (1 - mean) * (1 / size + (1 - 1 / size) / (1 + concentration))
-    # 750 shares: the standard error of their variance is some tenth of it, and this is four of them
-    assert shares.var() == pytest.approx(expected, rel=0.4)
+    # the clients' mean squares are independent; four standard errors of their mean
+    squares = ((shares - mean) ** 2).mean(axis=1)
+    error = squares.std() / np.sqrt(clients)
+    assert error < 0.02 * expected
+    assert squares.mean() == pytest.approx(expected, abs=4 * error)
 
 
 def test_what_the_pool_cannot_supply_is_refused() -> None:

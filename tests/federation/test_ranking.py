@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from divulge.core import JointLearner, Learner, LinearisedLearner, UpdateDefence
@@ -64,7 +64,6 @@ def pair_by_pair(
     return total
 
 
-@settings(max_examples=15)
 @given(st.integers(0, 999), st.sampled_from([0, 2]), st.integers(2, 4))
 def test_a_step_of_fpdgd_is_the_sum_over_pairs(seed: int, hidden: int, many: int) -> None:
     rng = np.random.default_rng(seed)

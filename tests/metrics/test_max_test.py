@@ -19,6 +19,7 @@ from divulge.metrics.max_test import (
     max_test_of_models,
     members_on_top,
 )
+from tests.uneven_tables import TABLES
 
 
 @pytest.fixture
@@ -57,6 +58,22 @@ def test_deviations_are_those_of_all_permutations() -> None:
     mean, spread = np.mean(every, 0), np.std(every, 0)
     expected = (np.array(naive(score, member)) - mean) / spread
     np.testing.assert_allclose(max_test(score[None], member).deviation[0], expected)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_deviation_of_an_auc_is_that_of_mann_whitney_with_ties(
+    name: str, few_draws: None
+) -> None:
+    table = TABLES[name]
+    for score, deviation in zip(
+        table.scores, max_test(table.scores, table.member).deviation, strict=True
+    ):
+        wins, records = naive(score, table.member)[0], len(score)
+        pairs = table.members * table.nonmembers
+        _, tied = np.unique(score, return_counts=True)
+        less = (tied**3 - tied).sum() / (records * (records - 1))
+        variance = pairs / 12 * (records + 1 - less)
+        assert deviation[0] == pytest.approx((wins - pairs / 2) / math.sqrt(variance), abs=1e-9)
 
 
 def test_the_p_value_is_that_of_all_permutations() -> None:

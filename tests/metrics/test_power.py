@@ -18,35 +18,45 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DRAWS", 499)
 
 
-def share_found(size: int, shift: float, exposed: float) -> float:
+def share_found(members: int, nonmembers: int, shift: float, exposed: float) -> float:
     """How often one attack among independent useless ones is a find."""
     rng = np.random.default_rng(0)
-    member = np.arange(2 * size) < size
+    member = np.arange(members + nonmembers) < members
     found = 0
     for _ in range(RUNS):
-        scores = rng.standard_normal((4, 2 * size))
+        scores = rng.standard_normal((4, len(member)))
         scores[0] += shift * member
-        scores[0, : round(exposed * size)] += 10
+        scores[0, : round(exposed * members)] += 10
         found += max_test(scores, member).p_value <= 0.05
     return found / RUNS
 
 
-@pytest.mark.parametrize("size", [100, 300])
-def test_leaks_that_are_said_to_be_seen_are_seen(size: int, few_draws: None) -> None:
-    seen = visible_leaks(size, size, critical_deviation(size, size, attacks=4, correlation=0.0))
+@pytest.mark.parametrize("sizes", [(300, 300), (50, 500)])
+def test_leaks_that_are_said_to_be_seen_are_seen(sizes: tuple[int, int], few_draws: None) -> None:
+    seen = visible_leaks(*sizes, critical_deviation(*sizes, attacks=4, correlation=0.0))
     assert seen.auc is not None
     assert seen.exposed is not None
     least = stats.binom.ppf(1e-3, RUNS, POWER) / RUNS
     shift = float(special.ndtri(seen.auc)) * np.sqrt(2)
-    assert share_found(size, shift, 0.0) >= least
-    assert share_found(size, 0.0, seen.exposed) >= least
+    assert share_found(*sizes, shift, 0.0) >= least
+    assert share_found(*sizes, 0.0, seen.exposed) >= least
+
+
+def test_members_that_reach_the_critical_deviation_and_do_not_exceed_it_are_not_seen() -> None:
+    """Of 550 records the top 1 % has six places, and 50 members: 0.545 by chance."""
+    mean, variance = 6 / 11, 6 * (1 / 11) * (10 / 11) * (544 / 549)
+    for held in (3, 4, 5):  # as `max_test` has it: an atom of the deviation, and a little more
+        critical = (held - mean) / np.sqrt(variance) + 1e-9
+        exposed = visible_leaks(50, 500, critical, power=1 - 1e-6).exposed
+        assert exposed is not None
+        assert exposed * 50 > held
 
 
 def test_half_of_such_a_leak_is_mostly_missed(few_draws: None) -> None:
     seen = visible_leaks(300, 300, critical_deviation(300, 300, attacks=4, correlation=0.0))
     assert seen.auc is not None
     shift = float(special.ndtri(0.5 + (seen.auc - 0.5) / 2)) * np.sqrt(2)
-    assert share_found(300, shift, 0.0) < 0.5
+    assert share_found(300, 300, shift, 0.0) < 0.5
 
 
 def test_more_records_see_smaller_leaks() -> None:
@@ -57,6 +67,24 @@ def test_more_records_see_smaller_leaks() -> None:
     assert len(aucs) == len(shares) == len(sizes)
     assert aucs == sorted(aucs, reverse=True)
     assert shares == sorted(shares, reverse=True)
+
+
+@pytest.mark.parametrize("sizes", [(300, 300), (50, 500), (500, 50), (1, 400)])
+def test_the_auc_that_is_seen_is_on_the_edge_by_hanley_and_mcneil(sizes: tuple[int, int]) -> None:
+    members, nonmembers = sizes
+    auc = visible_leaks(*sizes, critical=1.5).auc
+    assert auc is not None
+    two_members, two_nonmembers = auc / (2 - auc), 2 * auc**2 / (1 + auc)
+    spread = auc * (1 - auc) + (members - 1) * (two_members - auc**2)
+    spread += (nonmembers - 1) * (two_nonmembers - auc**2)
+    edge = 1.5 * np.sqrt((members + nonmembers + 1) / (12 * members * nonmembers))
+    below = stats.norm.ppf(POWER) * np.sqrt(spread / (members * nonmembers))
+    assert auc == pytest.approx(0.5 + edge + below, abs=1e-9)
+
+
+def test_more_attacks_need_more_records() -> None:
+    needed = [members_needed(auc=0.6, attacks=attacks) or 0 for attacks in (1, 12, 40)]
+    assert needed[0] < needed[1] < needed[2]
 
 
 def test_three_records_see_nothing() -> None:

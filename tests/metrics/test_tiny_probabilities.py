@@ -108,7 +108,8 @@ def test_tiny_probabilities_stay_tiny_and_others_stay_as_they_are() -> None:
     assert (np.diff(kept) < 0).all()
     assert kept[3] < 1e-304
     assert kept[-1] > 0
-    np.testing.assert_allclose(log_probabilities(kept), exact, rtol=0.05)
+    # the last is two steps of the smallest number above 0: what is kept is within half a step of it
+    np.testing.assert_allclose(log_probabilities(kept), exact, rtol=0.003)
     np.testing.assert_allclose(log_probabilities(kept[:7]), exact[:7], rtol=1e-9)
 
 

@@ -35,6 +35,7 @@ SHUFFLED = BlindRun(Estimate(0.5, 0.47, 0.53), 0.8, ControlOutcome.PASSED)
 SOUND = Control(Estimate(0.93, 0.91, 0.95), covered=38, shuffles=40, calm=True, blind=SHUFFLED)
 UNTESTED = replace(SOUND, blind=BlindRun(None, None, ControlOutcome.NOT_TESTED, "9 are too few"))
 BLIND = replace(SOUND, planted=Estimate(0.51, 0.47, 0.55))
+BROKEN = replace(SOUND, blind=BlindRun(None, None, ControlOutcome.FAILED, "It broke."))
 NERVOUS = replace(SOUND, covered=12, calm=False)
 
 CHECKS = (

@@ -20,13 +20,16 @@ from divulge.core import (
     Verdict,
 )
 from divulge.metrics import membership
-from divulge.metrics.max_test import LEVEL_BELOW
+from divulge.metrics.max_test import LEVEL_BELOW, join_small_strata, max_test
 from divulge.metrics.measure import measure_together
-from divulge.report import words
+from divulge.metrics.power import visible_leaks
+from divulge.report import sentences, words
 from divulge.report.schema import Conclusion, ShadowKind
 from divulge.report.summary import summarise
 from divulge.report.verdict import deciding_fpr, judge_models
 
+from ..metrics import naive
+from ..uneven_tables import LEAKY, TABLES, ScoreTable
 from . import cases
 
 LEVELS = {
@@ -231,6 +234,7 @@ def test_another_mix_of_classes_alone_is_confounded_and_no_leak() -> None:
     [
         (cases.BLIND, "missed the planted leak"),
         (cases.NERVOUS, "raised a false alarm"),
+        (cases.BROKEN, "could not be tried on shuffled predictions (It broke)"),
     ],
 )
 def test_a_failed_control_is_a_failed_instrument(control: Control, said: str) -> None:
@@ -322,6 +326,46 @@ def test_every_verdict_says_what_it_could_have_seen_and_what_to_do_next(case: st
     verdict = cases.summary(case).verdict
     assert verdict.next_step.endswith(".")
     assert verdict.sensitivity.endswith(".") == (verdict.level != "nothing measured")
+
+
+def _on_table(table: ScoreTable) -> Conclusion:
+    made = cases.Bench(table.member, table.label, np.random.default_rng(0))
+    return _verdict(made, [made.done(f"{k}", score) for k, score in enumerate(table.scores)])
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_facts_of_a_verdict_are_those_of_its_groups(name: str) -> None:
+    table = TABLES[name]
+    verdict, attacks = _on_table(table), len(table.scores)
+    strata = join_small_strata(table.label, table.scores)
+    test = max_test(table.scores, table.member, strata)
+    seen = visible_leaks(table.members, table.nonmembers, test.critical)
+    assert verdict.tested == attacks
+    assert verdict.sensitivity == sentences.sensitivity(seen, attacks)
+    assert verdict.limits["auc"].most == pytest.approx(
+        max(naive.auc(score, table.member) for score in table.scores)
+    )
+    assert (verdict.level == "leak") == (name in LEAKY)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_exchanged_sets_are_never_a_leak(name: str) -> None:
+    assert _on_table(TABLES[name].exchanged()).level != "leak"
+
+
+@pytest.mark.parametrize("name", [name for name in TABLES if name not in LEAKY])
+def test_where_no_leak_is_found_the_attack_with_the_highest_auc_is_named(name: str) -> None:
+    table = TABLES[name]
+    test = max_test(table.scores, table.member, join_small_strata(table.label, table.scores))
+    assert _on_table(table).attack == str(test.deviation[:, 0].argmax())
+
+
+def test_a_high_top_that_chance_explains_does_not_name_the_attack() -> None:
+    made = cases.bench(200, 200)
+    low, high = _shifted(made, -0.02), _shifted(made, 0.05)
+    low[np.flatnonzero(made.member)[98:102]] += 10  # all four of the top 1 %: once in 16
+    verdict = _verdict(made, [made.done("top", low), made.done("auc", high)])
+    assert (verdict.level, verdict.attack) == ("no leak found", "auc")
 
 
 def test_exchanged_sets_make_the_inputs_doubtful() -> None:

@@ -107,7 +107,6 @@ def test_an_attack_leaves_the_accuracy_as_it_was_and_its_steps_have_a_cost() -> 
     for task in ("aggregation", "training", "null", "bases", "descent", "nnls"):
         seconds = layers.measure_seconds(0, "small", task=task, **about).values[SECONDS]
         assert len(seconds) == 3
-        assert min(seconds) >= 0
 
 
 def test_fresh_mixes_are_the_same_in_every_seed_and_rounds_are_seen_together() -> None:

@@ -184,7 +184,7 @@ def _visible_share(members: int, nonmembers: int, critical: float, power: float)
 
 
 def _power_of_tops(exposed: int, members: int, nonmembers: int, critical: float) -> float:
-    """The chance that the best single top holds more members than the critical deviation asks."""
+    """The chance that the best single top holds more members than the critical deviation allows."""
     records = members + nonmembers
     best = 0.0
     for share in SHARES:
@@ -196,5 +196,6 @@ def _power_of_tops(exposed: int, members: int, nonmembers: int, critical: float)
         enough = mean + critical * math.sqrt(variance)
         filled = min(exposed, places)
         others = stats.hypergeom(records - exposed, members - exposed, places - filled)
-        best = max(best, float(others.sf(math.ceil(enough - filled - 1e-9) - 1)))
+        # more than `enough`: a deviation that equals the critical one is no leak (`max_test`)
+        best = max(best, float(others.sf(math.floor(enough - filled + 1e-9))))
     return best

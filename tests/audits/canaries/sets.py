@@ -43,14 +43,19 @@ def pool(folder: Path) -> Records:
         return records().joined(Records(train["x"], train["y"]))
 
 
-def write_scores(folder: Path, score: np.ndarray, name: str = "scores.npz", **changed: str) -> Path:
+def write_scores(
+    folder: Path,
+    score: np.ndarray,
+    name: str = "scores.npz",
+    *,
+    rounds: np.ndarray | None = None,
+    **changed: str,
+) -> Path:
     """A file of scores of these canaries; ``box``, ``model`` and ``canaries`` may be others."""
     said = {"box": "white", "model": "m", "canaries": files.read_candidates(folder).digest}
     path = folder / name
-    scores.write_scores(
-        path,
-        scores.CanaryScores(score=score, steps=1, **(said | changed)),  # type: ignore[arg-type]
-    )
+    held = scores.CanaryScores(score=score, steps=1, rounds=rounds, **(said | changed))  # type: ignore[arg-type]
+    scores.write_scores(path, held)
     return path
 
 

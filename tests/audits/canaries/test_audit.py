@@ -97,6 +97,36 @@ def test_two_boxes_share_the_error(tmp_path: Path) -> None:
     assert both.reach < alone.reach
 
 
+@pytest.mark.parametrize("rounds", [1, 5])
+@pytest.mark.parametrize("boxes", [1, 2])
+def test_all_scores_and_all_rounds_together_err_as_often_as_one_bound(
+    tmp_path: Path, rounds: int, boxes: int
+) -> None:
+    """Each file of scores has a part of the 5 %, and all rounds together have another."""
+    folder = sets.make(tmp_path)
+    score = sets.leak(folder, 3.0)
+    each = np.stack([sets.leak(folder, 3.0, seed=k) for k in range(rounds)])
+    paths = [sets.write_scores(folder, score, rounds=each)]
+    if boxes == 2:
+        paths.append(sets.write_scores(folder, score, "black.npz", box="black"))
+    found = judge(folder, *paths)
+    (one, *others) = found.results
+    part, inserted = 0.05 / (boxes + 1), sets.coins(folder)
+
+    def bound(score: np.ndarray, error: float) -> float:
+        confidence = 1 - error
+        return epsilon_lower_bound(
+            score, inserted, 1e-5, drawn="coins", confidence=confidence
+        ).value
+
+    centred = audit.centre_by_class(score, files.read_candidates(folder).y)
+    assert one.bound.value == pytest.approx(bound(centred, part), rel=1e-9)
+    assert [box.bound.value for box in others] == [one.bound.value] * (boxes - 1)
+    by_hand = [bound(row, part / rounds) for row in each]
+    assert [row.bound.value for row in one.rounds] == pytest.approx(by_hand, rel=1e-9)
+    assert min(by_hand) > 0
+
+
 def test_there_is_one_look(tmp_path: Path) -> None:
     folder = sets.make(tmp_path)
     first = sets.write_scores(folder, sets.leak(folder, 1.0))

@@ -243,6 +243,19 @@ def test_the_transcript_does_not_tell_the_coins(tmp_path: Path) -> None:
         assert not (canaries / files.OPENED).exists()
 
 
+def test_the_transcript_names_the_client_that_sends_each_canary(tmp_path: Path) -> None:
+    made = make_canary_clients(tmp_path / "canaries", 20, neighbours="replace", seed=5)
+    playing = CanaryClients(made.folder, 2.0)
+    names = playing.describe(first=6)["canary clients"]
+    assert isinstance(names, list)
+    assert sorted(map(int, names)) == list(range(6, 26))
+    assert names != sorted(names, key=int)  # the trainer's file has an order of its own
+    weights = {"w": np.zeros(400)}
+    for key, name in zip(files.read_candidates(made.folder).x.tolist(), names, strict=True):
+        sent = playing.update(int(name) - 6, weights)["w"]
+        assert abs(sent @ direction(key, 400)) == pytest.approx(2.0)
+
+
 def test_the_commands_lead_from_settings_to_an_exit_code(tmp_path: Path) -> None:
     given = sets.records()
     np.savez(tmp_path / "data.npz", x=given.x, y=given.y)

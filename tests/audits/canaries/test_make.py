@@ -1,5 +1,6 @@
 """What canaries are, and how their files are bound to each other."""
 
+import secrets
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,22 @@ def test_two_sets_have_other_coins_and_canaries_unless_seeded(tmp_path: Path) ->
     assert len({files.read_candidates(one).digest for one in made}) == 2
     again = [make_canaries(sets.records(), tmp_path / f"s{k}", 100, seed=7) for k in range(2)]
     assert again[0].commitment == again[1].commitment
+
+
+def test_who_sees_the_canaries_cannot_work_out_the_coins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Coins and salt come from entropy of their own: with another, the canaries stay."""
+    made = []
+    for own in (2, 3):
+        entropy = iter([1, own])
+        monkeypatch.setattr(secrets, "randbits", lambda _, entropy=entropy: next(entropy))
+        made.append(make_canaries(sets.records(), tmp_path / f"{own}", 100))
+        assert not list(entropy)
+    assert len({files.read_candidates(one.folder).digest for one in made}) == 1
+    first, second = (sets.coins(one.folder) for one in made)
+    assert 20 < (first != second).sum() < 80  # 50 on average, standard deviation 5
+    assert len({one.commitment for one in made}) == 2
 
 
 def test_directions_are_those_in_which_no_other_record_lies(tmp_path: Path) -> None:

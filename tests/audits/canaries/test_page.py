@@ -57,6 +57,20 @@ def test_it_says_what_was_found_and_what_to_do(change: dict[str, object], says: 
     assert says in text(dataclasses.replace(FOUND, **change))  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("rounding", "says"),
+    [
+        (0.6, "up to 60.00% of a round's change: it can hide canaries that noise does not hide."),
+        (0.0213, "up to 2.13% of a round's change."),
+        (1e-9, "up to 0.01% of a round's change."),
+        (None, ""),
+    ],
+)
+def test_rounding_is_said_to_a_hundredth_of_a_percent(rounding: float | None, says: str) -> None:
+    said = dataclasses.replace(WHITE, rounding=rounding).rounding_sentence
+    assert said == (f"Rounding by secure aggregation: {says}" if says else "")
+
+
 def test_many_rounds_are_folded() -> None:
     many = dataclasses.replace(WHITE, rounds=WHITE.rounds * 2)
     assert "All 24 rounds" in text(dataclasses.replace(FOUND, results=(many,)))

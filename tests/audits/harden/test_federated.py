@@ -135,6 +135,19 @@ def test_a_damaged_trial_is_refused(found: divulge.HardenedFederation, tmp_path:
         hardened(run, resume=True)
 
 
+def test_the_model_after_the_last_round_is_judged_in_each_clients_class_mix() -> None:
+    test = table.draw(200, 1)
+    design = federated_trial.TrialDesign(FEDERATION, LIMITS, test, table.draw(90, 2), 3, 24, ())
+    transcript = simulate(FEDERATION, 3)
+    weights = transcript.rounds[-1].aggregated
+    assert weights is not None
+    right = (test.x @ weights["weight"].T + weights["bias"]).argmax(axis=1) == test.y
+    by_class = [right[test.y == k].mean() for k in range(table.CLASSES)]
+    mixes = [np.bincount(POOL.y[rows], minlength=3) / len(rows) for rows in FEDERATION.clients]
+    found = design._accuracy(FEDERATION, transcript)
+    assert found.value == pytest.approx(np.mean(mixes @ np.array(by_class)), abs=1e-9)
+
+
 def test_clients_with_layers_of_their_own_are_judged_by_their_own_models(tmp_path: Path) -> None:
     """The global model has an untrained last layer, and classifies nothing."""
     with pytest.MonkeyPatch.context() as patch:

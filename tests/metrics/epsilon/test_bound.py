@@ -10,6 +10,7 @@ from divulge._util.random import stream
 from divulge.core import NoiseAssumption
 from divulge.errors import SpecError
 from divulge.metrics.epsilon import count_usable, epsilon_lower_bound
+from tests.golden import golden
 
 RUNS = 24
 TOO_MANY = int(stats.binom.isf(2e-5, RUNS, 0.05))
@@ -123,7 +124,7 @@ def test_unequal_groups_count_as_much_as_the_smaller() -> None:
     assert count_usable(~member, "fixed") == (800, "fixed")
     assert count_usable(member, "coins") == (800, "fixed")  # no fair coin
     score = rng.normal(size=4000) + 2 * member
-    assert epsilon_lower_bound(score, member, DELTA).value > 0.5
+    assert epsilon_lower_bound(score, member, DELTA).value == golden(2.4108)
     assert epsilon_lower_bound(score - 2 * member, member, DELTA).value == 0.0
 
 

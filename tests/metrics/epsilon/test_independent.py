@@ -33,7 +33,8 @@ def test_half_of_the_records_at_each_end_are_right_as_the_noise_says() -> None:
     """All but two records are guessed about: nearly Φ(μ / 2) of them rightly."""
     hits = round(2000 * float(special.ndtr(0.5))) + 30  # above the mean by 1.5 deviations
     tail = independent.tail_bound(1.0, 2002, 1000, 1000, hits)
-    assert tail == pytest.approx(stats.binom.sf(hits - 1, 2000, special.ndtr(0.5)), rel=0.1)
+    exact = float(stats.binom.sf(hits - 1, 2000, special.ndtr(0.5)))
+    assert exact < tail < 1.02 * exact  # the two records left over, whose place nobody knows
 
 
 def test_few_records_bound_nothing() -> None:

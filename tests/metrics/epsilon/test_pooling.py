@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from benchmarks import epsilon_mechanisms as mechanisms
 from benchmarks.epsilon_mechanisms import DELTA
@@ -52,3 +53,23 @@ def test_guesses_that_rest_on_the_coins_of_others_are_not_pooled_as_one_run() ->
             wrong[blind] += pooled_bound(scores, members, blind=blind).value > 0
     assert wrong[False] <= TOO_MANY
     assert wrong[True] > 2 * TOO_MANY
+
+
+@pytest.mark.parametrize(
+    ("models", "place", "error"), [(1, 1, 0.05), (2, 1, 0.025), (3, 2, 0.1 / 3), (5, 3, 0.03)]
+)
+def test_the_bound_of_half_of_the_models_shares_the_error(
+    models: int, place: int, error: float
+) -> None:
+    """By hand: the k-th highest of T bounds, each wrong with a probability of 5 % · k / T."""
+    rng = np.random.default_rng(1)
+    members = [mechanisms.coins(rng, RECORDS) for _ in range(models)]
+    scores = [mechanisms.response(rng, member, 3.0) for member in members]
+    bounds = [
+        epsilon_lower_bound(score, member, drawn="coins", confidence=1 - error).value
+        for score, member in zip(scores, members, strict=True)
+    ]
+    expected = sorted(bounds, reverse=True)[place - 1]
+    assert expected > 0
+    found = pooled_bound(scores, members, blind=False).value
+    assert found == pytest.approx(expected, rel=1e-9)
