@@ -111,7 +111,8 @@ def test_the_wheel_alone_runs_every_command(built: Path, tmp_path: Path) -> None
     """With its own dependencies and no extra."""
     python = new_environment(tmp_path / "user")
     (wheel,) = built.glob("*.whl")
-    pip = [python, "-m", "pip", "install", "--quiet", "-c", ROOT / "constraints.txt", wheel]
+    pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "-c"]
+    pip += [ROOT / "constraints.txt", wheel]
     done = subprocess.run(pip, text=True, capture_output=True, check=False)
     if done.returncode:
         pytest.skip(f"NOT TESTED, no package index: {done.stderr[-300:]}")
