@@ -111,15 +111,13 @@ def test_the_wheel_alone_runs_every_command(built: Path, tmp_path: Path) -> None
     """With its own dependencies and no extra."""
     python = new_environment(tmp_path / "user")
     (wheel,) = built.glob("*.whl")
-    pip: list[str | Path] = [python, "-m", "pip", "install", "--quiet", "-c"]
-    pip += [ROOT / "constraints.txt", wheel]
-    done = subprocess.run(pip, text=True, capture_output=True, check=False)
+    pip = ["-m", "pip", "install", "--quiet", "-c", str(ROOT / "constraints.txt"), str(wheel)]
+    done = subprocess.run([python, *pip], text=True, capture_output=True, check=False)
     if done.returncode:
         pytest.skip(f"NOT TESTED, no package index: {done.stderr[-300:]}")
     look = f"from importlib.util import find_spec; print([p for p in {EXTRAS} if find_spec(p)])"
-    assert (
-        run(python, "-c", look, folder=tmp_path).strip() == "[]"
-    )  # nothing came without its extra
+    # nothing came with the wheel without its extra
+    assert run(python, "-c", look, folder=tmp_path).strip() == "[]"
     work = tmp_path / "work"
     work.mkdir()
     run_all([str(python.with_name("divulge"))], work, [], COMMANDS)
