@@ -20,7 +20,7 @@ from divulge.audits.harden import final, space
 from divulge.audits.harden.final import BesideKnown, FreshRecords
 from divulge.audits.harden.looks import Leak
 from divulge.audits.harden.result import HardenedModel
-from divulge.audits.harden.trials import SearchTrial, choose
+from divulge.audits.harden.trials import SearchLog, SearchTrial, choose
 from divulge.audits.inputs import AuditInputs
 from divulge.audits.result import Audit
 from divulge.audits.runner import RunHeading
@@ -159,6 +159,17 @@ def test_the_most_accurate_setting_under_the_ceiling_is_chosen_by_the_strictest_
     ]
     assert choose(trials, {"auc": ceiling}).number == chosen
     assert choose(trials[4:], {"auc": ceiling}).number == 5
+
+
+def test_the_log_names_the_setting_or_leaves_it_to_the_ceilings() -> None:
+    better, other = (
+        trial(number, accuracy, leak(0.6, 0.7, 0.7)) for number, accuracy in ((1, 0.9), (2, 0.8))
+    )
+    stopped = replace(trial(3, 0.95, leak(0.5, 0.6, 0.6)), given_up=True)
+    log = SearchLog((better, other, stopped))
+    assert log.find_chosen({"auc": 0.8}) == better
+    assert replace(log, chosen=2).find_chosen({"auc": 0.8}) == other
+    assert replace(log, trials=(stopped,)).find_chosen({"auc": 0.8}) == stopped
 
 
 def test_looks_have_the_figures_of_audits_in_turn(found: HardenedModel, tmp_path: Path) -> None:
