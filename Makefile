@@ -49,7 +49,7 @@ tests: $(STAMP)
 nightly: all-tests portable fuzz mutate installs  ## hours: all tests, other kernels, damaged files, mutants and installs
 
 all-tests: $(NIGHTLY)  ## all tests, those marked `slow` too, with what is large to install
-	$(BIN)/python -m $(PYTEST_ALL) --install nightly
+	$(BIN)/python -m $(PYTEST_ALL) --install nightly --hypothesis-profile=nightly
 
 portable: $(NIGHTLY)  ## the tests that compute in floats, under the kernels of other processors
 	$(BIN)/python -m tests.portable -n auto --dist loadfile
