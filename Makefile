@@ -14,7 +14,7 @@ demo: $(DEMO)/.installed  ## train a small over-fitted network on real data and 
 
 # What takes one core each goes first, side by side; a failure shows before the long tests begin.
 test: $(STAMP)  ## what every change has to pass: all but the tests marked `slow`, which `make nightly` runs
-	@echo "This takes about ten minutes on two cores."
+	@echo "This takes about a quarter of an hour on two cores."
 	$(MAKE) --jobs=2 --output-sync types site layers lint
 	$(MAKE) tests
 
