@@ -1,4 +1,4 @@
-"""One linear classifier of three classes, and the same classifier in every form there is."""
+"""One linear classifier, and the same classifier in every form there is."""
 
 from functools import cache
 from pathlib import Path
@@ -28,20 +28,20 @@ def probabilities(x: np.ndarray) -> np.ndarray:
     return np.asarray(softmax(logits(x), axis=1))
 
 
-def estimator() -> LogisticRegression:
+def estimator(weight: np.ndarray = WEIGHT, bias: np.ndarray = BIAS) -> LogisticRegression:
     model = LogisticRegression()
-    model.coef_, model.intercept_ = WEIGHT.T.copy(), BIAS.copy()
-    model.classes_, model.n_features_in_ = np.arange(3), 4
+    model.coef_, model.intercept_ = weight.T.copy(), bias.copy()
+    model.classes_, model.n_features_in_ = np.arange(len(bias)), len(weight)
     return model
 
 
-def module() -> "torch.nn.Module":
+def module(weight: np.ndarray = WEIGHT, bias: np.ndarray = BIAS) -> "torch.nn.Module":
     import torch
 
-    model = torch.nn.Linear(4, 3)
+    model = torch.nn.Linear(*weight.shape)
     with torch.no_grad():
-        model.weight.copy_(torch.tensor(WEIGHT.T))
-        model.bias.copy_(torch.tensor(BIAS))
+        model.weight.copy_(torch.tensor(weight.T))
+        model.bias.copy_(torch.tensor(bias))
     return model
 
 
@@ -138,13 +138,18 @@ def pipeline_of_numbers() -> Any:
     return pipeline("text-classification", model=model, tokenizer=tokenizer(*numbers))
 
 
-def save_onnx(path: Path, batch: int | str = "batch") -> Path:
+def save_onnx(
+    path: Path,
+    batch: int | str = "batch",
+    weight: np.ndarray = WEIGHT,
+    bias: np.ndarray = BIAS,
+) -> Path:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
     constants = [
         numpy_helper.from_array(value.astype(np.float32), name)
-        for name, value in (("weight", WEIGHT), ("bias", BIAS))
+        for name, value in (("weight", weight), ("bias", bias))
     ]
     nodes = [
         helper.make_node("Gemm", ["x", "weight", "bias"], ["logits"]),
@@ -152,12 +157,13 @@ def save_onnx(path: Path, batch: int | str = "batch") -> Path:
         helper.make_node("ArgMax", ["logits"], ["label"], axis=1, keepdims=0),
     ]
     real, whole = TensorProto.FLOAT, TensorProto.INT64
+    features, classes = weight.shape
     outputs = [
         helper.make_tensor_value_info("label", whole, [batch]),
-        helper.make_tensor_value_info("probabilities", real, [batch, 3]),
-        helper.make_tensor_value_info("logits", real, [batch, 3]),
+        helper.make_tensor_value_info("probabilities", real, [batch, classes]),
+        helper.make_tensor_value_info("logits", real, [batch, classes]),
     ]
-    x = helper.make_tensor_value_info("x", real, [batch, 4])
+    x = helper.make_tensor_value_info("x", real, [batch, features])
     graph = helper.make_graph(nodes, "tiny", [x], outputs, constants)
     opset = [helper.make_opsetid("", 17)]
     onnx.save(helper.make_model(graph, opset_imports=opset, ir_version=8), path)

@@ -1,0 +1,44 @@
+"""What two audits are compared by, and what may differ."""
+
+from divulge.audits.result import SecretAudit
+from divulge.core import Estimate
+
+ROUNDING = 1e-9
+"""Sums in another order differ by some thousand units of float64's last place at most."""
+
+DRAWN = ("advantage", "balanced_accuracy")
+"""Metrics whose threshold is chosen on a half of the records that is drawn by position."""
+
+
+def figures(audit: SecretAudit) -> dict[tuple[str, str], Estimate]:
+    """By attack and metric, those that do not depend on the order of records."""
+    return {
+        (finding.label, name): estimate
+        for finding in audit.findings
+        for name, estimate in finding.metrics.items()
+        if name not in DRAWN
+    }
+
+
+def differences(one: SecretAudit, other: SecretAudit) -> list[str]:
+    """What two audits say differently; empty if they agree."""
+    found = []
+    if one.verdict.level != other.verdict.level:
+        found.append(f"verdict {one.verdict.level!r}, {other.verdict.level!r}")
+    before, after = figures(one), figures(other)
+    assert before, "nothing was measured"
+    if before.keys() != after.keys():
+        found.append(f"measured {sorted(before.keys() ^ after.keys())} in one alone")
+    found += [
+        f"{key} {before[key]}, {after[key]}"
+        for key in before.keys() & after.keys()
+        if not _agree(before[key], after[key])
+    ]
+    return found
+
+
+def _agree(one: Estimate, other: Estimate) -> bool:
+    pairs = [(one.value, other.value), (one.low, other.low), (one.high, other.high)]
+    return all(
+        a is b or (a is not None and b is not None and abs(a - b) <= ROUNDING) for a, b in pairs
+    )
