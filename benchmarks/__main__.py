@@ -43,6 +43,7 @@ from benchmarks import (
     manipulation_seen,
     metric_sequence,
     near_copies,
+    nulls,
     one_pass,
     partial_knowledge,
     preferences,
@@ -216,6 +217,7 @@ BENCHMARKS = {
     "leak-test": Benchmark(leak_test.SUMMARY, leak_test.run),
     "shifts": Benchmark(shifts.SUMMARY, shifts.run),
     "near-copies": Benchmark(near_copies.SUMMARY, near_copies.run),
+    "nulls": Benchmark(nulls.SUMMARY, nulls.run),
 }
 
 MISSING = 2  # exit code

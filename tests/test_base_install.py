@@ -13,6 +13,7 @@ import click
 import divulge
 from divulge._util.extras import EXTRAS
 from divulge.cli.main import main
+from tests.installs.hiding import hide
 
 ROOT = Path(__file__).parent.parent
 SOURCE = Path(divulge.__file__).parent
@@ -98,16 +99,6 @@ COMMANDS = [
 ]
 """In this order, in one folder."""
 
-BLOCK = f"""
-import sys
-class Nothing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {set(EXTRAS)}:
-            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
-sys.meta_path.insert(0, Nothing())
-"""
-"""What every Python runs at its start that finds it as ``sitecustomize``, worker processes too."""
-
 
 def write_settings(folder: Path) -> None:
     (folder / "federate.toml").write_text(FEDERATE)
@@ -161,7 +152,7 @@ def test_every_command_is_in_the_list() -> None:
 def test_commands_name_the_extra_that_they_need_where_none_can_be_imported(tmp_path: Path) -> None:
     start = tmp_path / "start"
     start.mkdir()
-    (start / "sitecustomize.py").write_text(BLOCK, encoding="utf-8")
+    hide(EXTRAS, start)
     program = [sys.executable, "-m", "divulge"]
     prepared = [command for command in COMMANDS if command.line.startswith("init")]
     needing = [command for command in COMMANDS if command.says.startswith("[")]

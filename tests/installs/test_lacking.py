@@ -9,17 +9,8 @@ from pathlib import Path
 import pytest
 
 from . import names
+from .hiding import hide
 from .lacking import lacking, promised
-
-HIDE = """
-import sys
-class Nothing:
-    def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in HIDDEN:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-sys.meta_path.insert(0, Nothing())
-"""
-"""What makes packages as if they were not installed."""
 
 NEEDS_IN_A_TEST = "def test_it():\n    import numba\n"
 NEEDS_IN_A_FILE = "import numba\ndef test_it(): pass\n"
@@ -55,7 +46,7 @@ def run(
     folder: Path, text: str, install: str, *options: str, hidden: str = "numba"
 ) -> tuple[int, dict[str, int]]:
     """The exit code and the counts of one file of tests where a package is not there."""
-    (folder / "conftest.py").write_text(f"HIDDEN = {{{hidden!r}}}\n{HIDE}")
+    hide([hidden], folder)
     (folder / "test_file.py").write_text(text)
     plugin = ["-p", "tests.installs.lacking", "--install", install, "--counts", "counts.json"]
     done = subprocess.run(

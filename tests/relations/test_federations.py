@@ -246,6 +246,7 @@ def _audit_interactions(
     interactions.write_interactions(folder / "truth.csv", acted)
     (folder / "audit.toml").write_text(
         '[interactions]\ntranscript = "transcript"\ntruth = "truth.csv"\n'
+        '[[attacks]]\nname = "raifle"\n'
     )
     return audit_federation(folder / "audit.toml")
 
