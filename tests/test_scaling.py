@@ -62,7 +62,7 @@ def audit_table(path: Path, attacks: Iterable[Any] = (Threshold(),)) -> Run:
 
 def answer(x: Any) -> np.ndarray:
     sure = 1 / (1 + np.exp(-np.asarray(x, float)[:, 0]))
-    return np.c_[1 - sure, sure]
+    return np.stack([1 - sure, sure], axis=1)
 
 
 def audit_model(records: int, columns: int, *, frame: bool = False) -> Run:

@@ -73,3 +73,21 @@ def test_members_of_one_class_alone_are_scored() -> None:
 
 def test_few_records_are_not_measured() -> None:
     assert measure_ease(draw(9, 0), np.arange(18) < 9, np.random.default_rng(0)) is None
+
+
+@pytest.mark.parametrize("each", [2, 4])
+def test_near_copies_do_not_make_members_easy(each: int) -> None:
+    """A model that learned from a near copy knows the record, label and all."""
+    aucs = []
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        records = draw(240 // each, seed)
+        x = np.repeat(records.x, each, axis=0)
+        x += 0.1 * rng.normal(size=x.shape)
+        copies = Records(x, np.repeat(records.y, each))
+        aucs.append(check(copies, seed).estimates["auc"].value)
+    # records in groups of one score each are as few as the groups: DeLong's deviation without a
+    # difference is sqrt((m + n + 1) / (12 m n)), and the mean of 6 is within 4 of its own
+    groups = 240 // each
+    deviation = np.sqrt((2 * groups + 1) / (12 * groups**2))
+    assert abs(np.mean(aucs) - 0.5) < 4 * deviation / np.sqrt(6)

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
+from divulge._util.random import stream
+from divulge.audits.checks import near_copies
 from divulge.audits.checks.blind_baseline import FALSE_ALARM, FEWEST, RECORDS, describe_features
 from divulge.core import Check, Records, Verdict
 from divulge.metrics import membership
@@ -41,8 +43,9 @@ def measure_ease(records: Records, member: Mask, rng: np.random.Generator) -> Ea
     """How easy each record is for a linear model and a forest that did not learn from it.
 
     The ease is the probability of the record's own class or, for true values, how near the answer
-    is. Members and non-members are dealt alike to four parts; those of a part are scored by models
-    of the members in the other parts, of which there are 2,000 at most.
+    is. Members and non-members are dealt alike to four parts, near copies to one; those of a part
+    are scored by models of the members in the other parts, of which there are 2,000 at most. Of
+    more than 10,000 candidates near copies are not looked for.
 
     Args:
         records: all candidates.
@@ -56,6 +59,7 @@ def measure_ease(records: Records, member: Mask, rng: np.random.Generator) -> Ea
         return None
     fold = _deal(member, rng)
     features = describe_features(records, int(rng.integers(2**31)))
+    fold = fold[_find_groups(features, member)]
     learned = member & (rng.permutation(len(member)) < RECORDS * len(member) / member.sum())
     ease = np.empty((2, len(records)))
     for part in range(FOLDS):
@@ -70,6 +74,22 @@ def _deal(member: Mask, rng: np.random.Generator) -> Int[np.ndarray, " records"]
     for group in (member, ~member):
         fold[group] = rng.permutation(int(group.sum())) % FOLDS
     return fold
+
+
+def _find_groups(features: Features, member: Mask) -> Int[np.ndarray, " records"]:
+    """By record, the one among its near copies that decides on the part of all.
+
+    A model that learned from a near copy knows the record: members would be easier than
+    non-members, which have none among the members.
+    """
+    if len(features) > near_copies.CANDIDATES:
+        return np.arange(len(features))
+    rng = stream(0, "near copies")
+    order = rng.permutation(len(features))
+    clumps = near_copies.find_clumps(features[order], member[order])
+    group = np.empty(len(features), np.int64)
+    group[order] = order[near_copies.group_near_copies(clumps, rng)]
+    return group
 
 
 def _makers(records: Records) -> tuple[_Model, _Model]:

@@ -137,10 +137,11 @@ def find_clumps(
     )
 
 
-def keep_one_of_each(clumps: Clumps, rng: np.random.Generator) -> Rows:
-    """Records no two of which are exact copies, or neighbours within the reach of near copies.
+def group_near_copies(clumps: Clumps, rng: np.random.Generator) -> Rows:
+    """By record, one that stands for it: itself, or an exact copy or a neighbour within the reach.
 
-    They are chosen in random order, whatever their set.
+    No two that stand for themselves are near copies. They are chosen in random order, whatever
+    their set.
     """
     near = clumps.equal | (np.arange(clumps.equal.shape[1]) < clumps.reach)
     records = len(near)
@@ -149,13 +150,17 @@ def keep_one_of_each(clumps: Clumps, rng: np.random.Generator) -> Rows:
         other = int(clumps.neighbours[row, rank])
         linked[row].append(other)
         linked[other].append(int(row))
-    left = np.ones(records, bool)
-    kept = np.zeros(records, bool)
+    group = np.full(records, -1)
     for row in rng.permutation(records):
-        if left[row]:
-            kept[row] = True
-            left[linked[row]] = False
-    return np.flatnonzero(kept)
+        if group[row] < 0:
+            group[[row, *(other for other in linked[row] if group[other] < 0)]] = row
+    return group
+
+
+def keep_one_of_each(clumps: Clumps, rng: np.random.Generator) -> Rows:
+    """Records no two of which are near copies; see `group_near_copies`."""
+    group = group_near_copies(clumps, rng)
+    return np.flatnonzero(group == np.arange(len(group)))
 
 
 def _subtract_trend(
