@@ -22,19 +22,20 @@ def figures(audit: SecretAudit) -> dict[tuple[str, str], Estimate]:
 
 def differences(one: SecretAudit, other: SecretAudit) -> list[str]:
     """What two audits say differently; empty if they agree."""
-    found = []
-    if one.verdict.level != other.verdict.level:
-        found.append(f"verdict {one.verdict.level!r}, {other.verdict.level!r}")
+    levels = one.verdict.level, other.verdict.level
+    return ([] if levels[0] == levels[1] else [f"verdicts {levels}"]) + changed(one, other)
+
+
+def changed(one: SecretAudit, other: SecretAudit) -> list[str]:
+    """Which figures of two audits differ."""
     before, after = figures(one), figures(other)
     assert before, "nothing was measured"
-    if before.keys() != after.keys():
-        found.append(f"measured {sorted(before.keys() ^ after.keys())} in one alone")
-    found += [
+    found = [f"{key} in one alone" for key in sorted(before.keys() ^ after.keys())]
+    return found + [
         f"{key} {before[key]}, {after[key]}"
         for key in before.keys() & after.keys()
         if not _agree(before[key], after[key])
     ]
-    return found
 
 
 def _agree(one: Estimate, other: Estimate) -> bool:
