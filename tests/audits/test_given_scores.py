@@ -22,6 +22,8 @@ from divulge.metrics.measure import measure
 from divulge.targets.given_scores import read_scores
 
 SIZE = 300
+DRAWN = divulge.Options(membership="fixed")
+"""Members were drawn at random, so that what tells them apart is a leak."""
 
 
 def draw(shift: float, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -53,7 +55,7 @@ def table(tmp_path: Path) -> Path:
 
 def test_figures_are_those_of_others_and_of_the_guess(table: Path) -> None:
     loss, member = draw(1.0)
-    found = divulge.audit_predictions(table, loss="loss")
+    found = divulge.audit_predictions(table, loss="loss", options=DRAWN)
     (finding,) = found.findings
     assert (finding.label, finding.status) == ("given-score", Status.DONE)
     assert finding.metrics["auc"].value == pytest.approx(roc_auc_score(member, -loss), abs=1e-12)
@@ -126,7 +128,7 @@ def test_no_output_invents_an_accuracy_or_a_class(kind: str, shift: float, tmp_p
     loss, member = draw(shift, seed=3)
     write(tmp_path / "t.csv", member, number=loss if kind == "loss" else -loss)
     settings = tmp_path / "audit.toml"
-    settings.write_text(f'[predictions]\nfile = "t.csv"\n{kind} = "number"\n')
+    settings.write_text(f'[predictions]\nfile = "t.csv"\n{kind} = "number"\nmembership = "fixed"\n')
     run = tmp_path / "run"
     said = call("audit", settings, "--run", run)
     level = {1.0: "leak", 0.0: "no leak found", -1.0: "inputs doubtful"}[shift]
@@ -160,7 +162,7 @@ def test_members_that_rank_below_are_doubted_with_advice_on_the_sign(table: Path
     assert found.verdict.level == "inputs doubtful"
     assert "the score in column 'loss' is passed with the wrong sign" in found.verdict.sentences[0]
     assert "pass it as loss or as score" in found.verdict.next_step
-    right = divulge.audit_predictions(table, loss="loss")  # as advised
+    right = divulge.audit_predictions(table, loss="loss", options=DRAWN)  # as advised
     auc, other = (one.findings[0].metrics["auc"].value for one in (found, right))
     assert auc == pytest.approx(1 - other, abs=1e-12)
     assert right.verdict.level == "leak"
@@ -183,7 +185,7 @@ def test_a_gate_rules_as_for_other_audits(
     loss, member = draw(shift, seed=3)
     write(tmp_path / "t.csv", member, nll=loss)
     settings = tmp_path / "audit.toml"
-    settings.write_text('[predictions]\nfile = "t.csv"\nloss = "nll"\n')
+    settings.write_text('[predictions]\nfile = "t.csv"\nloss = "nll"\nmembership = "fixed"\n')
     call("audit", settings, *gate, code=code)
 
 

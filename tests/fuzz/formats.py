@@ -86,6 +86,7 @@ label = "label"
 member = "member"
 id = "who"
 class_names = ["no", "yes"]
+membership = "fixed"
 [[attacks]]
 name = "threshold"
 signal = "loss"
