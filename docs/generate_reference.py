@@ -3,9 +3,7 @@
 ``generate.py`` calls `pages`.
 """
 
-import importlib
 import inspect
-import pkgutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -79,6 +77,7 @@ def _classes(paths: Iterable[str]) -> list[str]:
 
 def _modules(room: str) -> list[str]:
     """The modules of a package and of the packages in it."""
-    package = importlib.import_module(f"divulge.{room}")
-    found = pkgutil.walk_packages(package.__path__, f"divulge.{room}.")
-    return sorted(module.name + _elsewhere() for module in found if not module.ispkg)
+    source = Path(divulge.__file__).parent
+    paths = [path.relative_to(source.parent) for path in (source / room).rglob("*.py")]
+    modules = [".".join(path.with_suffix("").parts) for path in paths if path.stem != "__init__"]
+    return [module + _elsewhere() for module in sorted(modules)]

@@ -95,10 +95,50 @@ def test_dates_are_read(tmp_path: Path) -> None:
         ("member", "which holds the membership"),
         ("nothing", "'nothing'"),
         ("word", "a finite number or an ISO date"),
+        ("when", "a finite number or an ISO date"),
     ],
 )
 def test_other_columns_are_refused(tmp_path: Path, column: str, message: str) -> None:
-    rows = [f"{k},{k % 2},{'x' * (k > 3) or k}" for k in range(20)]
-    (tmp_path / "t.csv").write_text("\n".join(["score,member,word", *rows]))
+    rows = [f"{k},{k % 2},{'x' * (k > 3) or k},today" for k in range(20)]
+    (tmp_path / "t.csv").write_text("\n".join(["score,member,word,when", *rows]))
     with pytest.raises(divulge.DivulgeError, match=message):
         divulge.audit_predictions(tmp_path / "t.csv", score="score", blind=column)
+
+
+def test_the_class_is_no_blind_column(tmp_path: Path) -> None:
+    table = write_table(tmp_path / "t.csv")
+    with pytest.raises(divulge.DivulgeError, match="which holds the class"):
+        divulge.audit_predictions(table, attacks=GAP, blind="label")
+
+
+@pytest.mark.parametrize("damaged", [np.zeros(3), np.full(600, np.nan), np.zeros(600, int)])
+def test_a_damaged_ease_of_a_run_is_refused(tmp_path: Path, damaged: np.ndarray) -> None:
+    table = write_table(tmp_path / "t.csv")
+    divulge.audit_predictions(table, attacks=GAP, blind="base_loss", run=tmp_path / "run")
+    path = tmp_path / "run" / "candidates.npz"
+    with np.load(path) as file:
+        arrays = {**file, "ease0": damaged}
+    np.savez(path, **arrays)
+    with pytest.raises(divulge.StoreError, match="an ease that does not fit"):
+        divulge.load(tmp_path / "run")
+
+
+def test_a_ceiling_beside_a_leak_says_how_to_make_the_sets_alike(tmp_path: Path) -> None:
+    """The advice of the verdict is about the leak, that of the ceiling about the comparison."""
+    rng = np.random.default_rng(3)
+    rows = []
+    for inside in (1, 0):
+        kinds = rng.random(1000) < (0.7 if inside else 0.5)
+        sure = 1 / (1 + np.exp(-(rng.normal(size=1000) + 2.0 * inside)))
+        rows += [
+            f"{p if kind else 1 - p!r},{1 - p if kind else p!r},{int(not kind)},{inside}"
+            for p, kind in zip(sure.tolist(), kinds.tolist(), strict=True)
+        ]
+    (tmp_path / "t.csv").write_text("\n".join(["p_0,p_1,label,member", *rows]))
+    options = divulge.Options(membership="fixed")
+    found = divulge.audit_predictions(tmp_path / "t.csv", attacks=GAP, options=options)
+    assert found.verdict.level == "leak"
+    (undecided,) = found.gate(fail_above={"auc": 0.6}).undecided
+    assert "the two sets differ" in undecided
+    assert found.verdict.next_step not in undecided
+    assert "from one pool" in undecided

@@ -21,6 +21,7 @@ from divulge.core import Estimate
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import assignment, composition, interactions, measure
 from divulge.report.schema import ClaimRow, Conclusion, Level, Limits
+from divulge.report.sentences import next_step
 
 _LEVELS: Mapping[str, tuple[Level, ...]] = {
     "leak": ("leak",),
@@ -464,7 +465,9 @@ def _on_ceiling(
     if differ or verdict.level in _INCOMPARABLE:
         since = "the two sets differ" if differ else f"the verdict is {verdict.level!r}"
         said = f"{name} cannot be compared with {ceiling:g}, since {since}"
-        return Ruling(undecided=(f"{said}. {verdict.next_step}",))
+        # beside a leak, the next step of the verdict is about the leak
+        advice = next_step("confounded") if differ else verdict.next_step
+        return Ruling(undecided=(f"{said}. {advice}",))
     low = judge == "low"
     compared, what = (limits.estimate.low, "lower limit") if low else (limits.most, "value")
     if compared > ceiling:

@@ -255,7 +255,9 @@ def _read_ease(spec: config.PredictionsSpec, path: Path) -> _BlindColumn:
     if spec.blind is None:
         return {}
     taken = {"the membership": spec.member, "your ids": spec.id}
-    if spec.given is not None:
+    if spec.given is None:
+        taken["the class"] = spec.label
+    else:
         taken[f"the {spec.given[0]}"] = spec.given[1]
     return {"ease": read_blind(path, spec.blind, taken), "blind": spec.blind}
 

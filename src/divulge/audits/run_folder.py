@@ -18,7 +18,7 @@ often the work was interrupted. Folders and files are readable by their owner al
 
 import os
 import platform
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from importlib.metadata import version
@@ -326,7 +326,8 @@ class Run:
         path = self.path / "candidates.npz"
         arrays = atomic.read_arrays(path, "member", "label", "index")
         member, label, index = (arrays[name] for name in ("member", "label", "index"))
-        ids, ease = arrays.get("ids"), _join_ease(arrays)  # older runs have neither
+        ids = arrays.get("ids")  # older runs have none, nor an ease
+        measures = [arrays[name] for name in sorted(arrays) if name.startswith("ease")]
         fits = len(member) == len(label) == len(index) and member.dtype == np.bool_
         fits &= all(array.dtype.kind in "iu" and not (array < 0).any() for array in (label, index))
         if not fits or (ids is not None and (len(ids) != len(member) or ids.dtype.kind != "U")):
@@ -334,14 +335,14 @@ class Run:
                 f"expected a flag, a label and an index per candidate in {self.path}, "
                 "got arrays that do not fit: the run is damaged"
             )
-        if ease is not None and not _fits_ease(ease, len(member)):
+        if not all(_fits_ease(measure, len(member)) for measure in measures):
             raise atomic.damaged_file_error(path, ValueError("an ease that does not fit"))
         sizes = int(member.sum()), int((~member).sum())
         if sizes != (facts.members, facts.nonmembers) or not all(sizes):
             raise atomic.damaged_file_error(
                 path, ValueError(f"{sizes[0]} members and {sizes[1]} non-members")
             )
-        return Candidates(member, label, index, ids, ease)
+        return Candidates(member, label, index, ids, np.stack(measures) if measures else None)
 
     def _check_scores(self, key: str, entry: Entry, candidates: Candidates) -> None:
         """Refuse a finding whose scores or metrics are not those of an attack on membership."""
@@ -359,16 +360,9 @@ class Run:
             )
 
 
-def _join_ease(arrays: Mapping[str, np.ndarray]) -> np.ndarray | None:
-    """One row a measure; None where there is none. Rows of unlike lengths are joined end to end."""
-    rows = [arrays[name] for name in sorted(arrays) if name.startswith("ease")]
-    alike = len({len(row) for row in rows}) == 1
-    return None if not rows else np.stack(rows) if alike else np.concatenate(rows)[None]
-
-
-def _fits_ease(ease: np.ndarray, records: int) -> bool:
-    fits = ease.shape[1] == records and ease.dtype == np.float64
-    return bool(fits and np.isfinite(ease).all())
+def _fits_ease(measure: np.ndarray, records: int) -> bool:
+    fits = measure.shape == (records,) and measure.dtype == np.float64
+    return bool(fits and np.isfinite(measure).all())
 
 
 def describe_environment() -> dict[str, str]:

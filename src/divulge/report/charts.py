@@ -14,7 +14,8 @@ from divulge.core import Estimate
 from divulge.errors import StoreError
 from divulge.report import chart_style, words
 from divulge.report.schema import AttackRow, Summary
-from divulge.report.verdict import CHANCE_AUC, deciding_fpr
+from divulge.report.shifts import CHANCE_AUC
+from divulge.report.verdict import deciding_fpr
 
 Format = Literal["svg", "png", "pdf"]
 

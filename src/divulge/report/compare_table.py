@@ -142,18 +142,14 @@ def judge_comparison(told: ComparisonSummary) -> ComparisonVerdict:
 def _choice(told: ComparisonSummary) -> str:
     """Ways that no other dominates and that leak less than the first, with what each costs."""
     best = pareto_front(told.rows)
+    change = words.format_difference
     said = [
-        f"{row.name}: AUC {_change(row.less['auc'])}, accuracy {_change(row.less['accuracy'])}, "
+        f"{row.name}: AUC {change(row.less['auc'])}, accuracy {change(row.less['accuracy'])}, "
         f"{row.seconds / told.rows[0].seconds:.2g} times the seconds"
         for row in told.rows[1:]
         if row.name in best and "auc" in row.less and (row.less["auc"].high or 0.0) < 0
     ]
     return f"These leak less than {told.rows[0].name}: {'; '.join(said)}. " if said else ""
-
-
-def _change(less: Estimate) -> str:
-    high = less.value if less.high is None else less.high
-    return f"{less.value:+.3f} ({less.low:+.3f} to {high:+.3f})"
 
 
 def describe_open_row(row: DefenceRow, ways: str) -> str:

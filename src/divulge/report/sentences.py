@@ -89,7 +89,7 @@ class VerdictFacts:
     """Whether divulge trained the models, on members that it drew."""
     blind: Blind | None = None
     """What tells members from non-members without the model; None if nothing was tried."""
-    excluded: bool = True
+    shift_excluded: bool = True
     """Whether anything speaks against a difference of members and non-members."""
 
     @property

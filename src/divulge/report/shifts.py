@@ -30,7 +30,7 @@ CONFOUNDERS = (BLIND, DUPLICATES, DIFFICULTY, CLASSES, VALUES, PRECISION)
 TAKEN_OFF = (DIFFICULTY, CLASSES)
 """Those of them that say what the test takes off the evidence of every attack."""
 
-CHANCE = 0.5
+CHANCE_AUC = 0.5
 
 DWARFS = 2.0
 """How many times as far above one half as the blind classifier an attack must be, by its lower
@@ -59,16 +59,16 @@ def leaves_out_shifts(checks: Sequence[Check], *, randomised: bool) -> bool:
     return randomised or not unknown
 
 
-def describe_difference(confounding: str, *, excluded: bool) -> str:
+def describe_difference(confounding: str, *, shift_excluded: bool) -> str:
     """How members and non-members may differ without the model, as a clause; empty if they do not.
 
     Args:
         confounding: why every figure measures more than memory; empty if it does not.
-        excluded: whether anything speaks against a difference.
+        shift_excluded: whether anything speaks against a difference.
     """
     if confounding:
         return "members and non-members differ without the model"
-    if excluded:
+    if shift_excluded:
         return ""
     return (
         "nothing shows that members and non-members are alike without the model, as would a word "
@@ -89,7 +89,7 @@ def stands_beside(checks: Sequence[Check], limits: Mapping[str, Limits]) -> bool
         return not warned
     blind = warned[0].estimates["auc"]
     high = blind.value if blind.high is None else blind.high
-    return limits["auc"].estimate.low - CHANCE > DWARFS * (high - CHANCE)
+    return limits["auc"].estimate.low - CHANCE_AUC > DWARFS * (high - CHANCE_AUC)
 
 
 def shadows_explain(checks: Sequence[Check], shadows: ShadowKind) -> bool:

@@ -75,8 +75,8 @@ def summarise(contents: Contents) -> Summary:
     blind, ease = shifts.find_blind(checks), candidates.ease
     rows = shifts.compare_with_blind(rows, scores, candidates.member, blind, ease)
     truth = Membership(candidates.member, facts.drawn)
-    excluded = shifts.leaves_out_shifts(checks, randomised=facts.randomised)
-    differ = shifts.describe_difference(caveats.confounding(checks), excluded=excluded)
+    shift_excluded = shifts.leaves_out_shifts(checks, randomised=facts.randomised)
+    differ = shifts.describe_difference(caveats.confounding(checks), shift_excluded=shift_excluded)
     claim = judge_claim(facts.claim, rows, scores, truth, differ)
     knows = showable.make_showable(words.describe_knowledge(manifest.settings.get("known")))
     given = showable.make_showable(words.describe_given(manifest.settings.get("predictions")))
@@ -93,10 +93,10 @@ def summarise(contents: Contents) -> Summary:
         given,
         candidates.label,
         ease,
-        excluded=excluded,
+        shift_excluded=shift_excluded,
     )
     if verdict.confounding and not differ:  # found when the verdict took off what is explained
-        differ = shifts.describe_difference(verdict.confounding, excluded=excluded)
+        differ = shifts.describe_difference(verdict.confounding, shift_excluded=shift_excluded)
         claim = judge_claim(facts.claim, rows, scores, truth, differ)
     if verdict.doubt:
         claim = doubt_claim(claim, verdict.doubt)

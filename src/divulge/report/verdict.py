@@ -54,8 +54,6 @@ from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Limits, Shado
 DECIDING_FPRS = (0.01, 0.1)
 """Figures show the TPR at the first of these that has a lower limit."""
 
-CHANCE_AUC = 0.5
-
 
 def deciding_fpr(nonmembers: int, attacks: int = 1) -> float | None:
     """The first of `DECIDING_FPRS` at which these non-members support a lower limit.
@@ -87,7 +85,7 @@ def judge_model(
     strata: Strata | None = None,
     ease: Ease | None = None,
     *,
-    excluded: bool = True,
+    shift_excluded: bool = True,
 ) -> Conclusion:
     """Judge one model.
 
@@ -106,7 +104,7 @@ def judge_model(
             differ in their mix of strata is no leak.
         ease: how easy each candidate is for what never saw the model: what that explains is no
             leak; None if nobody knows.
-        excluded: whether anything speaks against a difference of members and non-members.
+        shift_excluded: whether anything speaks against a difference of members and non-members.
     """
     together = measure.measure_together(scores, truth, delta)
     models = [(scores, truth.member)]
@@ -122,7 +120,7 @@ def judge_model(
         given=given,
         strata=None if strata is None else [strata],
         ease=ease,
-        excluded=excluded,
+        shift_excluded=shift_excluded,
     )
 
 
@@ -140,7 +138,7 @@ def judge_models(
     trained: bool = False,
     strata: Sequence[Strata] | None = None,
     ease: Ease | None = None,
-    excluded: bool = True,
+    shift_excluded: bool = True,
     test: MaxTest | None = None,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
@@ -158,7 +156,7 @@ def judge_models(
         trained: whether divulge trained the models, on members that it drew.
         strata: of each model, as for `judge_model`.
         ease: as for `judge_model`, where there is one model.
-        excluded: as for `judge_model`.
+        shift_excluded: as for `judge_model`.
         test: of these attacks, in the order of their rows, where the models are each other's
             shadows; None tests models whose scores are independent.
     """
@@ -172,7 +170,8 @@ def judge_models(
     if by_shadows:
         evidence = [_leave_out_shadows(item) for item in evidence]
     speaker = choose_deciding(evidence)
-    apart = any(row.sound and p <= LEVEL for row, p in zip(done, alone.p, strict=True))
+    strongest = np.minimum(alone.p, test.p)
+    apart = any(row.sound and p <= LEVEL for row, p in zip(done, strongest, strict=True))
     if apart and not speaker.leaks and (by_shadows or test is not alone):
         confounding = confounding or (caveats.BY_SHADOWS if by_shadows else caveats.EXPLAINED)
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
@@ -185,7 +184,7 @@ def judge_models(
         backwards=len(choose_backwards(evidence)),
         trained=trained,
         blind=shifts.find_blind(checks),
-        excluded=excluded,
+        shift_excluded=shift_excluded,
     )
     if confounding:  # not chance alone decided who is a member
         case = replace(case, raised=0)
@@ -351,7 +350,7 @@ def _choose_wording(case: sentences.VerdictFacts, confounding: str) -> sentences
         return sentences.describe_failed_instrument(case)
     if not case.leaks:
         return sentences.describe_no_leak(case)
-    return sentences.describe_leak(case) if case.excluded else sentences.describe_shift(case)
+    return sentences.describe_leak(case) if case.shift_excluded else sentences.describe_shift(case)
 
 
 def _warnings(

@@ -101,7 +101,7 @@ def format_auc(estimate: Estimate) -> str:
 
 
 def format_difference(estimate: Estimate) -> str:
-    """A difference of two AUCs with its interval.
+    """A difference of two rates with its interval.
 
     Examples:
         >>> format_difference(Estimate(0.12, 0.081, 0.159))

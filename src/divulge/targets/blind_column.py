@@ -1,5 +1,7 @@
 """Read the column of a table that comes from elsewhere than the audited model."""
 
+import datetime as dt
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -30,20 +32,21 @@ def read_blind(
             "that comes from elsewhere than the model, such as a date or another model's loss"
         )
     (cells,) = tables.read_texts(path, column)
-    for row, cell in enumerate(cells):
-        if not np.isfinite(_read_cell(cell)):
-            raise tables.cell_error(path, column, row, "a finite number or an ISO date", cell)
-    return np.array([_read_cell(cell) for cell in cells])
+    numbers = np.array([_read_cell(cell) for cell in cells])
+    if not (usable := np.isfinite(numbers)).all():
+        row = int(usable.argmin())
+        raise tables.cell_error(path, column, row, "a finite number or an ISO date", cells[row])
+    return numbers
 
 
 def _read_cell(cell: str) -> float:
-    """The number of a cell; not a number where it holds none."""
+    """The number of a cell; not a number where it holds none. Times without a zone are in UTC."""
     try:
         return float(cell)
     except ValueError:
         pass
     try:
-        moment = np.datetime64(cell, "s")
+        moment = dt.datetime.fromisoformat(cell)
     except ValueError:
-        return np.nan
-    return np.nan if np.isnat(moment) else float(moment.astype(np.int64))
+        return math.nan
+    return (moment if moment.tzinfo else moment.replace(tzinfo=dt.UTC)).timestamp()

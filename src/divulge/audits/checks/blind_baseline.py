@@ -3,6 +3,7 @@
 Any attack may then be reading the difference of two data sets instead of the model's memory.
 """
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from divulge.audits.checks.near_copies import COMPONENTS
 from divulge.core import Check, Estimate, Records, Verdict
 from divulge.metrics import membership
 from divulge.metrics.permutation import rank_sum_p
+from divulge.report.shifts import BLIND
 
 RECORDS = 2000
 """Records of each set that the classifier looks at: enough to see an AUC of 0.54."""
@@ -50,18 +52,17 @@ def check_separation(
     which of them differs from the reference. The second asks whether the reference differs from
     either: that misleads attacks that learn from it, but not the figures.
     """
-    name = "blind baseline"
-    found = separate(members, nonmembers, stream(seed, name))
+    found = separate(members, nonmembers, stream(seed, BLIND))
     if found is None:
         few = f"Fewer than {FEWEST} members or non-members that are no near copies."
-        return (Check(name, Verdict.NOT_APPLICABLE, few),)
+        return (Check(BLIND, Verdict.NOT_APPLICABLE, few),)
     if reference is None or len(reference) < FEWEST:
         return (_blind(found, {}),)
     groups = {"members": members, "non-members": nonmembers}
     beside = {
         which: told
         for which, group in groups.items()
-        if (told := separate(group, reference, stream(seed, name, which))) is not None
+        if (told := separate(group, reference, stream(seed, BLIND, which))) is not None
     }
     return (_blind(found, beside), _reference(beside))
 
@@ -70,7 +71,7 @@ def _blind(found: Separation, beside: Mapping[str, Separation]) -> Check:
     said = f"(p = {found.p_value:.2g})"
     if found.p_value > FALSE_ALARM:
         text = f"A classifier that never saw the model cannot tell members from non-members {said}."
-        return Check("blind baseline", Verdict.PASS, text, {"auc": found.auc})
+        return Check(BLIND, Verdict.PASS, text, {"auc": found.auc})
     text = (
         f"A classifier that never saw the model tells members from non-members {said}. The two "
         "sets differ in themselves, so the attacks measure that difference and the model's memory."
@@ -79,7 +80,7 @@ def _blind(found: Separation, beside: Mapping[str, Separation]) -> Check:
         differ = "both sets differ" if len(far) == 2 else f"the {far[0]} differ"
         aucs = ", ".join(f"{told.auc.value:.3f} for {which}" for which, told in beside.items())
         text += f" Compared with the reference records, {differ} (AUC {aucs})."
-    return Check("blind baseline", Verdict.WARNING, text, {"auc": found.auc})
+    return Check(BLIND, Verdict.WARNING, text, {"auc": found.auc})
 
 
 def _reference(beside: Mapping[str, Separation]) -> Check:
@@ -148,10 +149,19 @@ def describe_features(records: Records, seed: int) -> Float64[np.ndarray, "recor
     """The records' features, or their first principal components where these are fewer."""
     from sklearn.decomposition import PCA
 
-    x = records.features()
+    rows = np.arange(len(records))
+    if len(rows) > 2 * RECORDS:  # so many say what varies
+        rows = np.random.default_rng(seed).permutation(rows)[: 2 * RECORDS]
+    x = records.take(rows).features()
     if x.shape[1] <= COMPONENTS:
-        return x
-    return np.asarray(PCA(min(COMPONENTS, len(x)), random_state=seed).fit_transform(x))
+        return x if len(x) == len(records) else records.features()
+    components = PCA(min(COMPONENTS, len(x)), random_state=seed)
+    described = components.fit_transform(x)
+    if len(x) == len(records):
+        return np.asarray(described)
+    # a part of the records at a time: as float64 all of them take twice their memory, or more
+    parts = np.array_split(np.arange(len(records)), math.ceil(len(records) / (2 * RECORDS)))
+    return np.vstack([components.transform(records.take(part).features()) for part in parts])
 
 
 def _scores(

@@ -20,13 +20,10 @@ from divulge.metrics import membership
 from divulge.metrics.difficulty_test import Ease, join_measures
 from divulge.metrics.max_test import Strata
 from divulge.metrics.permutation import rank_sum_p
-
-NAME = "difficulty baseline"
+from divulge.report.shifts import CHANCE_AUC, DIFFICULTY
 
 FOLDS, TREES = 4, 25
 """Parts that are scored in turn by models of the others; and trees of a forest."""
-
-CHANCE = 0.5
 
 _UNKNOWN = (
     "The features of the records are not known, so nothing tells whether members and non-members "
@@ -140,10 +137,11 @@ def check_difficulty(
         column: which column of a table says how easy records are; empty where models do.
     """
     if ease is None:
-        return Check(NAME, Verdict.NOT_APPLICABLE, _UNKNOWN)
+        return Check(DIFFICULTY, Verdict.NOT_APPLICABLE, _UNKNOWN)
     score = join_measures(ease)
     auc = membership.auc(score, member)
-    if column and auc.value < CHANCE:  # whether a column rises or falls with the ease is not known
+    # whether a column rises or falls with the ease is not known
+    if column and auc.value < CHANCE_AUC:
         auc = membership.auc(-score, member)
     p_value = rank_sum_p(score, member, strata, rng)
     of = f"(AUC {auc.value:.3f}, p = {p_value:.2g})"
@@ -153,8 +151,8 @@ def check_difficulty(
             if column
             else f"Models that never saw a record find members as hard as non-members {of}."
         )
-        return Check(NAME, Verdict.PASS, alike, {"auc": auc})
-    harder = "non-members" if auc.value > CHANCE else "members"
+        return Check(DIFFICULTY, Verdict.PASS, alike, {"auc": auc})
+    harder = "non-members" if auc.value > CHANCE_AUC else "members"
     differ = (
         f"The column {column!r} tells members from non-members {of}"
         if column
@@ -162,7 +160,7 @@ def check_difficulty(
         "records, another source or noisier labels"
     )
     return Check(
-        NAME,
+        DIFFICULTY,
         Verdict.WARNING,
         f"{differ}. What that explains is taken off the evidence of every attack. Draw both sets "
         "from one population.",

@@ -12,9 +12,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 from scipy import stats
 
+from divulge.audits.checks.blind_baseline import FALSE_ALARM
 from divulge.core import Check, Verdict
-
-NAME = "precision"
+from divulge.report.shifts import PRECISION
 
 FEWEST, DISTINCT = 20, 10
 """Values of each set, and different ones, below which nothing is said of it."""
@@ -22,10 +22,9 @@ FEWEST, DISTINCT = 20, 10
 LOOKED_AT = 500
 """Values of each set that are looked at."""
 
-LEVEL = 0.005
-"""How often the check may warn by chance."""
+_DECIMALS, _ROUNDED = range(-2, 9), range(1, 6)
+"""Decimals of values, and of probabilities."""
 
-_DECIMALS = range(-2, 9)
 _TYPES = {"float16": np.float16, "float32": np.float32}
 
 _AROUND = np.arange(-10, 11)
@@ -76,12 +75,13 @@ def compare_probabilities(
     answers: Float64[np.ndarray, "records classes"], member: Mask
 ) -> Coarser | None:
     """As `compare_columns`, of probabilities, all of a record's together."""
-    for decimals in range(1, 6):
+    tests = 2 * len(_ROUNDED)
+    for decimals in _ROUNDED:
         fits = np.zeros(len(answers), bool)
         for whole in 10**decimals + _AROUND:
             fits |= _are_multiples(answers, float(max(1, whole))).all(axis=1)
         unit = f"multiples of {10.0**-decimals:g}"
-        one = _compare(answers, fits, member, "the answers", unit, 10)
+        one = _compare(answers, fits, member, "the answers", unit, tests)
         if one is not None:
             return one
     return None
@@ -95,7 +95,7 @@ def warn(coarser: Coarser) -> Check:
         f"are not (p = {coarser.p_value:.2g}): attacks may see who wrote a record. Write both sets "
         "with one program, with the same digits."
     )
-    return Check(NAME, Verdict.WARNING, text)
+    return Check(PRECISION, Verdict.WARNING, text)
 
 
 def _units(
@@ -136,5 +136,5 @@ def _compare(
             and len(np.unique(values[one], axis=0)) >= DISTINCT
         ):
             p_value = min(1.0, tests * float(stats.hypergeom.pmf(0, sum(sizes), off, sizes[0])))
-            return Coarser(what, members, unit, p_value) if p_value <= LEVEL else None
+            return Coarser(what, members, unit, p_value) if p_value <= FALSE_ALARM else None
     return None

@@ -26,6 +26,7 @@ from divulge.core import Check, Estimate, Records, Verdict
 from divulge.errors import DataError
 from divulge.metrics import intervals
 from divulge.metrics.difficulty_test import Ease
+from divulge.report.shifts import BLIND, DIFFICULTY
 
 SAME = 1e-3
 """Probabilities of one record that differ by less are the same answer: batches of other sizes are
@@ -138,11 +139,11 @@ def check_baselines(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
     And does anything that never saw the model find the ones harder than the others?
     """
     records, member = subject.records, subject.member
-    rng = stream(seed, difficulty.NAME, "permutations")
+    rng = stream(seed, DIFFICULTY, "permutations")
     shift = difficulty.check_difficulty(subject.ease, member, records.stratum, rng, subject.blind)
     if not subject.features:
         text = "The features of the records are not known."
-        return (Check("blind baseline", Verdict.NOT_APPLICABLE, text), shift)
+        return (Check(BLIND, Verdict.NOT_APPLICABLE, text), shift)
     sets = blind_baseline.check_separation(
         records.take(member), records.take(~member), subject.reference, seed
     )

@@ -11,18 +11,13 @@ from scipy import special, stats
 from divulge.attacks.shared.shadow_scores import read_blocks
 from divulge.core import Check, Estimate, ModelView, Shadows, Verdict
 from divulge.metrics import intervals
+from divulge.report.shifts import ALL, OTHERS, SHADOWS
 
 UNLIKE = 1e-3
 """A target that is one more shadow model is called unlike them with at most this probability."""
 
-NAME = "shadow models"
-
-ALL, OTHERS = "surer of candidates than shadows", "surer of non-members than shadows"
-"""Estimates of online shadows. The first has a margin of `ONE_SIDED` standard errors, the second of
-one."""
-
 ONE_SIDED = 1.645
-"""Standard errors of a one-sided limit at 95 %."""
+"""Standard errors of a one-sided limit at 95 %: the margin of `ALL`; that of `OTHERS` is one."""
 
 
 class Quality(NamedTuple):
@@ -91,9 +86,9 @@ def check_shadow_models(view: ModelView, member: Bool[np.ndarray, " records"]) -
             "Attacks with shadow models then compare unlike models, and may find less than there "
             "is. Train the shadows exactly as the model was trained, on as many records."
         )
-        return Check(NAME, Verdict.WARNING, text, estimates)
+        return Check(SHADOWS, Verdict.WARNING, text, estimates)
     text = f"The {what} of this model beside that of its shadow models; no difference shows."
-    return Check(NAME, Verdict.PASS, text, estimates)
+    return Check(SHADOWS, Verdict.PASS, text, estimates)
 
 
 def _qualities(shadows: Shadows, *, regression: bool) -> tuple[Quality, Quality]:
