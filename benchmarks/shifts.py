@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression
 
 import divulge
 from divulge._util.random import stream
+from divulge.core.check_names import DIFFICULTY
 from divulge.metrics.intervals import clopper_pearson
-from divulge.report.shifts import DIFFICULTY
 from divulge.report.summary import summarise
 
 SUMMARY = "how often the verdict is a leak where members and non-members differ, with and without"

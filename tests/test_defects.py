@@ -20,6 +20,7 @@ from divulge.metrics.measure import measure
 from divulge.targets.cache import CachedTarget
 from divulge.targets.function import FunctionTarget
 from tests.golden import golden
+from tests.slow import slow
 
 
 def test_no_score_has_an_inverted_sign() -> None:
@@ -72,7 +73,7 @@ def test_scores_that_tie_are_not_ordered(
     assert max(curve.tpr[curve.fpr == 0]) == tpr
 
 
-@pytest.mark.parametrize(("members", "nonmembers"), [(7, 7), (101, 55), (1, 300), (300, 1)])
+@pytest.mark.parametrize(("members", "nonmembers"), [(7, 7), slow(101, 55), (1, 300), slow(300, 1)])
 def test_odd_and_unequal_sizes_work(members: int, nonmembers: int) -> None:
     """An odd population raised an error, and a fraction other than one half was ignored."""
     pool = forests.draw(members + nonmembers, 0)

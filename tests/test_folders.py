@@ -18,6 +18,7 @@ import divulge
 from divulge._util import atomic
 from divulge._util.folders import HEARTBEAT, LEASE, LOCK, hold_folder, take_folder
 from divulge.errors import StoreError
+from tests.slow import slow
 
 X = np.random.default_rng(0).normal(size=(200, 3))
 Y = np.arange(200) % 2
@@ -72,6 +73,7 @@ def test_a_second_process_is_refused_with_the_first_ones_number_and_host(
     assert not (tmp_path / "run" / LOCK).exists()
 
 
+@pytest.mark.slow
 def test_what_is_there_is_neither_rendered_nor_measured_while_another_process_works_in_it(
     tmp_path: Path,
 ) -> None:
@@ -172,6 +174,7 @@ def test_a_process_whose_lock_was_taken_over_ends_with_an_error(tmp_path: Path) 
         lock._claim.compromise = LeaseCompromise(str(tmp_path / LOCK), "x", "owner-changed", None)
 
 
+@pytest.mark.slow
 def test_what_was_being_written_at_a_kill_goes(tmp_path: Path) -> None:
     audit(tmp_path / "run")
     half = tmp_path / "run" / "findings" / f"{atomic.UNFINISHED}x"
@@ -246,7 +249,11 @@ models = 3
 
 @pytest.mark.parametrize(
     "settings",
-    [MODEL.replace("NONMEMBERS", "wrong"), MODEL.replace("NONMEMBERS", "none"), IN_TURN],
+    [
+        MODEL.replace("NONMEMBERS", "wrong"),
+        slow(MODEL.replace("NONMEMBERS", "none")),
+        slow(IN_TURN),
+    ],
     ids=["labels", "name", "trainer"],
 )
 def test_bad_input_that_is_found_late_leaves_nothing(tmp_path: Path, settings: str) -> None:
@@ -261,6 +268,7 @@ def test_bad_input_that_is_found_late_leaves_nothing(tmp_path: Path, settings: s
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.slow
 def test_the_folder_is_there_before_anything_is_loaded(tmp_path: Path) -> None:
     (tmp_path / "subject.py").write_text(SUBJECT)
     text = MODEL.replace("NONMEMBERS", "nonmembers") + '[[attacks]]\nname = "gap"\n'

@@ -34,6 +34,7 @@ def test_noise_of_one_size_is_as_private_for_each_record_as_noise_of_its_own() -
     assert stats.kstest(outside, stats.norm(-mu / 2).cdf).pvalue > 1e-3
 
 
+@pytest.mark.slow
 def test_records_that_leak_together_break_it_and_not_the_bound_that_supposes_nothing() -> None:
     """Each record is published with probability .01; 5 % of all, in a fifth of the runs."""
     runs, theirs, ours = 100, 0, 0

@@ -46,6 +46,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pause", [0, 600], ids=["idle", "at work"])
 @pytest.mark.parametrize("code", [WORK, POOL], ids=["joblib", "pool"])
 def test_workers_do_not_outlive_a_kill(tmp_path: Path, code: str, pause: int) -> None:
@@ -86,6 +87,7 @@ def test_torch_takes_huge_pages_unless_told_otherwise(told: str | None, chosen: 
     assert found.stdout.strip() == chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 2])
 def test_a_worker_that_is_killed_is_an_error_that_says_what_to_do(number: int) -> None:
     calls = [delayed(_die)(os.getpid(), k == number) for k in range(4)]

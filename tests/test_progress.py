@@ -34,6 +34,7 @@ def audit(shown: progress.Progress, run: Path | None = None) -> divulge.Audit:
     )
 
 
+@pytest.mark.slow
 def test_each_step_says_what_runs_and_how_much_of_it_there_is() -> None:
     seen: list[tuple[str, int]] = []
 

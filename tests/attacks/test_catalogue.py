@@ -33,7 +33,7 @@ CASES = (
     Case(MODELS, catalog.attack("external")),
     Case(MODELS, catalog.attack("threshold", per_class=True)),
     Case(MODELS, catalog.attack("quantile", fit="quantile", level=0.9)),
-    Case(MODELS, catalog.attack("quantile", components=4)),
+    Case(MODELS, catalog.attack("quantile", components=4), slow=True),
     Case(MODELS, catalog.attack("lira", variance="record")),
     Case(MODELS, catalog.attack("lira", variance="shrunk")),
     Case(MODELS, catalog.attack("base")),

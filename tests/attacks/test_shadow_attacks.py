@@ -68,6 +68,7 @@ def test_a_leak_is_found_by_two_ways_of_asking(attack: MembershipAttack) -> None
     properties.finds_a_leak(properties.Case(TwoWays(), attack))
 
 
+@pytest.mark.slow
 @each
 def test_nothing_is_seen_by_two_ways_of_asking_where_nothing_leaks(
     attack: MembershipAttack,
@@ -210,6 +211,7 @@ def test_sums_of_the_others_agree_with_their_naive_twin() -> None:
     assert compared > 50
 
 
+@pytest.mark.slow
 def test_the_stack_learns_nothing_from_shadows_that_leak_nothing() -> None:
     """Answers that do not depend on membership teach no rule, however many ties they have."""
     covered = 0

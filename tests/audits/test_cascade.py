@@ -79,6 +79,7 @@ def test_a_run_folder_keeps_further_shadows(tmp_path: Path) -> None:
     assert len(trained) == before + 4
 
 
+@pytest.mark.slow
 def test_further_shadows_find_more_than_the_first_ones_alone() -> None:
     """Where a record's neighbours decide an answer, whoever knows them knows more."""
     for seed in range(3):

@@ -189,6 +189,7 @@ def test_a_gate_rules_as_for_other_audits(
     call("audit", settings, *gate, code=code)
 
 
+@pytest.mark.slow
 def test_a_run_is_continued_and_compared_with_another(table: Path, tmp_path: Path) -> None:
     first, again, other = (tmp_path / name for name in ("first", "again", "other"))
     found = divulge.audit_predictions(table, loss="loss", run=first)

@@ -135,6 +135,7 @@ def test_who_was_told_the_clicks_fails(attack: Told) -> None:
     assert found.p_value <= FALSE_ALARM
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["raifle", "random-interactions"])
 def test_who_reads_updates_passes_as_often_as_promised(name: str) -> None:
     runs = 6

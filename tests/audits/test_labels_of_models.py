@@ -23,6 +23,7 @@ from sklearn.tree import DecisionTreeClassifier
 import divulge
 from divulge.errors import DataError, DivulgeError, TargetError
 from tests.golden import golden
+from tests.slow import slow
 
 X, Y = load_wine(return_X_y=True)
 ORDER = np.random.default_rng(5).permutation(len(X))
@@ -75,7 +76,7 @@ SPELLINGS: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("missing", [None, 0, 2])
+@pytest.mark.parametrize("missing", [None, slow(0), slow(2)])
 @pytest.mark.parametrize("case", SPELLINGS)
 def test_labels_are_compared_by_value(case: str, missing: int | None) -> None:
     """Also where a class does not occur in the records, so that no label is too high."""

@@ -166,6 +166,7 @@ def test_a_folder_from_before_copies_were_looked_for_is_read(
     assert not TRAINED
 
 
+@pytest.mark.slow
 def test_a_comparison_sets_copies_aside_likewise(tmp_path: Path) -> None:
     ways = {"deep": train, "stump": DecisionTreeClassifier(max_depth=1, random_state=0)}
     plain = divulge.compare(ways, records=POOL, reference=REFERENCE, **GIVEN)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from divulge.audits.challenges import membership
+from tests.slow import slow
 
 SUBJECT = """
 import os
@@ -93,7 +94,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("moment", [*map(slow, [*MOMENTS][:2]), *[*MOMENTS][2:]])
 def test_a_killed_audit_resumes_to_the_same_findings(
     tmp_path: Path, uninterrupted: dict[str, bytes], moment: str
 ) -> None:
@@ -136,6 +137,7 @@ name = "shadow-stack"
 """
 
 
+@pytest.mark.slow
 def test_a_kill_while_training_loses_the_model_in_training_alone(tmp_path: Path) -> None:
     kept = []
     for killed_at in (0, 4):

@@ -6,7 +6,8 @@ from scipy import special
 
 from divulge.audits.checks.shadow_models import check_shadow_models
 from divulge.core import Check, ModelView, Need, PoolPredictions, Records, Shadows, Verdict
-from divulge.report.shifts import ALL, OTHERS, shadows_explain
+from divulge.core.check_names import ALL, OTHERS
+from divulge.report.shifts import shadows_explain
 from divulge.targets.predictions import TableTarget
 
 RECORDS, MODELS = 200, 8

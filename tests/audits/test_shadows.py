@@ -20,6 +20,7 @@ from divulge.cli.main import main
 from divulge.core import ModelView, Shadows
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer
+from tests.slow import slow
 
 from .. import naive_shadows
 
@@ -73,7 +74,7 @@ def audit(folder: Path, train: str = "train", more: str = "", *flags: str) -> di
 @pytest.mark.parametrize(
     ("train", "attacks", "names"),
     [
-        ("train", "", {attack.name for attack in catalog.default_attacks(shadows=True)}),
+        slow("train", "", {attack.name for attack in catalog.default_attacks(shadows=True)}),
         ("estimator", QUICK, {"lira", "shadow", "shadow-stack"}),
     ],
 )

@@ -18,6 +18,7 @@ def by_name(found: tuple[Check, ...]) -> dict[str, Check]:
     return {check.name: check for check in found}
 
 
+@pytest.mark.slow
 def test_one_population_is_not_told_apart_more_often_than_promised() -> None:
     """p is uniform, so its deciles are equally likely, and so are the intervals that miss .5."""
     trials = 200

@@ -324,6 +324,7 @@ def test_a_seed_fixes_everything_and_the_global_stream_is_left_alone() -> None:
     assert not np.allclose(first, flat(train(how, pool, 2)))
 
 
+@pytest.mark.slow
 def test_processes_train_the_same_models_each_on_its_own_records() -> None:
     pool = draw(60)
     halves = np.random.default_rng(0).random((3, 60)) < 0.5

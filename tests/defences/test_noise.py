@@ -170,6 +170,7 @@ sys.stdout.write(source.add_normal(np.zeros(4), 1.0).tobytes().hex() + "\\n")
     assert len(set(numbers)) == 16
 
 
+@pytest.mark.slow
 def test_processes_that_are_started_anew_never_draw_the_same() -> None:
     with multiprocessing.get_context("spawn").Pool(2) as pool:
         found = pool.map(_first_number, [SecureNoise()] * 4)

@@ -158,6 +158,7 @@ simulate(federation(), 5, sys.argv[1])
 """
 
 
+@pytest.mark.slow
 def test_a_killed_simulation_is_continued(tmp_path: Path) -> None:
     folder = tmp_path / "killed"
     done = subprocess.run([sys.executable, "-c", SCRIPT, str(folder)], check=False)

@@ -43,6 +43,7 @@ def test_what_is_kept_is_small_and_of_a_known_kind() -> None:
         assert sum(p.stat().st_size for p in path.rglob("*") if p.is_file()) <= LARGEST, path
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept", KEPT, ids=lambda path: f"{path.parent.name}-{path.name}")
 def test_what_was_found_once_is_read_or_refused(
     kept: Path, made: Path, reader: Reader, tmp_path: Path
@@ -90,6 +91,7 @@ def faulty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Reader, P
         yield one, whole
 
 
+@pytest.mark.slow
 @needs_limits
 @pytest.mark.parametrize("name", planted.VERDICTS)
 def test_every_fault_is_found(name: str, faulty: tuple[Reader, Path], tmp_path: Path) -> None:
@@ -98,6 +100,7 @@ def test_every_fault_is_found(name: str, faulty: tuple[Reader, Path], tmp_path: 
     assert faulty[0].read(name, tmp_path).verdict == planted.VERDICTS[name][0]
 
 
+@pytest.mark.slow
 def test_an_undamaged_file_that_is_not_read_ends_the_search(
     faulty: tuple[Reader, Path], tmp_path: Path
 ) -> None:
@@ -110,6 +113,7 @@ def test_an_undamaged_file_that_is_not_read_ends_the_search(
         reader.read("raises", tmp_path / "raises")
 
 
+@pytest.mark.slow
 def test_edits_that_a_fault_does_not_need_are_left_out(faulty: tuple[Reader, Path]) -> None:
     reader, whole = faulty
     edits = ("a", "b", "c", "d")

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from tests.relations import entries, subjects
+from tests.slow import slow
 from tests.targets import tiny_models as tiny
 
 from .hiding import hide
@@ -98,7 +99,10 @@ def _run(place: Path, folder: Path, install: str, code: str) -> subprocess.Compl
     )
 
 
-@pytest.mark.parametrize("install", WORKS)
+QUICK = ("base", "torch")
+
+
+@pytest.mark.parametrize("install", [*QUICK, *(slow(name) for name in WORKS if name not in QUICK)])
 def test_an_install_does_what_it_promises_without_all_others(
     install: str, place: Path, tmp_path: Path
 ) -> None:

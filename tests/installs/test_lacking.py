@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.slow import slow
+
 from . import names
 from .hiding import hide
 from .lacking import lacking, promised
@@ -63,7 +65,8 @@ def run(
 
 
 @pytest.mark.parametrize(
-    "text", [NEEDS_IN_A_TEST, ASKS_ANOTHER_PROCESS, IS_REFUSED_BY_DIVULGE, SKIPS_ITSELF]
+    "text",
+    [NEEDS_IN_A_TEST, *map(slow, (ASKS_ANOTHER_PROCESS, IS_REFUSED_BY_DIVULGE, SKIPS_ITSELF))],
 )
 def test_what_needs_another_extra_is_left_out(text: str, tmp_path: Path) -> None:
     code, counts = run(tmp_path, text, "torch")
@@ -77,6 +80,7 @@ def test_a_file_that_cannot_be_imported_is_counted(workers: list[str], tmp_path:
     assert (code, counts["passed"], counts["failed"], counts["files"]) == (0, 1, 0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "text",
     [NEEDS_IN_A_TEST, NEEDS_IN_A_FILE, ASKS_ANOTHER_PROCESS, IS_REFUSED_BY_DIVULGE, SKIPS_ITSELF],
@@ -87,17 +91,20 @@ def test_what_the_install_promises_has_to_be_there(text: str, tmp_path: Path) ->
     assert (counts["passed"], counts["failed"]) == (0, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [FAILS, LOOKS_FOR_WHAT_IT_CAN_DO_WITHOUT])
 def test_another_failure_is_one(text: str, tmp_path: Path) -> None:
     code, counts = run(tmp_path, text, "torch")
     assert (code, counts["failed"]) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_name_that_nothing_promises_is_a_failure(tmp_path: Path) -> None:
     text = "def test_it():\n    import nunba\n"
     assert run(tmp_path, text, "base", hidden="nunba")[1]["failed"] == 1
 
 
+@pytest.mark.slow
 def test_too_few_tests_that_pass_are_a_failure(tmp_path: Path) -> None:
     assert run(tmp_path, PASSES, "base", "--at-least", "1")[0] == 0
     assert run(tmp_path, PASSES, "base", "--at-least", "2")[0] == 1

@@ -70,6 +70,7 @@ def test_slopes_are_those_of_all_other_units() -> None:
     np.testing.assert_allclose(partial_correlations(scores, labels, covariates), want, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_units_of_one_taste_each_count_once() -> None:
     """Labels and scores follow a direction of each unit's own: correlated, but in no one way."""
     rng = np.random.default_rng(2)

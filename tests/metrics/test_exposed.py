@@ -9,6 +9,7 @@ from scipy import stats
 from benchmarks import exposed as simulated
 from divulge.errors import DataError
 from divulge.metrics import exposed
+from tests.slow import thin
 
 SIZES = ((200, 200), (1_000, 1_000), (200, 4_000))
 CELLS = [(name, share, q) for name in simulated.POPULATIONS for share in (0.1, 0.4)
@@ -20,7 +21,7 @@ so by chance in 3 of 100 draws of the seeds at most, even if every rate were q i
 
 
 @pytest.mark.parametrize(("members", "nonmembers"), SIZES)
-@pytest.mark.parametrize(("population", "share", "q"), CELLS)
+@pytest.mark.parametrize(("population", "share", "q"), thin(3, CELLS))
 def test_the_realised_rate_is_at_most_q(
     population: str, share: float, q: float, members: int, nonmembers: int
 ) -> None:
@@ -152,7 +153,7 @@ def test_for_one_number_of_nonmembers_the_limit_is_that_of_the_exact_test_or_low
         assert least >= members - law.isf(error / 40) - 1  # and not much lower
 
 
-@pytest.mark.parametrize("population", simulated.POPULATIONS)
+@pytest.mark.parametrize("population", thin(3, simulated.POPULATIONS))
 def test_limits_of_all_tops_of_twelve_attacks_hold_at_once(population: str) -> None:
     audits, wrong, limits = 60, 0, []
     for seed in range(audits):

@@ -42,6 +42,7 @@ def test_figures_of_a_user_are_those_of_the_definitions(
     assert (found.acted, found.recovered) == (k, right)
 
 
+@pytest.mark.slow
 def test_the_interval_over_users_covers_the_mean() -> None:
     rng = np.random.default_rng(0)
     for low in (0.5, 0.9, 0.99):  # users at 0.5 with probability 1 - low, else at 1

@@ -17,6 +17,7 @@ from divulge.metrics.intervals import (
     student_mean_within,
     wilson,
 )
+from tests.slow import slow
 
 
 @pytest.mark.parametrize(("hits", "trials"), [(0, 10), (1, 10), (5, 10), (10, 10), (37, 1000)])
@@ -62,7 +63,7 @@ def test_the_interval_of_bounded_values_is_that_of_random_weights(values: list[f
         assert (weights @ [*values, -1.0] > low + 1e-4).mean() < 0.975 + slack
 
 
-@pytest.mark.parametrize("n", [5, 10, 24])
+@pytest.mark.parametrize("n", [5, slow(10), slow(24)])
 @pytest.mark.parametrize("odd", [0.0, 0.5, 0.9])
 def test_the_interval_of_bounded_values_covers_near_the_end(n: int, odd: float) -> None:
     """One in ten is odd, the rest are 1: Student's interval covers 42 to 92 % there."""

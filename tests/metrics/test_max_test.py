@@ -132,13 +132,16 @@ def test_leaks_are_seen_with_the_power_that_was_asked_for(
     assert found >= stats.binom.ppf(1e-3, runs, least)
 
 
-def test_the_p_value_below_chance_is_that_of_reversed_scores() -> None:
+def test_the_p_value_below_chance_is_that_of_reversed_scores(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     rng = np.random.default_rng(8)
     member = halves(100)
     scores = correlated(rng, 4, 200) - np.array([0.1, 0.2, 0.3, 0.4])[:, None] * member
     test = max_test(scores, member)
     shifts = test.deviation[:, 0]
     assert list(np.argsort(test.p_below, kind="stable")) == list(np.argsort(shifts, kind="stable"))
+    monkeypatch.setattr(module, "DRAWS", 19)  # deviations, which need no draws
     drawn = np.array([
         max_test(scores, rng.permutation(member)).deviation[:, 0].min() for _ in range(400)
     ])  # fmt: skip

@@ -8,6 +8,7 @@ from divulge.errors import SpecError
 from divulge.metrics import max_test as module
 from divulge.metrics.max_test import max_test
 from divulge.metrics.power import POWER, critical_deviation, members_needed, visible_leaks
+from tests.slow import slow
 
 RUNS = 150
 
@@ -31,7 +32,7 @@ def share_found(members: int, nonmembers: int, shift: float, exposed: float) -> 
     return found / RUNS
 
 
-@pytest.mark.parametrize("sizes", [(300, 300), (50, 500)])
+@pytest.mark.parametrize("sizes", [slow((300, 300)), (50, 500)])
 def test_leaks_that_are_said_to_be_seen_are_seen(sizes: tuple[int, int], few_draws: None) -> None:
     seen = visible_leaks(*sizes, critical_deviation(*sizes, attacks=4, correlation=0.0))
     assert seen.auc is not None
@@ -52,6 +53,7 @@ def test_members_that_reach_the_critical_deviation_and_do_not_exceed_it_are_not_
         assert exposed * 50 > held
 
 
+@pytest.mark.slow
 def test_half_of_such_a_leak_is_mostly_missed(few_draws: None) -> None:
     seen = visible_leaks(300, 300, critical_deviation(300, 300, attacks=4, correlation=0.0))
     assert seen.auc is not None

@@ -1,4 +1,5 @@
 import numpy as np
+import pytest
 
 from divulge.metrics.max_test import max_test
 from divulge.metrics.questions import leak_by_questions
@@ -17,6 +18,7 @@ def test_a_leak_shows_with_more_questions() -> None:
     assert rows[3].found.low < 0.3  # one part says little
 
 
+@pytest.mark.slow
 def test_no_leak_is_found_about_as_often_as_promised() -> None:
     """Over 25 audits of noise, 250 parts of 30: 5 % and at most three standard errors."""
     hits = trials = 0

@@ -13,6 +13,7 @@ from divulge.metrics.max_test import max_test, max_test_of_models
 from divulge.metrics.measure import METRICS, measure
 from divulge.metrics.membership import auc
 from divulge.metrics.shared_shadows import covariance_between, influence
+from tests.slow import slow, thin
 
 RECORDS = 100
 Phi = Float64[np.ndarray, "records models"]
@@ -51,7 +52,7 @@ def few_draws(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(joint, "DRAWS", 19)
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if name != "epsilon"])
+@pytest.mark.parametrize("name", thin(2, (name for name in METRICS if name != "epsilon")))
 def test_influences_are_what_a_record_drawn_twice_changes(name: str) -> None:
     """The mean of metrics of resampled records varies as the influences say."""
     rng = np.random.default_rng(0)
@@ -82,7 +83,7 @@ def test_tied_records_have_the_same_influence() -> None:
                 assert np.ptp(alike) < 1e-12 if len(alike) else True
 
 
-@pytest.mark.parametrize("models", [3, 4, 8])
+@pytest.mark.parametrize("models", [3, slow(4), slow(8)])
 @pytest.mark.parametrize("leak", [0.0, 1.0])
 def test_the_interval_of_the_mean_covers_the_truth(models: int, leak: float) -> None:
     """Student's own interval covers 83 to 89 % of them."""
@@ -106,6 +107,7 @@ def test_the_interval_of_the_mean_covers_the_truth(models: int, leak: float) -> 
     assert before < 0.92
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("few_draws")
 def test_false_alarms_of_mutual_shadows_are_as_rare_as_promised() -> None:
     rng, runs, models, blind = np.random.default_rng(3), 150, 6, np.array([False])

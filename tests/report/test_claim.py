@@ -178,6 +178,7 @@ def test_many_attacks_pay_for_the_choice_of_the_strongest() -> None:
     assert chosen == epsilon_lower_bound(score, made.member, DELTA, tries=10)
 
 
+@pytest.mark.slow
 def test_the_best_of_ten_attacks_that_know_nothing_rarely_contradicts_a_tiny_epsilon() -> None:
     made = cases.bench(500, 500)
     rows = summary(made, [made.shifted(0)] * 10, epsilon=1e-9, delta=0.0).attacks

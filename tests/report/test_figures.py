@@ -11,6 +11,7 @@ from divulge.errors import StoreError
 from divulge.report import charts, words
 from divulge.report.summary import summarise
 from divulge.report.verdict import deciding_fpr
+from tests.slow import thin
 
 from . import cases, markup
 
@@ -26,7 +27,7 @@ def _svgs(case: str) -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize("case", DRAWN)
+@pytest.mark.parametrize("case", thin(4, DRAWN))
 def test_each_figure_comes_in_three_formats(case: str) -> None:
     files = cases.files(case)
     expected = NAMES[:3] if case == "tiny" else NAMES  # no class of the tiny run is large enough

@@ -4,6 +4,7 @@ import pytest
 from markdown_it import MarkdownIt
 
 from divulge.report import markdown
+from tests.slow import thin
 
 from . import cases, markup
 
@@ -16,7 +17,7 @@ def _comment(case: str) -> str:
     return cases.files(case)["summary.md"].decode()
 
 
-@pytest.mark.parametrize("case", cases.CASES)
+@pytest.mark.parametrize("case", thin(3, cases.CASES))
 def test_every_attack_has_a_row_of_the_same_width(case: str) -> None:
     parsed = _rendered(_comment(case))
     attacks = cases.summary(case).attacks

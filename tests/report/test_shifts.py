@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from divulge.core import Check, Claim, Estimate, Guarantee, Verdict
+from divulge.core.check_names import ALL, OTHERS
 from divulge.report.schema import Summary
-from divulge.report.shifts import ALL, OTHERS
 from divulge.report.summary import summarise
 from tests.report import cases
 

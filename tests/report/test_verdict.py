@@ -443,6 +443,7 @@ def test_where_sets_are_exchanged_no_claim_is_consistent() -> None:
     assert "the inputs are doubtful" in doubted.sentence
 
 
+@pytest.mark.slow
 def test_inputs_are_seldom_doubted_where_nothing_leaks() -> None:
     runs = 60
     doubts = 0
@@ -463,6 +464,7 @@ def test_figures_show_the_tpr_at_an_fpr_that_has_a_lower_limit() -> None:
     assert [deciding_fpr(size) for size in (368, 367, 36, 35)] == [0.01, 0.1, 0.1, None]
 
 
+@pytest.mark.slow
 def test_false_alarms_are_as_rare_as_promised() -> None:
     runs = 40
     alarms = 0

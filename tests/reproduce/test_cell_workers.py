@@ -51,6 +51,7 @@ def test_who_is_done_takes_from_the_others(tmp_path: Path) -> None:
     assert sorted(who.count(one) for one in set(who)) == [1, 7]
 
 
+@pytest.mark.slow
 def test_each_works_with_one_thread() -> None:
     made = Measurement("0", "", "", 2)
     work = Work("one", f"{trial.__name__}:whoami", "row", {}, 0, "small", (), None, made)
@@ -74,6 +75,7 @@ def test_items_in_order_are_begun_if_it_is_allowed_when_it_is_their_turn(process
     assert asked == list(range(7))
 
 
+@pytest.mark.slow
 def test_errors_of_ours_pass_and_a_death_is_said_in_our_words() -> None:
     with CellWorkers(2) as cell_workers, pytest.raises(DataError, match="another number"):
         list(cell_workers.each(refused, [1, 2]))

@@ -122,6 +122,7 @@ def line(text: str, row: str) -> list[str]:
     return [cell.strip() for cell in found.strip("|").split("|")]
 
 
+@pytest.mark.slow
 def test_an_attack_that_was_told_fails_its_control_in_the_row(tmp_path: Path) -> None:
     done = measured(tmp_path)
     text = (tmp_path / "table.md").read_text(encoding="utf-8")

@@ -116,6 +116,7 @@ def test_shadows_do_not_tell_by_their_number_which_records_the_target_was_traine
         assert (shadows.member.sum(axis=1) == SCALE.models // 2 - 1).all()
 
 
+@pytest.mark.slow
 def test_a_discriminator_is_shared_by_rows_and_its_time_is_counted_in_each() -> None:
     told: dict[str, Any] = {"defence": "dap", "settings": {"discriminator": "random"}}
     first = measured(**told)
@@ -136,6 +137,7 @@ def clear() -> None:
         cache.cache_clear()
 
 
+@pytest.mark.slow
 def test_stored_networks_are_taken_up_after_a_kill(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

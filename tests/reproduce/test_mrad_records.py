@@ -16,6 +16,7 @@ from divulge.reproduce.papers.mrad.data import AuditedModel, Data
 from divulge.reproduce.papers.mrad.study import ACCURACY, measure_auc
 from divulge.reproduce.table import Size, find_table
 from divulge.training.recipe import Recipe
+from tests.slow import thin
 
 torch: Any = pytest.importorskip("torch")
 
@@ -77,7 +78,7 @@ def _small() -> Iterator[None]:
         remembered.cache_clear()
 
 
-@pytest.mark.parametrize("name", sorted(KINDS_OF_ROWS.values()))
+@pytest.mark.parametrize("name", thin(4, sorted(KINDS_OF_ROWS.values())))
 def test_every_row_gives_an_auc_for_each_share(name: str) -> None:
     settings: dict[str, Any] = dict(ROWS[name].settings)
     found, entries = measure_auc(0, "small", **settings)

@@ -107,6 +107,7 @@ def test_a_study_takes_no_more_of_audits_than_its_challenges(module: str) -> Non
     assert not [name for name in names if name.startswith(("report/", "cli/"))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", STUDIES)
 def test_what_python_loads_for_a_study_is_in_its_key(module: str) -> None:
     done = subprocess.run(

@@ -356,6 +356,7 @@ CachedTarget(target, sys.argv[2], "tiny").predict(np.load(sys.argv[3]))
 """
 
 
+@pytest.mark.slow
 def test_a_kill_loses_no_answer(server: Endpoint, tmp_path: Path) -> None:
     """The server answers some, then holds back: all slots of the process wait when it is killed."""
     np.save(tmp_path / "x.npy", X)

@@ -19,6 +19,7 @@ from divulge.targets import model_process
 from divulge.targets.files import load_target, open_target
 from divulge.targets.model_process import LENGTH, IsolatedTarget
 from divulge.targets.outputs import access_of
+from tests.slow import slow
 
 from ..patience import PATIENCE
 from . import tiny_models as tiny
@@ -37,7 +38,7 @@ def _saved(suffix: str, folder: Path) -> Path:
     return tiny.save_skops(path, tiny.estimator())
 
 
-@pytest.mark.parametrize("suffix", [".onnx", ".pt2", ".skops"])
+@pytest.mark.parametrize("suffix", [".onnx", slow(".pt2"), slow(".skops")])
 def test_answers_are_those_of_the_same_process_bit_for_bit(suffix: str, tmp_path: Path) -> None:
     path = _saved(suffix, tmp_path)
     output: Any = "logits" if suffix == ".pt2" else None
@@ -50,6 +51,7 @@ def test_answers_are_those_of_the_same_process_bit_for_bit(suffix: str, tmp_path
     isolated.predict(x[:1])[0] = 0  # as of any target, answers belong to whoever asked
 
 
+@pytest.mark.slow
 def test_a_pipeline_takes_frames_and_says_its_columns_and_classes(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     pytest.importorskip("skops")
@@ -169,6 +171,7 @@ def test_memory_is_limited_and_the_variable_named(tmp_path: Path) -> None:
         load_target(path, time_limit=PATIENCE).predict(np.ones((3, 4), np.float32))
 
 
+@pytest.mark.slow
 def test_damaged_files_print_nothing_of_their_own(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -198,6 +201,7 @@ def test_the_process_ends_with_the_target(tmp_path: Path) -> None:
     assert process.poll() is not None
 
 
+@pytest.mark.slow
 def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
     """However the parent ends, and whatever its model is doing."""
     path = _loop(tmp_path / "endless.onnx")

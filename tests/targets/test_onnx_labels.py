@@ -12,6 +12,7 @@ from divulge.targets.files import load_target
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.onnx_labels import read_labels
 from divulge.targets.wrap import class_labels
+from tests.slow import slow
 
 from . import tiny_models as tiny
 
@@ -78,7 +79,7 @@ def save_classifier(path: Path, labels: tuple[Any, ...], form: str) -> Path:
 
 
 @pytest.mark.parametrize("isolated", [False, True])
-@pytest.mark.parametrize("labels", [NAMES, (0, 1, 2), (7, 1, 3), (-1, 0, 1)])
+@pytest.mark.parametrize("labels", [NAMES, *map(slow, [(0, 1, 2), (7, 1, 3)]), (-1, 0, 1)])
 @pytest.mark.parametrize("form", ["tensor", "maps", "columns"])
 def test_labels_are_read_out_of_the_file(
     form: str,
@@ -96,8 +97,8 @@ def test_labels_are_read_out_of_the_file(
     assert not np.delete(answers, places, axis=1).any()
 
 
-@pytest.mark.parametrize("form", ["tensor", "maps", "columns"])
-@pytest.mark.parametrize("labels", [NAMES, (1, 2, 3)])
+@pytest.mark.parametrize("form", ["tensor", slow("maps"), slow("columns")])
+@pytest.mark.parametrize("labels", [NAMES, slow((1, 2, 3))])
 def test_an_audit_matches_its_labels_with_those_of_the_file(
     form: str, labels: tuple[Any, ...], tmp_path: Path
 ) -> None:

@@ -279,6 +279,7 @@ def test_what_is_large() -> None:
     assert threads.is_large(nn.Linear(1000, 1000))
 
 
+@pytest.mark.slow
 def test_without_numba_it_is_not_chosen() -> None:
     program = """
 import sys

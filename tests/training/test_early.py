@@ -14,6 +14,7 @@ from divulge.training.engine.tensors import PoolArrays
 from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Optimiser, Recipe, Select
 from divulge.training.selection import merit
+from tests.slow import slow
 
 from .twin import (
     WAYS,
@@ -30,8 +31,8 @@ NOISE: dict[str, Any] = {"epochs": 12, "batch_size": 8, "held_out": 0.3, "patien
 """Labels are noise: the loss on held-out records rises soon, for each model at another time."""
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("network", [linear, conv2d, batch_norm])
+@pytest.mark.parametrize("way", [slow(way) if way == "processes" else way for way in WAYS])
+@pytest.mark.parametrize("network", [linear, slow(conv2d), slow(batch_norm)])
 def test_a_model_ends_with_the_weights_of_its_best_epoch(
     network: Callable[[], nn.Module], way: Strategy
 ) -> None:

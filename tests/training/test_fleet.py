@@ -20,6 +20,7 @@ from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Optimiser, Recipe, Schedule
 from divulge.training.trainers import as_trainer, trainer_identity
 from tests.golden import golden
+from tests.slow import slow
 
 from .twin import (
     WAYS,
@@ -43,7 +44,12 @@ from .twin import (
 )
 
 STACKABLE = (linear, conv1d, conv2d, batch_norm, layer_norm, group_norm, embedding, frozen, Viewing)
-CASES = [(network, way) for network in STACKABLE for way in WAYS]
+QUICK = (linear, conv2d, embedding, frozen, Viewing)
+CASES = [
+    (network, way) if network in QUICK else slow(network, way)
+    for network in STACKABLE
+    for way in WAYS
+]
 CASES += [(dropout, "one-by-one"), (dropout, "processes")]
 
 

@@ -23,6 +23,9 @@ from divulge.metrics.intervals import CONFIDENCE, Interval, clopper_pearson, com
 _ROUNDING = 1e-9
 """Counts of records as far from a whole number as this are whole: 0.1 * 30 is not 3 in binary."""
 
+CHANCE_AUC = 0.5
+"""The AUC of scores that know nothing."""
+
 Score = Float[np.ndarray, " records"]
 Member = Bool[np.ndarray, " records"]
 

@@ -4,9 +4,16 @@ from collections.abc import Sequence
 
 from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS, CHECKPOINT_ATTACKS
 from divulge.core import Check, ControlOutcome, Estimate, Verdict
+from divulge.core.check_names import (
+    BLIND,
+    CLASSES,
+    DIFFICULTY,
+    DUPLICATES,
+    PRECISION,
+    VALUES,
+)
 from divulge.report import words
 from divulge.report.schema import AttackRow, ControlRow, ShadowKind
-from divulge.report.shifts import BLIND, CLASSES, DIFFICULTY, DUPLICATES, PRECISION, VALUES
 
 _NOT_ONLY_MEMORY = (
     "This audit also measures the difference between its two data sets, "

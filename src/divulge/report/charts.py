@@ -12,9 +12,9 @@ import vl_convert
 
 from divulge.core import Estimate
 from divulge.errors import StoreError
+from divulge.metrics.membership import CHANCE_AUC
 from divulge.report import chart_style, words
 from divulge.report.schema import AttackRow, Summary
-from divulge.report.shifts import CHANCE_AUC
 from divulge.report.verdict import deciding_fpr
 
 Format = Literal["svg", "png", "pdf"]

@@ -9,28 +9,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from divulge.core import Check, Estimate, Verdict
+from divulge.core.check_names import (
+    ALL,
+    BLIND,
+    CLASSES,
+    DIFFICULTY,
+    DUPLICATES,
+    OTHERS,
+    PRECISION,
+    SHADOWS,
+    VALUES,
+)
 from divulge.metrics.difference import auc_correlation, subtract
 from divulge.metrics.difficulty_test import Ease, join_measures
-from divulge.metrics.membership import Member, Score
+from divulge.metrics.membership import CHANCE_AUC, Member, Score
 from divulge.report.schema import AttackRow, Blind, Limits, ShadowKind
-
-BLIND, DIFFICULTY = "blind baseline", "difficulty baseline"
-"""The checks that tell members from non-members without the model, and say how well."""
-
-SHADOWS = "shadow models"
-ALL, OTHERS = "surer of candidates than shadows", "surer of non-members than shadows"
-"""The check of shadow models, and its estimates of online ones."""
-
-CLASSES, DUPLICATES = "class mix", "duplicates"
-PRECISION, VALUES = "precision", "true values"
 
 CONFOUNDERS = (BLIND, DUPLICATES, DIFFICULTY, CLASSES, VALUES, PRECISION)
 """Checks that, when they warn, make every figure mean something else."""
 
 TAKEN_OFF = (DIFFICULTY, CLASSES)
 """Those of them that say what the test takes off the evidence of every attack."""
-
-CHANCE_AUC = 0.5
 
 DWARFS = 2.0
 """How many times as far above one half as the blind classifier an attack must be, by its lower

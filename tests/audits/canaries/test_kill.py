@@ -109,6 +109,7 @@ def train(resume: bool = False) -> Path:
     return Path("white.npz").resolve()
 
 
+@pytest.mark.slow
 def test_a_watched_training_goes_on_from_its_last_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -231,6 +231,7 @@ def test_what_is_read_back_is_what_was_found(found: Comparison) -> None:
     assert {path: path.read_bytes() for path in found.path.glob("*.*")} == before
 
 
+@pytest.mark.slow
 def test_a_defence_that_is_added_is_all_that_is_trained(found: Comparison, tmp_path: Path) -> None:
     assert found.path is not None
     run = Path(shutil.copytree(found.path, tmp_path / "run"))

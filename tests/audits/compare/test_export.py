@@ -68,6 +68,7 @@ def test_each_file_is_the_audited_model(exported: tuple[Comparison, Path]) -> No
     np.testing.assert_allclose(program.predict(NARROW.x[:1]), audited[:1], atol=1e-6)
 
 
+@pytest.mark.slow
 def test_another_program_opens_it_without_divulge(exported: tuple[Comparison, Path]) -> None:
     folder = exported[1]
     code = (
@@ -115,6 +116,7 @@ def test_what_is_not_in_the_files_is_said(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_an_estimator_is_exported_as_skops_and_a_function_not_at_all(tmp_path: Path) -> None:
     pytest.importorskip("skops")
     settings: dict[str, Any] = {

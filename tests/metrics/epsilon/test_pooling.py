@@ -41,6 +41,7 @@ def test_pooled_bounds_stay_below_the_truth() -> None:
         assert wrong <= TOO_MANY
 
 
+@pytest.mark.slow
 def test_guesses_that_rest_on_the_coins_of_others_are_not_pooled_as_one_run() -> None:
     """Nothing leaks, and each guess is the parity of the other models' coins."""
     wrong = {True: 0, False: 0}

@@ -37,6 +37,7 @@ def audited(rng: np.random.Generator, leak: float) -> RandomisationTest:
     return assignment.randomise([*guesses, None], Assignment(owner), known, label, rng)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("leak", "power"), [(0.0, 0.05), (1.0, 0.9)])
 def test_it_errs_in_one_of_twenty_audits_and_finds_a_leak_of_one_deviation(
     leak: float, power: float

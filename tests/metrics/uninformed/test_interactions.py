@@ -12,6 +12,7 @@ from divulge.metrics import interactions as metrics
 from divulge.metrics.uninformed import draws, interactions
 from divulge.metrics.uninformed.draws import RandomisationTest, max_t_p_value
 from divulge.metrics.uninformed.interactions import BeyondPublic
+from tests.slow import slow
 
 ITEMS, ACTED, ATTACKS = 30, 6, 3
 
@@ -109,6 +110,7 @@ def test_fewer_than_five_users_decide_nothing(users: int) -> None:
     assert min(one.p for one in found) >= 0.5**users > 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("replayed", [True, False])
 @pytest.mark.parametrize(("users", "common"), [(5, 0.0), (12, 1.0)])
 def test_guesses_that_follow_features_at_random_are_no_find(
@@ -120,6 +122,7 @@ def test_guesses_that_follow_features_at_random_are_no_find(
     assert found <= binom.isf(1e-3, audits, 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("users", [5, 20])
 def test_what_is_popular_is_no_find_where_the_attack_knows_it_without_the_clicks(
     users: int,
@@ -131,13 +134,14 @@ def test_what_is_popular_is_no_find_where_the_attack_knows_it_without_the_clicks
     assert sum(max_t_p_value(one.draws[1]) <= 0.05 for one in made) > binom.isf(1e-9, audits, 0.05)
 
 
-@pytest.mark.parametrize("users", [5, 12])
+@pytest.mark.parametrize("users", [5, slow(12)])
 def test_it_errs_in_one_of_twenty_audits(users: int) -> None:
     rng, audits = np.random.default_rng(users), 60
     found = sum(leaking(rng, users, 0.0).test(rng).p <= 0.05 for _ in range(audits))
     assert found <= binom.isf(1e-3, audits, 0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("users", "shift"), [(5, 1.5), (10, 0.7), (40, 0.35)])
 def test_it_finds_moderate_leaks(users: int, shift: float) -> None:
     rng, audits = np.random.default_rng(users), 30
@@ -146,6 +150,7 @@ def test_it_finds_moderate_leaks(users: int, shift: float) -> None:
     assert found >= binom.ppf(1e-3, audits, 0.85)
 
 
+@pytest.mark.slow
 def test_what_could_be_found_is_found_in_about_four_of_five_audits() -> None:
     """The size that a page names, at chance: there the power of the first way is .8."""
     rng, users, audits = np.random.default_rng(3), 12, 50

@@ -133,6 +133,7 @@ def test_a_leak_stands_where_another_attack_points_the_wrong_way() -> None:
     assert (found.level, found.attack) == ("leak", "a")
 
 
+@pytest.mark.slow
 def test_guesses_that_know_nothing_seldom_make_the_truth_look_reversed() -> None:
     made, runs, doubts = rng(), 100, 0
     for _ in range(runs):

@@ -78,6 +78,7 @@ def test_a_work_is_asked_after_each_of_its_epochs(here: dict[int, Any]) -> None:
     assert not np.array_equal(early, late)
 
 
+@pytest.mark.slow
 def test_processes_train_the_same_models(
     here: dict[int, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -135,6 +135,7 @@ def test_offline_shadows_are_asked_about_their_own_pool_too() -> None:
     assert not np.array_equal(offline.pool.phi, offline.pool.augmented_phi[0])
 
 
+@pytest.mark.slow
 def test_memory_stays_flat(tmp_path: Path) -> None:
     """50,000 records under 128 models are 51 MB of numbers; less than half is ever held."""
     rng = np.random.default_rng(0)
@@ -155,6 +156,7 @@ def test_memory_stays_flat(tmp_path: Path) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_growing_an_audit_reuses_models_and_measures_anew(tmp_path: Path) -> None:
     members, others = forests.draw(80, 0), forests.draw(80, 1)
     calls: list[int] = []

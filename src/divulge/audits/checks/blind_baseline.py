@@ -15,9 +15,9 @@ from divulge._util.random import stream
 from divulge.audits.checks import near_copies
 from divulge.audits.checks.near_copies import COMPONENTS
 from divulge.core import Check, Estimate, Records, Verdict
+from divulge.core.check_names import BLIND
 from divulge.metrics import membership
 from divulge.metrics.permutation import rank_sum_p
-from divulge.report.shifts import BLIND
 
 RECORDS = 2000
 """Records of each set that the classifier looks at: enough to see an AUC of 0.54."""

@@ -16,11 +16,12 @@ from divulge._util.random import stream
 from divulge.audits.checks import near_copies
 from divulge.audits.checks.blind_baseline import FALSE_ALARM, FEWEST, RECORDS, describe_features
 from divulge.core import Check, Records, Verdict
+from divulge.core.check_names import DIFFICULTY
 from divulge.metrics import membership
 from divulge.metrics.difficulty_test import Ease, join_measures
 from divulge.metrics.max_test import Strata
+from divulge.metrics.membership import CHANCE_AUC
 from divulge.metrics.permutation import rank_sum_p
-from divulge.report.shifts import CHANCE_AUC, DIFFICULTY
 
 FOLDS, TREES = 4, 25
 """Parts that are scored in turn by models of the others; and trees of a forest."""

@@ -14,7 +14,7 @@ from scipy import stats
 
 from divulge.audits.checks.blind_baseline import FALSE_ALARM
 from divulge.core import Check, Verdict
-from divulge.report.shifts import PRECISION
+from divulge.core.check_names import PRECISION
 
 FEWEST, DISTINCT = 20, 10
 """Values of each set, and different ones, below which nothing is said of it."""

@@ -23,10 +23,10 @@ from divulge.audits.checks import (
 )
 from divulge.audits.checks.duplicates import Copies, PoolCopies
 from divulge.core import Check, Estimate, Records, Verdict
+from divulge.core.check_names import BLIND, CLASSES, DIFFICULTY, DUPLICATES, VALUES
 from divulge.errors import DataError
 from divulge.metrics import intervals
 from divulge.metrics.difficulty_test import Ease
-from divulge.report.shifts import BLIND, DIFFICULTY
 
 SAME = 1e-3
 """Probabilities of one record that differ by less are the same answer: batches of other sizes are
@@ -152,7 +152,7 @@ def check_baselines(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
 
 def check_copies(subject: CheckInputs) -> Check:
     """How many exact copies were set aside, so that none stands in more than one set?"""
-    name = "duplicates"
+    name = DUPLICATES
     if subject.copies is None:
         return Check(name, Verdict.NOT_APPLICABLE, "The features of the records are not known.")
     return Check(name, Verdict.PASS, subject.copies.said)
@@ -253,12 +253,12 @@ def check_class_shares(subject: CheckInputs) -> Check:
     p_value = float(stats.chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0
     if p_value >= 0.001:
         return Check(
-            "class mix",
+            CLASSES,
             Verdict.PASS,
             f"Members and non-members share one mix of classes (chi-squared p = {p_value:.2g}).",
         )
     return Check(
-        "class mix",
+        CLASSES,
         Verdict.WARNING,
         f"Members and non-members differ in their mix of classes (chi-squared p = {p_value:.2g}): "
         "part of any AUC is that difference. Draw both sets from one population.",
@@ -298,9 +298,9 @@ def check_true_values(subject: CheckInputs) -> Check:
     said = f"(Kolmogorov-Smirnov p = {p_value:.2g})"
     if p_value >= 0.001:
         text = f"Members and non-members share one distribution of true values {said}."
-        return Check("true values", Verdict.PASS, text)
+        return Check(VALUES, Verdict.PASS, text)
     return Check(
-        "true values",
+        VALUES,
         Verdict.WARNING,
         f"Members and non-members differ in their true values {said}: part of any AUC is that "
         "difference. Draw both sets from one population.",

@@ -10,8 +10,8 @@ from scipy import special, stats
 
 from divulge.attacks.shared.shadow_scores import read_blocks
 from divulge.core import Check, Estimate, ModelView, Shadows, Verdict
+from divulge.core.check_names import ALL, OTHERS, SHADOWS
 from divulge.metrics import intervals
-from divulge.report.shifts import ALL, OTHERS, SHADOWS
 
 UNLIKE = 1e-3
 """A target that is one more shadow model is called unlike them with at most this probability."""
