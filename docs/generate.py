@@ -5,7 +5,8 @@
 
 import inspect
 import runpy
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 
 import click
@@ -27,8 +28,8 @@ CLI_HEAD = """\
 
 <!-- Written by docs/generate.py from the commands: change those, then run `make docs`. -->
 
-Every command prints its help with `--help`. Messages about wrong input go to the standard error
-stream in one line that says what was expected, what came, and what to do.
+Every command prints its help with `--help` or `-h`. A message about wrong input goes to the
+standard error stream: what was expected, what came, and what to do.
 
 | exit code | meaning |
 | --- | --- |
@@ -38,11 +39,12 @@ stream in one line that says what was expected, what came, and what to do.
 | 3 | the gate failed: the verdict is one that must not be, or a metric exceeds its ceiling |
 | 4 | the gate could not be decided: too few records, a failed control, sets that differ |
 
-The exit codes of `divulge check` are 3 and 4 too: the attack lacks a property, or fits no game.
+`divulge check` exits with 3 if the attack lacks a property, and with 4 if it fits no game. Files
+are written and the exit code is decided before the result is printed: an output that is closed,
+full or not UTF-8 changes neither.
 
-The exit code is decided, and all files are written, before the result is printed. An output that is
-closed, full, or a pipe that nobody reads changes neither. A character that the encoding of the
-output does not have is printed as `?`.
+## Options of several commands
+
 """
 
 
@@ -56,13 +58,25 @@ def pages() -> dict[Path, str]:
 
 def cli_page() -> str:
     """All commands with their arguments, options and examples."""
-    described = [
-        _command(name, command)
+    commands = [
+        (name, command)
         for top in sorted(main.commands)
         for name, command in _with_subcommands(top, main.commands[top])
     ]
-    group = f"## divulge\n\n{_text(main)}\n\n{_options(main)}"
-    return "\n".join([CLI_HEAD, group, *described])
+    shared = _shared_rows(command for _, command in commands)
+    described = [_command(name, command, shared) for name, command in commands]
+    first = _text(main).replace("\n\n", "\n\n`divulge --version` prints the version. ", 1)
+    return "\n".join([CLI_HEAD + _table(sorted(shared)), f"## divulge\n\n{first}\n", *described])
+
+
+def _shared_rows(commands: Iterable[click.Command]) -> set[str]:
+    """What several commands say of an option; the most common of each name."""
+    rows = Counter(item for command in commands for item in _rows(command).items())
+    by_name: dict[str, str] = {}
+    for (row, name), times in rows.most_common():
+        if times > 1:
+            by_name.setdefault(name, row)
+    return set(by_name.values())
 
 
 def _with_subcommands(name: str, command: click.Command) -> Iterator[tuple[str, click.Command]]:
@@ -71,14 +85,21 @@ def _with_subcommands(name: str, command: click.Command) -> Iterator[tuple[str, 
         yield from ((f"{name} {sub}", command.commands[sub]) for sub in sorted(command.commands))
 
 
-def _command(name: str, command: click.Command) -> str:
+def _command(name: str, command: click.Command, shared: Container[str]) -> str:
     usage = ["divulge", name, *_usage(command)]
     text, _, example = _text(command).partition("Example: ")
-    return (
-        f"## divulge {name}\n\n{text.strip()}\n\n"
-        f"```text\n{' '.join(usage)}\n```\n\n"
-        f"Example:\n\n```sh\n{example.strip()}\n```\n\n{_options(command)}"
-    )
+    rows = _rows(command)
+    own = [row for row in rows if row not in shared]
+    also = ", ".join(f"`{option}`" for row, option in rows.items() if row in shared)
+    parts = [
+        f"## divulge {name}",
+        text.strip(),
+        f"```text\n{' '.join(usage)}\n```",
+        f"Example:\n\n```sh\n{example.strip()}\n```",
+        _table(own).strip() if own else "",
+        f"[Of several commands](#options-of-several-commands): {also}." if also else "",
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
 
 
 def _text(command: click.Command) -> str:
@@ -96,11 +117,13 @@ def _usage(command: click.Command) -> Iterator[str]:
             yield name if parameter.required else f"[{name}]"
 
 
-def _options(command: click.Command) -> str:
-    rows = ["| option | meaning |", "| --- | --- |"]
-    rows += [_option(p) for p in command.params if isinstance(p, click.Option)]
-    rows.append("| `--help`, `-h` | Show the help and exit. |")
-    return "\n".join(rows) + "\n"
+def _rows(command: click.Command) -> dict[str, str]:
+    """The lines that describe the options of a command, each with the option's name."""
+    return {_option(p): p.opts[0] for p in command.params if isinstance(p, click.Option)}
+
+
+def _table(rows: Iterable[str]) -> str:
+    return "\n".join(["| option | meaning |", "| --- | --- |", *rows]) + "\n"
 
 
 def _option(option: click.Option) -> str:

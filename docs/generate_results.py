@@ -29,10 +29,8 @@ from divulge.reproduce.result import (
 from divulge.reproduce.table import TABLES, Size, find_table
 
 HERE = Path(__file__).parent
-README = HERE.parent / "README.md"
 STORED = HERE / "results"
 CURVE = HERE / "images" / "raifle-privacy-utility.svg"
-MARKS = ("<!-- headline figures -->\n", "<!-- end of headline figures -->\n")
 
 HEAD = (
     "| claim | the paper | size of ours | ours, by its method | ours, by another |",
@@ -91,12 +89,9 @@ def pages() -> dict[Path, str]:
     stored = {name: table for name, table in tables.items() if table.sizes}
     drawn = {name: table.drawn for name, table in stored.items()}
     papers = _read_toml("headlines.toml")
-    before, _, rest = README.read_text(encoding="utf-8").partition(MARKS[0])
-    after = rest.partition(MARKS[1])[2]
     return {
         STORED / "README.md": _index(tables, _read_toml("paper-items.toml")),
         STORED / "headline-figures.md": _headlines(papers, stored),
-        README: before + MARKS[0] + _few(papers, stored) + MARKS[1] + after,
         **{STORED / f"{name}.md": _table(table) for name, table in stored.items()},
         **{STORED / f"{name}.svg": _curves(one) for name, one in drawn.items() if one.drawn},
         **_curve(drawn),
@@ -309,32 +304,21 @@ def _headlines(papers: list[dict[str, Any]], tables: Mapping[str, Stored]) -> st
     for paper in papers:
         parts += [f"## {paper['name']}", ""]
         parts += [f"{paper['about']}. [How it works](../{paper['page']}).", "", *HEAD]
-        parts += [_line(claim, tables, "") for claim in paper["claim"]]
+        parts += [_line(claim, tables) for claim in paper["claim"]]
         parts += ["", "What explains the differences:", ""]
         parts += [f"* *{claim['says']}:* {_gap(claim, tables)}" for claim in paper["claim"]]
         parts += [""]
     return "\n".join(parts)
 
 
-def _few(papers: list[dict[str, Any]], tables: Mapping[str, Stored]) -> str:
-    chosen = [
-        claim | {"says": f"{paper['name']}: {claim['readme']}"}
-        for paper in papers
-        for claim in paper["claim"]
-        if "readme" in claim
-    ]
-    lines = [*HEAD, *(_line(claim, tables, "docs/results/") for claim in chosen)]
-    return "\n".join(lines) + "\n"
-
-
-def _line(claim: Mapping[str, Any], tables: Mapping[str, Stored], folder: str) -> str:
+def _line(claim: Mapping[str, Any], tables: Mapping[str, Stored]) -> str:
     """A row: the claim, the paper's figure, ours by its method and by another."""
     start = f"| {claim['says']} | {claim['paper']:.3f} |"
     outcome = _shown(claim, tables)
     if outcome is None:
         return f"{start} | not measured yet | |"
     shown = {
-        key: f"[{_figure(outcome, cell)}]({folder}{outcome.table}.md)"
+        key: f"[{_figure(outcome, cell)}]({outcome.table}.md)"
         for key, cell in _claimed(claim, outcome).items()
     }
     other = f"{shown['other']} {claim['how']}" if "other" in shown else ""

@@ -22,6 +22,8 @@ from divulge.audits.config import CommonSpec
 
 HERE = Path(__file__).parent
 PAGE = HERE / "settings.md"
+_LARGEST = 2**31
+"""From here on an upper limit is that of a machine's number, and not worth a reader's time."""
 _TABLE = re.compile(r"(<!-- keys of (\S+):(\w+) -->\n\n)(?:\|.*\n)*\n*")
 
 
@@ -114,6 +116,8 @@ def _limits(metadata: Iterable[Any]) -> str:
             ):
                 if isinstance(limit, kind):
                     found[name] = getattr(limit, name)
+    if found.get("lt", 0) >= _LARGEST:
+        del found["lt"]
     words = f" from {found['ge']}" if "ge" in found else ""
     words += f" above {found['gt']}" if "gt" in found else ""
     if "lt" in found:

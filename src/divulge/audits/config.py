@@ -116,12 +116,12 @@ class TargetSpec(Section):
     """Your name of a version of the model, where it is a function or behind a URL: its answers are
     then [kept](run-folder.md), and not paid for again."""
     epsilon: Epsilon | None = None
-    """The ε of the [differential privacy claimed](differential-privacy.md#a-claim-in-an-audit) for
+    """The ε of the [differential privacy claimed](epsilon.md#a-claimed-epsilon) for
     the model, which the audit tests; needs ``delta``."""
     delta: Delta | None = None
     """The δ of that claim."""
     noise: NoiseAssumption = "any"
-    """What is known about the training that has it: [the bound](metrics.md#the-epsilon-bound) is
+    """What is known about the training that has it: [the bound](epsilon.md#the-epsilon-bound) is
     higher then."""
     answers: dict[str, JSON] | None = None
     """An [answer defence](defences/README.md#before-the-answers) before the model and its shadows:
@@ -350,7 +350,7 @@ class MetricsSpec(Section):
     """``[metrics]``."""
 
     delta: Delta | None = None
-    """The δ of the [epsilon bounds](metrics.md#the-epsilon-bound) in the table of attacks; that of
+    """The δ of the [epsilon bounds](epsilon.md#the-epsilon-bound) in the table of attacks; that of
     the claim unless given, and 0 without a claim."""
 
 
