@@ -231,8 +231,8 @@ class ShadowsSpec(Section):
     augment: tuple[str, ...] = ()
     """Further ways to ask about a candidate, see below."""
     cascade: CountFromZero = 0
-    """How many further shadows [`cascade`](attacks/shadow-models.md#cascade) trains at a time; 0 leaves it
-    out. Not with ``pool``."""
+    """How many further shadows [`cascade`](attacks/shadow-models.md#cascade) trains at a time; 0
+    leaves it out. Not with ``pool``."""
     thresholds: bool = False
     """Whether shadows also [choose thresholds](metrics.md#thresholds-from-shadows-alone) for
     false-positive rates of 1 % and 0.1 %; not with ``pool``."""
