@@ -84,13 +84,12 @@ def _block(room: str, name: str) -> str:
     cls = classes[name](name)
     parts = griffe.Docstring(inspect.getdoc(cls) or "", parser="google").parse(warnings=False)
     sections = {part.title or part.kind.value: part.value for part in parts}
-    address = f"`{package.__name__}.{cls.__name__}`" if cls.__name__ in dir(package) else ""
-    needs = f"needs {cls().needs.words() or 'nothing'}" if package is attacks else ""
-    about = "; ".join(part for part in (address, needs) if part)
+    address = f"{package.__name__}.{cls.__name__}" if cls.__name__ in dir(package) else name
+    needs = f" needs {cls().needs.words() or 'nothing'}" if package is attacks else ""
     return "\n".join(
         [
             f"\n{_markdown(sections['text'])}\n",
-            *([f"{about}.\n"] if about else []),
+            f"`{address}`{needs}.\n",
             *_settings(cls, {one.name: one.description for one in sections.get("parameters", ())}),
             f"*Source*: {_line(sections['References'].description)}\n\n",
         ]

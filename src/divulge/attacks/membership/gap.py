@@ -13,8 +13,8 @@ class Gap:
     """Score 1 if the model's label is right, 0 if it is wrong.
 
     The advantage TPR - FPR is the accuracy on members less that on non-members. The score has two
-    values, so the TPR at a low false-positive rate is 0 unless the model is nearly always wrong on
-    non-members.
+    values, and the attacker decides at random among records that tie: at a low false-positive rate
+    f the TPR is f times the ratio of the two accuracies.
 
     References:
         Yeom et al. (2018), Privacy risk in machine learning, adversary 1.
