@@ -1,4 +1,9 @@
-"""Cascade: what the attacker is sure of makes further shadow models more like the target."""
+"""Cascade: what the attacker is sure of makes further shadow models more like the target.
+
+The score is a place: above 1 are known members, those of the first round highest; from 0 to 1 the
+candidates that ShadowStack scored; below 0 known non-members. Each group is in the order of the
+round in which it became known. Fewer than 50 candidates that are left train nothing further.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,12 @@
-"""ShadowStack learns from the shadow models themselves what membership looks like."""
+"""ShadowStack learns from the shadow models themselves what membership looks like.
+
+A shadow in the target's place is compared with one shadow fewer than the target could be. So the
+target is compared with all shadows but one too, up to eight times with another one left out, and
+its log odds are averaged. Offline, rows are about the records that the shadows were trained on; a
+record is compared with those shadows alone that were not trained on it, about half of them, as a
+candidate is, and the target with a random half. With four complementary shadows the AUC was 0.71,
+with four independent ones 0.85, so the former are refused.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
