@@ -1,4 +1,4 @@
-"""Write the generated pages: commands, keys of settings, stored results, the Python reference.
+"""Write the generated pages: commands, keys of settings, components, stored results, the reference.
 
 ``make docs`` runs it; ``tests/test_docs.py`` compares what it would write with what is there.
 """
@@ -16,6 +16,7 @@ from divulge.cli.main import main
 HERE = Path(__file__).parent
 
 PARTS = (
+    "generate_components.py",
     "generate_results.py",
     "generate_reference.py",
     "generate_settings.py",

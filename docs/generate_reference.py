@@ -4,11 +4,11 @@
 """
 
 import inspect
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 
 import divulge
-from divulge.attacks import catalog
+from divulge.defences import catalog
 
 HERE = Path(__file__).parent / "reference"
 NOTE = "<!-- Written by docs/generate.py from the code: run `make docs`. -->"
@@ -28,25 +28,22 @@ def pages() -> dict[Path, str]:
     """The generated pages, by path."""
     offered = [getattr(divulge, name) for name in dir(divulge)]
     public = [thing for thing in offered if not inspect.ismodule(thing)]
-    attacks = catalog.ATTACKS | catalog.UPDATE_ATTACKS | catalog.INTERACTION_ATTACKS
-    attacks |= catalog.FEDERATION_ATTACKS
     index = [
         "What users may rely on is what `import divulge` offers, below; the tests freeze it. The "
         "other pages are for those who build on the parts: "
-        + ", ".join(f"[{room}]({room}.md)" for room in ("attacks", "defences", *ROOMS))
-        + "."
+        + ", ".join(f"[{room}]({room}.md)" for room in ("defences", *ROOMS))
+        + ". Attacks and defences themselves are on the pages of their families: "
+        "[attacks](../attacks/README.md), [defences](../defences/README.md)."
     ]
     return {
         HERE / "README.md": _page("Python reference", index, map(_path, public)),
-        HERE / "attacks.md": _page(
-            "divulge.attacks",
-            ["What attacks are called is on their [pages](../attacks/README.md)."],
-            _classes(attacks.values()),
-        ),
         HERE / "defences.md": _page(
             "divulge.defences",
-            ["What each promises is on their [pages](../defences/README.md)."],
-            _modules("defences"),
+            [
+                "What they are built on. The defences themselves, with their settings, are on the "
+                "[pages of their families](../defences/README.md)."
+            ],
+            _modules("defences", without=_named()),
         ),
         **{
             HERE / f"{room}.md": _page(f"divulge.{room}", [about], _modules(room))
@@ -71,13 +68,15 @@ def _path(thing: object) -> str:
     return f"{module.__name__ if module else 'divulge'}.{getattr(thing, '__qualname__', thing)}"
 
 
-def _classes(paths: Iterable[str]) -> list[str]:
-    return [path.replace(":", ".") for path in dict.fromkeys(paths)]
+def _named() -> set[str]:
+    """The modules of defences that have a name, and so a section on a page."""
+    registries = (catalog.TRAINED_DEFENCES, catalog.ANSWER_DEFENCES, catalog.UPDATE_DEFENCES)
+    return {path.partition(":")[0] for registry in registries for path in registry.values()}
 
 
-def _modules(room: str) -> list[str]:
+def _modules(room: str, without: Container[str] = ()) -> list[str]:
     """The modules of a package and of the packages in it."""
     source = Path(divulge.__file__).parent
     paths = [path.relative_to(source.parent) for path in (source / room).rglob("*.py")]
     modules = [".".join(path.with_suffix("").parts) for path in paths if path.stem != "__init__"]
-    return [module + _elsewhere() for module in sorted(modules)]
+    return [module + _elsewhere() for module in sorted(modules) if module not in without]

@@ -19,6 +19,7 @@ import pydantic
 from pydantic.fields import FieldInfo
 
 from divulge.audits.config import CommonSpec
+from divulge.core import Records
 
 HERE = Path(__file__).parent
 PAGE = HERE / "settings.md"
@@ -97,7 +98,7 @@ def kind_words(kind: Any, metadata: Iterable[Any] = (), *, many: bool = False) -
         return f"section of {kind_words(parts[1], many=True)}"
     if get_origin(kind) is dict or issubclass(kind, pydantic.BaseModel):
         return "section" + "s" * many
-    named = {bool: "true or false", str: "text"}
+    named = {bool: "true or false", str: "text", Records: "records"}
     if kind in named:
         return named[kind]
     return f"{'whole ' * (kind is int)}number{'s' * many}{_limits(metadata)}"

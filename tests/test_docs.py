@@ -1,14 +1,14 @@
 """The documentation says what the code does: commands, settings, keys, links, generated pages."""
 
+import csv
 import dataclasses
 import doctest
 import inspect
-import json
 import re
 import runpy
 import shlex
 import tomllib
-from collections.abc import Container, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args
 from urllib.parse import unquote
@@ -23,7 +23,6 @@ from divulge.audits import config, gate
 from divulge.audits.compare import config as comparing
 from divulge.audits.harden import config as hardening
 from divulge.cli.main import main
-from divulge.defences import catalog
 from divulge.federation import config as federation_config
 from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
@@ -46,9 +45,7 @@ PAGES = sorted(
     for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"))
     if not page.is_relative_to(DOCS / "results" / "paper")  # run folders
 )
-ATTACKS = sorted(
-    attacks_catalog.ATTACKS | attacks_catalog.UPDATE_ATTACKS | attacks_catalog.INTERACTION_ATTACKS
-)
+COMPONENTS = runpy.run_path(str(DOCS / "generate_components.py"))
 
 SETTINGS = {
     "target": '[target]\nmodel = "subject.py:model"\n',
@@ -202,92 +199,41 @@ def test_python_that_is_shown_and_not_run_is_python(block: str) -> None:
         compile(block, "snippet", "exec")
 
 
-@pytest.mark.parametrize("name", ATTACKS)
-def test_each_attack_has_a_page_that_names_its_settings(name: str) -> None:
-    page = (DOCS / "attacks" / f"{name}.md").read_text(encoding="utf-8")
-    assert page.startswith(f"# {name}\n")
-    table = (DOCS / "attacks" / "README.md").read_text(encoding="utf-8")
-    (row,) = re.findall(rf"^\| \[{name}\]\({name}\.md\) .*$", table, re.M)
-    for field in dataclasses.fields(attacks_catalog.attack_class(name)):
-        setting = field.name
-        assert f"`{setting}`" in page
-        assert f"`{setting}`" in row
-        default = "none" if field.default is None else f"`{json.dumps(field.default)}`"
-        own = re.findall(rf"^\| `{setting}` \|.*$", page, re.M)
-        assert any(f"| {default} |".lower() in line.lower() for line in own), (setting, default)
-
-
-ATTACK_PARTS = {
-    "needs": r"^## What it needs|^\| needs",
-    "formula": r"^## (The f|F)ormula|^## How it works|^## The published method",
-    "paper": r"^## Papers?$|^\| papers?",
-    "settings": r"^## Settings",
-    "cost": r"^## Cost|^\| cost",
-    "when to use it": r"^## When to use it",
-    "how to read it": r"^## How to read",
-    "what was measured": r"^## (A m|M)easured|^## What (was measured|it finds)",
-    "weaknesses": r"^## (Known w|W)eaknesses",
+SECTION_PARTS = {
+    "attacks": ("**Use it**", "**Weak**"),
+    "defences": ("**Guarantee**", "**Cost**", "**Use it**", "**Weak**"),
 }
-DEFENCE_PARTS = {
-    "needs": r"^\| needs",
-    "paper": r"^\| paper",
-    "formula": r"^## Formula",
-    "guarantee": r"^## Guarantee",
-    "settings": r"^## Settings",
-    "cost": r"^## What it costs",
-    "limits": r"^## What it does not protect",
-}
+"""What a section says by hand, below what is written from the class."""
 
 
-@pytest.mark.parametrize("name", sorted({*ATTACKS, "stacking"}))
-def test_each_attacks_page_answers_what_readers_ask(name: str) -> None:
-    page = (DOCS / "attacks" / f"{name}.md").read_text(encoding="utf-8")
-    assert [part for part, said in ATTACK_PARTS.items() if not re.search(said, page, re.M)] == []
+@pytest.mark.parametrize("name", COMPONENTS["places"]())
+def test_each_attack_and_defence_has_one_section_that_answers_what_readers_ask(name: str) -> None:
+    room, _, short = name.partition("/")
+    (path,) = COMPONENTS["places"]()[name]
+    page = path.read_text(encoding="utf-8")
+    (section,) = re.findall(rf"^## {short}\n(.*?)(?=^## |\Z)", page, re.M | re.S)
+    _, begun, rest = section.partition(f"<!-- {short}, from its class -->\n")
+    _, ended, by_hand = rest.partition("<!-- end -->\n")
+    assert begun
+    assert ended
+    assert [part for part in SECTION_PARTS[room] if part not in by_hand] == []
 
 
 @pytest.mark.parametrize(
-    "path",
-    [
-        page
-        for page in PAGES
-        if page.parent.name == "defences" and page.stem not in ("README", "hardening")
-    ],
-    ids=named,
+    "page", [p for p in PAGES if p.parent.name in ("attacks", "defences")], ids=named
 )
-def test_each_defences_page_answers_what_readers_ask(path: Path) -> None:
-    page = path.read_text(encoding="utf-8")
-    parts = DEFENCE_PARTS
-    if path.stem in catalog.UPDATE_DEFENCES:
-        parts = parts | {"what was measured": r"^## What was measured"}
-    assert [part for part, said in parts.items() if not re.search(said, page, re.M)] == []
+def test_a_page_of_attacks_or_defences_has_at_most_2000_words(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    words = [word for word in text.split() if any(map(str.isalnum, word))]
+    assert len(words) <= 2000, len(words)
 
 
-@pytest.mark.parametrize("name", [name for name in catalog.UPDATE_DEFENCES if name != "none"])
-def test_each_update_defence_has_a_page_that_names_its_settings(name: str) -> None:
-    check_settings_are_named(name, catalog.update_defence_class(name))
-
-
-@pytest.mark.parametrize("name", catalog.ANSWER_DEFENCES)
-def test_each_answer_defence_has_a_page_that_names_its_settings(name: str) -> None:
-    check_settings_are_named(name, catalog.answer_defence_class(name))
-
-
-@pytest.mark.parametrize("name", catalog.TRAINED_DEFENCES)
-def test_each_defence_that_is_trained_in_has_a_page_that_names_its_settings(name: str) -> None:
-    everywhere = {"recipe", "way", "workers", "device"}
-    check_settings_are_named(name, catalog.trained_defence_class(name), everywhere)
-
-
-def check_settings_are_named(name: str, cls: Any, everywhere: Container[str] = ()) -> None:
-    """A defence's page, and its row in the table of all, name each setting but the common ones."""
-    page = (DOCS / "defences" / f"{name}.md").read_text(encoding="utf-8")
-    assert page.startswith(f"# {name}\n")
-    table = (DOCS / "defences" / "README.md").read_text(encoding="utf-8")
-    (row,) = re.findall(rf"^\| \[{name}\]\({name}\.md\) .*$", table, re.M)
-    for setting in dataclasses.fields(cls):
-        if setting.name not in everywhere:
-            assert f"`{setting.name}`" in page
-            assert f"`{setting.name}`" in row
+@pytest.mark.parametrize("path", sorted((DOCS / "results" / "measured").glob("*.csv")), ids=named)
+def test_a_measured_table_is_a_table_and_is_listed_with_its_command(path: Path) -> None:
+    head, *rows = csv.reader(path.read_text(encoding="utf-8").splitlines())
+    assert rows
+    assert {len(row) for row in rows} == {len(head)}
+    assert f"]({path.name})" in (path.parent / "README.md").read_text(encoding="utf-8")
 
 
 def test_the_default_attacks_are_those_that_the_pages_count() -> None:

@@ -124,7 +124,7 @@ class TargetSpec(Section):
     """What is known about the training that has it: [the bound](epsilon.md#the-epsilon-bound) is
     higher then."""
     answers: dict[str, JSON] | None = None
-    """An [answer defence](defences/README.md#before-the-answers) before the model and its shadows:
+    """An [answer defence](defences/answers.md) before the model and its shadows:
     its ``name``, and its settings."""
     checkpoints: tuple[str, ...] = ()
     """[The model during its training](choosing.md#an-attacker-who-saw-the-training), in the order
@@ -231,8 +231,8 @@ class ShadowsSpec(Section):
     augment: tuple[str, ...] = ()
     """Further ways to ask about a candidate, see below."""
     cascade: CountFromZero = 0
-    """How many further shadows [`cascade`](attacks/cascade.md) trains at a time; 0 leaves it
-    out. Not with ``pool``."""
+    """How many further shadows [`cascade`](attacks/shadow-models.md#cascade) trains at a time; 0
+    leaves it out. Not with ``pool``."""
     thresholds: bool = False
     """Whether shadows also [choose thresholds](metrics.md#thresholds-from-shadows-alone) for
     false-positive rates of 1 % and 0.1 %; not with ``pool``."""

@@ -16,10 +16,10 @@ Column = Float64[np.ndarray, " records"]
 
 @dataclass(frozen=True, slots=True)
 class Nobody:
-    """Says of every record that no client trained on it, but for the colluding client's own.
+    """Assign every record to nobody, except the colluding client's own.
 
     References:
-        divulge's own. Where most candidates are non-members it is hard to beat: above the best
+        divulge's own. If most candidates are non-members it is hard to beat: above the best
         accuracy of nist-stacking (arXiv 2604.12737), table 2, if 44 of its 73 records are.
     """
 
@@ -38,9 +38,9 @@ class Nobody:
 
 @dataclass(frozen=True, slots=True)
 class ConfidenceRule:
-    """A record is a client's where both loss and confidence are better than non-members' means.
+    """Assign a record to a client whose loss and confidence both beat its non-members' means.
 
-    Of several such clients the most confident has it.
+    Of several such clients the most confident gets it.
 
     References:
         nist-stacking (arXiv 2604.12737), table 2, baseline 2, as its published code has it.
@@ -65,11 +65,10 @@ class ConfidenceRule:
 
 @dataclass(frozen=True, slots=True)
 class VarianceLiRA:
-    """The loss in standard deviations below the mean of non-members; the published LiRA baseline.
+    """The loss in standard deviations below the mean of non-members: the paper's LiRA baseline.
 
-    Within one client that is a loss threshold in disguise: neither the mean nor the standard
-    deviation depends on the record, so the ROC is that of the plain loss. What it adds is a
-    common scale for several clients. There the two-sided rule of stacking decides.
+    Within one client it is a threshold on the loss, with the same ROC. What it adds is a common
+    scale for several clients, to which the two-sided rule of stacking is applied.
 
     References:
         nist-stacking (arXiv 2604.12737), section 4.1. Departure: it compares one client only; the

@@ -30,32 +30,30 @@ VARIANCE_FLOOR = 1e-8
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class FedMIA:
-    """How much higher a client's update scores than all other clients', on average over rounds.
+    """How much higher a client's update scores than the other clients', averaged over rounds.
 
-    A round's evidence is the normal probability of values below the client's, with the mean and
-    variance of the other clients' values for the same record. As clients share no record, nearly
-    all others were trained without it.
+    A measurement says how well a client's update fits the record. A round's evidence is the normal
+    probability of values below the client's, with the mean and variance of the other clients'
+    values for the same record: nearly all of them were trained without it. A candidate is assigned
+    to the client with the highest score among those above their threshold.
 
     Args:
-        measurement: ``cosine`` is that of the record's gradient, at the weights sent, and the
-            client's pseudo-gradient (FedMIA-II); ``loss`` is the record's log probability under
-            the weights that the client came to (FedMIA-I); ``difference`` is how much shorter the
-            pseudo-gradient G gets without the record's gradient g: |G|² - |G - g|²; ``norm`` is
-            -|g|, which is the same for all clients and so needs ``others`` to be false.
+        measurement: ``cosine`` of the record's gradient and the client's pseudo-gradient
+            (FedMIA-II); ``loss``: the record's log probability under the client's weights
+            (FedMIA-I); ``difference``: |G|² - |G - g|² for the gradient g and the pseudo-gradient
+            G; ``norm``: -|g|, the same for all clients, so ``others`` must be false.
         others: whether the client is compared with the others. Without, the measurement itself is
-            the evidence: with ``loss``, Blackbox-Loss and Loss-Series; with ``cosine``,
-            Grad-Cosine and Avg-Cosine; with ``difference``, Grad-Diff; with ``norm``, Grad-Norm.
-        rounds: ``all`` is the mean over the rounds in which a client took part; ``last`` takes
-            each client's last one.
-        fpr: share of a client's external records whose score may exceed its threshold; a
-            candidate is the client's with the highest score among those above theirs.
+            the evidence: with ``loss``, Blackbox-Loss and Loss-Series; with ``cosine``, Grad-Cosine
+            and Avg-Cosine; with ``difference``, Grad-Diff; with ``norm``, Grad-Norm.
+        rounds: ``all`` is the mean over the rounds of a client; ``last`` takes its last one.
+        fpr: share of a client's external records whose score may exceed its threshold.
 
     References:
-        Zhu et al. (2025), FedMIA: an effective membership inference attack exploiting the "all
-        for one" principle in federated learning (CVPR), equations 5 and 7 to 12; comparisons of
-        its section 4.1 as its published code has them. Departures: the paper leaves the threshold
-        open, and asks about one client at a time; the threshold from external records, and the
-        choice among several clients, are ours. Gradients are taken in evaluation mode.
+        Zhu et al. (2025), FedMIA: an effective membership inference attack exploiting the "all for
+        one" principle in federated learning (CVPR), equations 5 and 7 to 12; comparisons of its
+        section 4.1 as its published code has them. Departures: the paper leaves the threshold open,
+        and asks about one client at a time; the threshold from external records, and the choice
+        among several clients, are ours. Gradients are taken in evaluation mode.
     """
 
     measurement: Measurement = "cosine"

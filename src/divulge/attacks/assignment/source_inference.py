@@ -15,19 +15,19 @@ from divulge.metrics.exact_signals import compute_exactly
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class SIA:
-    """A record is the client's whose model has the least cross-entropy on it; never nobody's.
+    """Assign a record to the client whose model has the smallest loss on it; never to nobody.
 
     The score of a client is its share of the probabilities that the clients' models give the
-    record's true class. That is the posterior if exactly one of them trained on the record, all
-    are equally likely a priori, and parameters follow a Gibbs posterior at temperature 1.
+    record's true class. That is the posterior if exactly one of them trained on the record, all are
+    equally likely a priori, and parameters follow a Gibbs posterior at temperature 1.
 
     References:
         Hu et al. (2021), Source inference attacks in federated learning, and Hu et al. (2023),
         Source inference attacks: beyond membership inference attacks in federated learning, where
-        the clients' models come from gradients (FedSGD), weights (FedAvg), or predictions on
-        public data (FedMD), which a student imitates. Departures: the colluding client, which
-        knows its own records, is no answer for others. The published attack gives no scores, and
-        is evaluated on training records alone.
+        the clients' models come from weights (FedAvg), gradients (FedSGD), or predictions on public
+        data (FedMD), which is not built. Departures: the colluding client, which knows its own
+        records, is no answer for others. The published attack gives no scores, and is evaluated on
+        training records alone, at the best round.
     """
 
     name: ClassVar[str] = "sia"

@@ -27,23 +27,26 @@ Counts = Float64[np.ndarray, " classes"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class LabelCounts:
-    """Shares of a client's classes by a simpler or older method; rounds count alike.
+    """Class shares by a simpler or older method; all rounds count alike.
+
+    Over T steps of rate η the output biases change by ηT (s - Pᵀ s), for shares s and mean answers
+    P on records of each class. ``ilrg`` and ``rlu`` solve that for s.
 
     Args:
         method: ``llg`` takes one label after another by the sign and size of the last layer's
-            gradient; ``ilrg`` solves the balance of the biases at the model sent out; ``rlu`` does
-            so with non-negative counts and the mean answers of both models; ``ranking`` takes the
-            sensitivity of each class's weights for its share, which is meant to find the commonest
-            class; ``uniform`` knows nothing but which classes are null, by Decaf's rule; ``random``
-            knows nothing at all.
-        rounds: at most so many are looked at, the first ones.
+            gradient; ``ilrg`` solves the biases with the answers of the model sent out; ``rlu``
+            with non-negative shares and the mean answers of both models; ``ranking`` takes the
+            sensitivity of each class's weights as its share, which is meant to find the commonest
+            class; ``uniform`` guesses equal shares of the classes that Decaf's rule does not
+            declare null; ``random`` guesses any shares.
+        rounds: largest number of rounds, the first ones.
 
     References:
-        Wainakh et al. (2022), User-level label leakage from gradients in federated learning
-        (LLG). Ma et al. (2023), Instance-wise batch label restoration via gradients in federated
-        learning (iLRG). Chen and Vikalo (2024), Recovering labels from local updates in federated
-        learning (RLU; its sampling of answers along the training is left out). Zhou et al. (2023),
-        PPA: Preference profiling attack against federated learning (its ranking alone).
+        Wainakh et al. (2022), User-level label leakage from gradients in federated learning (LLG).
+        Ma et al. (2023), Instance-wise batch label restoration via gradients in federated learning
+        (iLRG). Chen and Vikalo (2024), Recovering labels from local updates in federated learning
+        (RLU; its sampling of answers along the training is left out). Zhou et al. (2023), PPA:
+        Preference profiling attack against federated learning (its ranking alone).
     """
 
     method: Method = "uniform"

@@ -38,23 +38,23 @@ Seen = Float[np.ndarray, "clients numbers"]
 class LDIA:
     """Class shares by a network that was trained on shadow clients with known mixes.
 
-    Shadow clients hold records of the attacker, of one class up to all of them, in shares that are
-    all equally likely; they train from the weights that were sent out. The network reads how the
-    last layer's weights changed in each round. Victims who took part in other rounds than each
-    other are read by a network each.
+    Shadow clients hold records of the attacker, of one class up to all of them, in random shares,
+    and train from the weights that were sent out. The network reads how the last layer's weights
+    changed in each round. A class whose share rounds to 0.000 is declared null. Victims of the same
+    rounds share a network.
 
     Args:
         clients: number of shadow clients.
-        rounds: at most so many are looked at, the first ones of each victim.
+        rounds: largest number of rounds, the first ones of each victim.
         epochs: epochs of the network's training.
 
     References:
         Gu and Bai (2023), LDIA: Label distribution inference attack against federated learning in
-        edge computing, as its published code has it. Departures: there each shadow client also
-        has a global model of its own, the mean with the real clients' updates, and ten rounds are
-        observed, before which the network has two convolutions; here shadow clients start from
-        the weights that the server really sent, and the network is the code's own for fewer
-        rounds, without convolutions. Shares to be learned are not rounded to two decimals.
+        edge computing, as its published code has it. Departures: there each shadow client also has
+        a global model of its own, the mean with the real clients' updates, and ten rounds are
+        observed, before which the network has two convolutions; here shadow clients start from the
+        weights that the server really sent, and the network is the code's own for fewer rounds,
+        without convolutions. Shares to be learned are not rounded to two decimals.
     """
 
     clients: int = 1000

@@ -10,7 +10,7 @@ from divulge.core import Need, Reconstruction, UpdateView
 
 @dataclass(frozen=True, slots=True)
 class RandomInteractions:
-    """Guesses without looking: scores uniform in [0, 1].
+    """Guess without information: scores uniform in [0, 1].
 
     References:
         Pham, Kulkarni and Houmansadr (2024), RAIFLE, section VI: an AUC of one half.

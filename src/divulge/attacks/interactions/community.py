@@ -37,28 +37,27 @@ class ShownItems(NamedTuple):
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class CommunityInference:
-    """Compares what clients' models make of an item, for a user that the server invents.
+    """Compare what clients' models say about an item, for a user that the server invents.
 
-    A server looks for the users who like an item: those whose models find it more relevant to the
-    invented user than other users' models do. The score of an item is the share of the other
-    clients of the same first round whose models find it less relevant.
+    The score of an item is the share of the other clients of the same first round whose models find
+    it less relevant.
 
     Args:
-        relevance: ``ndcg`` is the discounted gain of the item's place, if it is one of the first
-            20 in a list with 100 other items; ``logit`` is the model's answer itself.
+        relevance: ``ndcg`` is 1 / log2(1 + place) of the item in a list with 100 other items, if it
+            is among the first 20; ``logit`` is the model's answer itself.
         users: number of invented users, whose mean relevance counts.
-        size: number of clients in the community of an item, those with the most relevance: they
-            are said to have acted on it.
-
-    Raises:
-        SpecError: a setting makes no sense.
+        size: clients in the community of an item, those with the most relevance: they are guessed
+            to have acted on it.
 
     References:
         Belal et al. (2025), Inferring communities of interest in collaborative learning-based
-        recommender systems (arXiv 2306.08929), as its published code has the attack on clients
-        that keep their user embeddings. Departures: communities are those of a set of items there
-        and of one item here; the invented user trains on these items there, and here it is as
-        clients draw theirs, which training moves by little. ``logit`` and several users are ours.
+        recommender systems (arXiv 2306.08929), as its published code has the attack on clients that
+        keep their user embeddings. Departures: communities are those of a set of items there and of
+        one item here; the invented user trains on these items there, and here it is as clients draw
+        theirs, which training moves by little. ``logit`` and several users are ours.
+
+    Raises:
+        SpecError: a setting makes no sense.
     """
 
     relevance: Literal["ndcg", "logit"] = "ndcg"

@@ -20,29 +20,24 @@ Distance = Callable[[Label], Float[np.ndarray, " items"]]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class InteractionSearch:
-    """Labels items at random, simulates training, and keeps the labels that fit best.
+    """Label items at random, simulate training, and keep the labels that fit best.
 
-    In each try the items that are still open get labels at random, one in five of them positive
-    as in the protocol; training is simulated with a random private embedding; the share ``kept`` of
-    open items whose simulated embeddings lie nearest to the received ones keep their labels. After
-    the last try the rest keep the labels that came nearest so far. It is a baseline: RAIFLE on the
-    same view uses more of what the server has.
-
-    The paper describes its algorithm in words. Its published code settles 0.9 of all items at a
-    time, and ends as soon as enough are settled as acted on: with few tries. The share kept, and
-    going on until all are settled, are ours.
+    In each try the open items get random labels. Training is simulated with a random private
+    embedding, and the share ``kept`` of open items whose simulated embeddings are nearest to the
+    received ones keep their labels. After the last try the rest keep the labels that came nearest.
 
     Args:
         tries: number of simulated trainings.
         kept: share of the open items that each simulated training settles.
         positive: share of items that are labelled as acted on.
 
-    Raises:
-        SpecError: a setting makes no sense.
-
     References:
         Yuan et al. (2023), Interaction-level membership inference attack against federated
-        recommender systems, section 4.
+        recommender systems, section 4. Departures: the published code settles 0.9 of all items at a
+        time and ends as soon as enough are settled as acted on.
+
+    Raises:
+        SpecError: a setting makes no sense.
     """
 
     tries: int = 20

@@ -17,23 +17,23 @@ Under = Literal["noise", "shifts"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """Share of questions about perturbed copies of a record that are answered with its label.
+    """Share of perturbed copies of a record that the model still classifies correctly.
 
-    A model keeps to the label of a record that it was trained on further around it. Copies are
-    made alike for all records. Question j of n has noise of j/n of the largest size: no size fits
-    all models, and the share of right labels then grows with the distance to the boundary.
+    All records get the same perturbations. Copy j of n has noise of j/n of the largest size: no one
+    size suits all models, and the share grows with the distance to the boundary. Copies stay within
+    the range of the features, and whole numbers stay whole.
 
     Args:
-        questions: number of questions a record, its own answer not counted.
-        under: ``noise`` (features of two values are flipped at random, to others Gaussian noise is
-            added), or ``shifts`` (images moved by pixels, the nearest first, and mirrored), which
-            suits models that were trained on images moved in such ways.
+        questions: copies of each record, the record itself not counted.
+        under: ``noise`` (features of two values are flipped at random, others get Gaussian noise),
+            or ``shifts`` (images moved by pixels, the smallest shifts first, and mirrored), for
+            models that were trained on images moved in such ways.
         noise: largest standard deviation of the noise, in those of the feature.
         flips: largest share of features of two values that is flipped.
 
     References:
         Choquette-Choo et al. (2021), Label-only membership inference attacks, sections 3.2
-        (augmentation) and 3.3 (random noise). Departures: sizes of noise from 0 to the largest
+        (augmentation) and 3.3 (random noise). Departures: sizes of noise from 0 to the largest,
         instead of one that was fitted to a shadow model; augmentations are counted, not learned.
     """
 

@@ -20,21 +20,20 @@ from divulge.errors import SpecError
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class BASE:
-    """The Bayes-optimal score, with the mean over shadows for the evidence: no variance, no z.
+    """Likelihood of the record over its mean over all shadow models: the Bayes-optimal score.
 
-    Online the score is log p_target(x) less the log of the mean p(x) over all shadows. Offline,
-    where no shadow was trained on candidates, that log is multiplied by ``scale``. p is the
-    likelihood of the true class at a temperature T, 1 / (1 + exp(-φ / T)) with the scaled logit φ.
+    Online the score is log p_target(x) - log p(x), with the mean p(x) over all shadow models.
+    Offline log p(x) is multiplied by ``scale``. `RMIA` orders records by the same ratio, but
+    weights shadow models with and without x equally and chooses its parameters.
 
     Args:
-        temperature: T, above 0; the authors' code has 2.
-        scale: the factor of the shadows' part offline, between 0 and 1; the authors' code has .33.
+        temperature: T of `RMIA`, above 0; 2 in the authors' code.
+        scale: the factor of log p(x) offline, between 0 and 1; 0.33 in the authors' code.
 
     References:
-        Lassila, Östman, Ngo and Graell i Amat (2025), Practical Bayes-optimal membership
-        inference attacks; the two defaults are those of the authors' code in LeakPro. Departures:
-        the temperature divides φ, of which shadows are kept, and not each logit; where the
-        candidates were asked about in several ways, p is the geometric mean over these.
+        Lassila, Östman, Ngo and Graell i Amat (2025), Practical Bayes-optimal membership inference
+        attacks, with the code in LeakPro. Departures: T divides φ and not each logit; if candidates
+        are queried in several ways, p is the geometric mean.
     """
 
     temperature: float = 2.0

@@ -11,15 +11,15 @@ from divulge.core import ModelView, Need, Scores
 
 @dataclass(frozen=True, slots=True)
 class CalibratedLoss:
-    """The target's scaled logit less the mean of the shadows' scaled logits.
+    """The target's scaled logit less the mean of the shadow models' scaled logits.
 
-    No variance is estimated, which makes it the strongest simple rule with 1 to 4 shadows. Where
-    the candidates were asked about in several ways, all logits are means over these.
+    Every model predicts an easy record well; the difference is what memorisation adds. If a record
+    is in all shadow models or in none, the average gap replaces the missing mean.
 
     References:
         Watson et al. (2022), On the importance of difficulty calibration in membership inference
-        attacks. Departures: scaled logits take the place of losses; with online shadows the mean
-        weighs the shadows trained with the record and those without it equally.
+        attacks. Departures: scaled logits instead of losses; with online shadows the mean weighs
+        those trained with the record and those without it equally.
     """
 
     name: ClassVar[str] = "calibrated"

@@ -1,4 +1,9 @@
-"""Cascade: what the attacker is sure of makes further shadow models more like the target."""
+"""Cascade: what the attacker is sure of makes further shadow models more like the target.
+
+The score is a place: above 1 are known members, those of the first round highest; from 0 to 1 the
+candidates that ShadowStack scored; below 0 known non-members. Each group is in the order of the
+round in which it became known. Fewer than 50 candidates that are left train nothing further.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -30,31 +35,26 @@ Flags = Bool[np.ndarray, " records"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Cascade:
-    """Shadows are trained again, given the candidates whose membership the first ones tell.
+    """Train shadow models again, given the candidates whose membership the first ones reveal.
 
-    In each round RMIA scores the candidates, and those with the highest and the lowest scores are
-    taken for known members and known non-members. All shadows of the next round are trained on the
-    former and on none of the latter, so that they differ from the target in fewer records.
-    In the end ShadowStack scores the rest. Those that were taken for known get higher or lower
-    scores than all others, the earlier the farther, each group in its order of then.
+    In each round RMIA scores the candidates, and the highest and lowest count as known members and
+    known non-members. The next shadow models are trained on the former and on none of the latter.
+    In the end `ShadowStack` scores the rest. Known members come before all others, known
+    non-members after them.
 
-    Shadows choose what is left open. Up to 8 of the last round take the target's place, and RMIA
-    tells their members by the other shadows of that round, or by these and all earlier ones: those
-    with the higher mean AUC are used on the target. The threshold for members is the lowest above
-    which the wanted share are members, over all these shadows; that for non-members likewise.
-    Neither the members of the target nor its non-members enter.
-
-    Where no candidate is sure, no further shadow is trained, and the score is ShadowStack's.
+    Up to 8 shadow models take the target's place and choose the thresholds, beyond which the share
+    ``precision`` is right, and whether the last round's models or all are used. Nothing of the
+    target is used. If no candidate is beyond a threshold, the score is `ShadowStack`'s.
 
     Args:
-        precision: the share of shadows' records beyond a threshold that are what they are taken
-            for; above one half and below 1.
-        rounds: how often shadows are trained again.
+        precision: share of right guesses beyond a threshold, on shadow models; above one half and
+            below 1.
+        rounds: how often shadow models are trained again.
 
     References:
-        Du et al. (2026), Cascading and proxy membership inference attacks, and the authors' code.
-        Departures: which attack scores, how thresholds are chosen, how many candidates a round may
-        take, which shadows are used at the end, and the place of those that were taken for known.
+        Du et al. (2026), Cascading and proxy membership inference attacks, and the authors' code,
+        which has LiRA in all rounds. Departures: which attack scores, how thresholds and shadow
+        models are chosen, and the place of known candidates.
     """
 
     precision: float = 0.995

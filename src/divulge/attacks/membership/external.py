@@ -16,20 +16,18 @@ from divulge.metrics import signals
 class External:
     """Standardise the signal by a Gaussian fitted to known non-members of the same target.
 
-    With one Gaussian for all records the score is a rising function of the signal, so its ROC
-    is that of the plain threshold; what it adds is a scale on which a score of 3 means "three
-    standard deviations above non-members". With ``per_class`` each class has its own mean and
-    spread, and the ranking changes.
+    The score is (signal - mean) / max(standard deviation, ``floor``), over the reference records.
+    With one Gaussian for all it ranks records as the plain threshold does: what is new is the
+    scale.
 
     Args:
         signal: see `Threshold`; the paper uses the loss.
-        per_class: one Gaussian a class, shrunk to that of all records where the class is small.
-        floor: smallest standard deviation admitted, in the signal's own unit (nats).
+        per_class: one Gaussian per class, shrunk to that of all as the medians of `Threshold`.
+        floor: smallest standard deviation, in nats.
 
     References:
-        nist-stacking (arXiv 2604.12737), section 4.1, its variance-based formulation of LiRA
-        from external records. Departure: the floor is 0.001 nats, where its code adds 1e-9, which
-        lets a class of equal losses divide by almost nothing.
+        nist-stacking (arXiv 2604.12737), section 4.1, its variance-based formulation of LiRA from
+        external records. Departure: the floor is 0.001 nats, where its code adds 1e-9.
     """
 
     signal: signals.SignalName = "loss"

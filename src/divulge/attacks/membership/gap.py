@@ -10,11 +10,11 @@ from divulge.core import ModelView, Need, Scores
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Score 1 where the model's label is right, 0 where it is wrong.
+    """Score 1 if the model's label is right, 0 if it is wrong.
 
-    It works for targets that give labels alone; its advantage is the gap between training and
-    test accuracy. The score has two values, so it cannot reach low false-positive rates unless
-    the model is nearly always right on non-members too.
+    The advantage TPR - FPR is the accuracy on members less that on non-members. The score has two
+    values, and the attacker decides at random among records that tie: at a low false-positive rate
+    f the TPR is f times the ratio of the two accuracies.
 
     References:
         Yeom et al. (2018), Privacy risk in machine learning, adversary 1.

@@ -10,11 +10,13 @@ from divulge.core import ModelView, Need, Scores
 
 @dataclass(frozen=True, slots=True)
 class GivenScore:
-    """The score that a table gives of each record, or minus its loss, as it is.
+    """Rank records by a number from a table: a score as it is, or minus a loss.
+
+    Only the order counts, so a loss and its negative as a score give the same metrics.
 
     References:
         Yeom et al. (2018), Privacy risk in machine learning, adversary 2, where the number is the
-        loss; for another score, whoever computed it.
+        loss; for another score, the paper of the attack that computed it.
     """
 
     name: ClassVar[str] = "given-score"

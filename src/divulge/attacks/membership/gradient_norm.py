@@ -10,10 +10,11 @@ from divulge.core import ModelView, Need, Scores, as_white_box
 
 @dataclass(frozen=True, slots=True)
 class GradientNorm:
-    """Minus the logarithm of the Euclidean norm of the loss's gradient by the record's features.
+    """Minus the log of the norm of the loss's gradient by the record's features.
 
-    Where only some features are known, the gradient by the others is taken, at the filled-in
-    record: what one step of a reconstruction would move them by.
+    A model that has memorised a record can improve little there. If only some features are known,
+    it is the gradient by the others, at the filled-in record: what one step of a reconstruction
+    would move them by.
 
     References:
         Rezaei and Liu (2021), On the difficulty of membership inference attacks, section 3

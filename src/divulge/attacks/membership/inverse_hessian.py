@@ -30,7 +30,13 @@ Product = Callable[[np.ndarray], Float64[np.ndarray, " parameters"]]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class InverseHessian:
-    """The inverse Hessian attack, with the members that the attacker knows for the training set.
+    """How far a record would move the weights of a network, by the inverse Hessian.
+
+        score(x) = l(x) - (|u|² / n + 2 u · v) / η,    u = H⁻¹ g,  v = H⁻¹ G
+
+    l and g are the loss of x and its gradient by all weights; G and H are the gradient and the
+    Hessian of the mean loss of n known members; η is the learning rate. Each eigenvalue λ of H
+    counts as λ + ``damping``.
 
     Args:
         learning_rate: of the training, above 0.

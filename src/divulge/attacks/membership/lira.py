@@ -28,25 +28,24 @@ Variance = Literal["auto", "global", "record", "shrunk"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class LiRA:
-    """The likelihood ratio attack, online or offline as the shadows are.
+    """Likelihood ratio of the scaled logit φ under shadow models with and without the record.
 
-    Online: the log density of φ under the Gaussian of shadows trained with the record, less that
-    under the Gaussian of the others. Offline, where no shadow was trained on candidates: the
-    standard deviations of φ above the others' mean, one-sided, so that an unusually low
-    confidence is no evidence of membership. Where the candidates were asked about in several
-    ways, the scores of all ways are added up, as for independent answers.
+    Online: the log density of φ under the Gaussian of shadow models trained with the record, less
+    that under the Gaussian of the others. Offline, if no shadow model was trained on candidates:
+    standard deviations of φ above the others' mean, so that an unusually low confidence is no
+    evidence. If candidates are queried in several ways, the scores are added, as for independent
+    answers.
 
     Args:
-        variance: ``global`` pools the residuals of all records; ``record`` takes each record's
-            own; ``auto`` takes the latter where every side has 16 shadows or more. ``shrunk`` takes
-            each record's own, shrunk to that of all as a normal-inverse-gamma prior does it, with
-            Student's density in place of the Gaussian.
+        variance: ``global`` pools the residuals of all records; ``record`` takes each record's own;
+            ``auto`` takes the latter if every side has 16 shadow models or more. ``shrunk`` takes
+            each record's own, shrunk to that of all, with Student's density.
 
     References:
-        Carlini et al. (2022), Membership inference attacks from first principles, algorithm 1 and
-        section IV (offline); the fixed variance is that of section VI, as are several queries with
-        independent Gaussians. ``shrunk`` is of the family of BaVarIA-t (Brännvall 2026), of which
-        only the abstract was at hand: its prior may be another.
+        Carlini et al. (2022), Membership inference attacks from first principles, algorithm 1,
+        sections IV (offline) and VI (fixed variance, several queries). ``shrunk`` is of the family
+        of BaVarIA-t (Brännvall 2026), of which only the abstract was at hand: its prior may be
+        another.
     """
 
     variance: Variance = "auto"
@@ -78,17 +77,17 @@ ResidualKind = Literal["signed", "size"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class ResidualLiRA:
-    """The likelihood ratio attack on the residuals y - f(x) of a regression model.
+    """Likelihood ratio of the signed residual y - f(x) under models with and without the record.
 
-    φ is the residual, which over models is nearly Gaussian wherever predictions are. Online it is
-    compared as `LiRA` compares scaled logits. Offline, the signed residual of a member is taken to
-    be spread around zero as widely as that of others is around their mean; with
-    ``residual="size"`` the score is that of `LiRA`: standard deviations above the others' mean.
+    Online the residual is compared as `LiRA` compares scaled logits. Offline, nobody knows where a
+    member's residual lies: it is assumed to be spread around zero as widely as that of others is
+    around their mean. With ``residual="size"`` the score is that of `LiRA`: standard deviations
+    above the others' mean.
 
     Args:
         residual: ``signed``, or minus its ``size``.
-        density: ``student`` allows for the few shadows from which a record's variance is
-            estimated: it is shrunk to that of all records, and the density has Student's tails.
+        density: ``student`` shrinks a record's variance to that of all records, as if by 4 further
+            shadow models, and has Student's tails, which allow for the few shadow models behind it;
             ``gaussian`` takes variances as `LiRA` does with ``variance="auto"``.
 
     References:

@@ -12,17 +12,20 @@ from divulge.core import ModelView, Need, Scores
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class LossTraceIQR:
-    """The interquartile range of a record's loss over the training, less its loss at the end.
+    """Interquartile range of a record's loss over the training, less its loss at the end.
+
+    A model memorised a record whose loss fell late and far. The quartiles are over the checkpoints
+    and the final model.
 
     Args:
-        minus_final_loss: whether the loss of the trained model is taken off. Without that it is the
-            published score, which ranks members by their risk, and is no guess of membership.
+        minus_final_loss: whether the loss of the trained model is subtracted. Without that it is
+            the published score, which ranks members by their risk, and is no guess of membership.
 
     References:
         Pollock, Shilov, Dodd and de Montjoye (2025), Free record-level privacy risk evaluation
         through artifact-based methods, section 4, and the authors' code. Departure: they rank the
-        members, whose loss ends near 0; a candidate may not be one, and its final loss counts
-        against it.
+        members, whose loss ends near 0; a candidate may be none, and its loss may rise, which is a
+        wide range too. The final loss then counts against it.
     """
 
     minus_final_loss: bool = True

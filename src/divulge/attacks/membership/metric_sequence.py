@@ -46,13 +46,13 @@ Sequences = Float64[np.ndarray, "records snapshots metrics"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class SeqMIA:
-    """A recurrent network reads five metrics of a record over the snapshots of a distillation.
+    """A recurrent network reads how five metrics of a record move while the target is distilled.
 
-    A network is trained for ``epochs`` on half of the reference records, to answer what the target
-    answers. After each epoch, five metrics of each record are taken: loss, highest probability,
-    standard deviation of the probabilities, entropy and modified entropy; the target's own come
-    last. A recurrent network with attention learns to tell the sequences of known members from
-    those of the other half of the reference records, and scores the candidates.
+    A network learns the target's answers on half of the reference records. After each epoch five
+    metrics of each record are taken: loss, highest probability, standard deviation, entropy and
+    modified entropy; the target's own come last. A recurrent network with attention learns to
+    distinguish the sequences of known members from those of the other half of the reference
+    records.
 
     Args:
         epochs: epochs of the distillation, and so snapshots.
@@ -60,10 +60,9 @@ class SeqMIA:
 
     References:
         Li et al. (2024), SeqMIA: Sequential-metric based membership inference attack, and the
-        authors' code, whose metrics, recurrent network and settings these are. Departures: the
-        recurrent network learns from known members of the target itself, where the paper has those
-        of one shadow model that is distilled likewise; the distilled network has one hidden layer,
-        whatever the model is, and features at one scale; both sides weigh alike.
+        authors' code. Departures: the recurrent network learns from known members of the target,
+        where the paper distils one shadow model; the distilled network has one hidden layer,
+        whatever the model is; both sides have equal weight.
     """
 
     epochs: Count = 50

@@ -27,22 +27,20 @@ Classes = Real[np.ndarray, " _"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class PMIA:
-    """A likelihood ratio in which other records, proxies, show what members look like.
+    """Likelihood ratio in which other records, proxies, show what members look like.
 
-    The log density of φ under the Gaussian of the proxies over the shadows that were trained on
-    them, less that under the Gaussian of the record itself over the shadows that were not trained
-    on it. Each Gaussian has the median and the standard deviation of its values. Where the
-    candidates were asked about in several ways, the scores are averaged.
+    The log density of φ under the Gaussian of the proxies over the shadow models that were trained
+    on them, less that under the Gaussian of the record itself over those that were not trained on
+    it. Each Gaussian has the median and the standard deviation of its values.
 
     Args:
-        proxy: ``class`` takes the records of the same class for proxies; ``global`` takes all.
+        proxy: ``class`` takes the records of the same class as proxies; ``global`` takes all.
 
     References:
         Du et al. (2026), Cascading and proxy membership inference attacks, and the authors' code,
-        which has a third kind of proxy, the nearest images. Departures: where φ of a record does
-        not vary over the shadows without it, or there is one such shadow at most, its
-        Gaussian is that of its class over the shadows without its records; with shadows that were
-        trained on candidates, which the paper does not have, the candidates are the proxies.
+        which has a third kind of proxy, the nearest images. Departures: a record on which the
+        shadow models without it do not differ has the Gaussian of its class; with shadow models
+        that were trained on candidates, which the paper does not have, these are the proxies.
     """
 
     proxy: Proxy = "class"

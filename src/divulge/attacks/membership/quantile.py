@@ -43,25 +43,23 @@ _LAST = RecentResults[_ExpectedSignal](2)
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Quantile:
-    """Learn from known non-members what signal to expect of a record, and report the surplus.
+    """Learn from known non-members which signal to expect of a record, and subtract it.
 
-    No shadow model is trained: one regression from features and label to the signal, fitted on
-    the reference records with gradient-boosted trees, replaces them.
+    One regression by gradient-boosted trees, from features and label to the signal, is fitted to
+    the reference records. It corrects for easy and hard records without shadow models.
 
     Args:
-        signal: what is regressed; the paper uses the scaled logit.
-        fit: ``gaussian`` predicts a mean and a spread and gives the surplus in units of the
-            spread, one score for every false-positive rate; ``quantile`` predicts the one
-            quantile ``level`` and gives the surplus over it, which is calibrated for a
-            false-positive rate of ``1 - level``.
+        signal: the signal of `Threshold` that is regressed; the paper uses the scaled logit.
+        fit: ``gaussian`` predicts a mean and a spread, and the score is the surplus in spreads;
+            ``quantile`` predicts the quantile ``level``, and the score is the surplus in nats, for
+            a false-positive rate of ``1 - level``.
         level: the quantile, between 0 and 1; used by ``fit="quantile"`` alone.
-        components: records with more features than this are reduced to as many principal
-            components of the reference records.
+        components: records with more features are reduced to this number of principal components of
+            the reference records.
 
     References:
         Bertran et al. (2023), Scalable membership inference attacks via quantile regression.
-        Departure: trees on principal components take the place of the paper's neural regressor
-        for images.
+        Departure: trees on principal components replace the paper's neural regressor for images.
     """
 
     signal: signals.SignalName = "scaled_logit"
@@ -100,25 +98,23 @@ Given = Literal["value", "prediction"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class ResidualQuantile:
-    """The same for regression: learn from known non-members how large a residual to expect.
+    """Learn from known non-members how large a residual to expect, and subtract it.
 
-    The signal is minus the size of the residual. A record with an unusual true value is expected to
-    be far from what a model says that never saw it; where noise differs from record to record,
-    so does the residual that says something.
+    `Quantile` for regression: the signal is minus the size of the residual. If the true value is
+    unusual for its features, a non-member's residual is large, and a small one is strong evidence.
 
     Args:
-        given: what is known of a record besides its features: its true ``value``, or the
-            ``prediction`` of the model, which with ``fit="gaussian"`` gives the spread of residuals
-            around that prediction.
-        fit: see `Quantile`, as for the others.
+        given: what predicts a residual besides the features: the true ``value``, or the
+            ``prediction`` of the model, which gives the noise around that prediction.
+        fit: ``gaussian`` or ``quantile``, see `Quantile`.
         level: the quantile; used by ``fit="quantile"`` alone.
-        components: records with more features than this are reduced to as many principal
-            components of the reference records.
+        components: records with more features are reduced to this number of principal components of
+            the reference records.
 
     References:
         Bertran et al. (2023), Scalable membership inference attacks via quantile regression.
-        Departures: those of `Quantile`; the residual of a regression model takes the place of a
-        classifier's score.
+        Departures: those of `Quantile`; the residual of a regression model replaces a classifier's
+        score.
     """
 
     given: Given = "value"

@@ -55,34 +55,30 @@ CHOSEN_ON = 4_096
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class RMIA:
-    """Likelihood ratios of a record, compared with those of population records.
+    """Share of reference records z that the record x beats in likelihood ratio.
 
-    The score is the share of reference records z whose ratio p_target(z) / p(z) is below that of
-    the record x. Here p is the likelihood of the true class at a temperature T, 1 / (1 +
-    exp(-φ / T)) with the scaled logit φ, and p(x) = w p_in + (1 - w) p_out is its mean over
-    shadows with and without x. Where no shadow was trained on x, and for every z, p_in is taken
-    to be a p_out + 1 - a.
+    x beats z if p_target(x) / p(x) exceeds p_target(z) / p(z). p is the likelihood of the true
+    class at a temperature T, 1 / (1 + exp(-φ / T)) with the scaled logit φ, and p(x) = w p_in + (1
+    - w) p_out its mean over shadow models with and without x. If no shadow model was trained on x,
+    and for every z, p_in is taken to be a p_out + 1 - a.
 
-    Temperature and weight that are not given are chosen by the shadows: each of up to 8 takes the
-    target's place, and the pair is taken that gives their members the highest ranks among their
-    non-members, in the geometric mean. Neither the target's answers nor its members enter. One
-    shadow, or offline shadows that were not queried about their pool, cannot choose; T is then 2
-    and w 0.8.
+    Shadow models choose T among 1, 1.5, 2, 3 and 4, and w from 0.5 to 0.9: each of up to 8 takes
+    the target's place, and the pair that ranks their members highest is taken. Nothing of the
+    target is used. One shadow model, or offline ones without answers for their pool, cannot choose;
+    then T is 2 and w 0.8.
 
     Args:
-        temperature: T, above 0; 1 is the probability itself.
-        weight: w, between 0 and 1; the paper has 0.5.
-        a: the factor of the approximation of p_in, between 0 and 1; if not given, the
-            least-squares fit to records that some shadows were trained on and some were not.
-            Without any it is the paper's .3 for CIFAR-10.
+        temperature: T, above 0; 1 is the probability itself; none: chosen by the shadow models.
+        weight: w, between 0 and 1; none: chosen by the shadow models. The paper has 0.5.
+        a: the factor of the approximation, between 0 and 1; none: fitted to records that some
+            shadow models were trained on and some were not, or else the paper's 0.3.
 
     References:
-        Zarifzadeh, Liu and Shokri (2024), Low-cost high-power membership inference attacks,
-        eqs. 3 to 5 and section 3.2; order of the scores: Lassila et al. (2025), Practical
-        Bayes-optimal membership inference attacks. Departures: the paper's gamma is 1, since the
-        ratio itself orders records that beat the same share, and no gamma changes that order; the
-        temperature divides φ, of which shadows are kept, and not each logit; the weight is
-        divulge's; where the candidates were asked about in several ways, p is the geometric mean.
+        Zarifzadeh, Liu and Shokri (2024), Low-cost high-power membership inference attacks, eqs. 3
+        to 5 and section 3.2. Departures: records that beat the same share are ordered by their
+        ratios (Lassila et al. 2025), so no gamma changes the order; T divides φ, which is kept of
+        shadow models, and not each logit; the weight is divulge's; if candidates are queried in
+        several ways, p is the geometric mean.
     """
 
     temperature: float | None = None
@@ -119,12 +115,12 @@ class RMIA:
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class ResidualRMIA:
-    """RMIA for regression: the density of the residual takes the place of the probability.
+    """RMIA for regression: the density of the residual replaces the probability of the class.
 
-    p is the density of y around the prediction, in units of its peak: exp(-r² / 2s²) for
-    Gaussian residuals r, (1 + r² / ds²)^(-(d + 1) / 2) for Student's. The scale s, and the degrees
-    of freedom d, are fitted to the target's residuals on the reference records, by maximum
-    likelihood around zero; the same are taken for all shadows. The weight of p_in is 0.5.
+    p is the density of y around the prediction, in units of its peak: exp(-r² / 2s²) for Gaussian
+    residuals r, (1 + r² / ds²)^(-(d + 1) / 2) for Student's. The scale s, and the degrees of
+    freedom d, are fitted to the target's residuals on the reference records, by maximum likelihood
+    around zero, and are used for all shadow models. The weight of p_in is 0.5.
 
     Args:
         a: see `RMIA`.
@@ -132,7 +128,7 @@ class ResidualRMIA:
 
     References:
         Zarifzadeh, Liu and Shokri (2024), Low-cost high-power membership inference attacks, as for
-        `RMIA`. Departure: the paper is about classifiers; the density is ours.
+        `RMIA`. Departure: the paper is about classifiers; the density is divulge's.
     """
 
     a: float | None = None

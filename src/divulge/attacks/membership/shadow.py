@@ -34,21 +34,19 @@ TRAINING_ROWS = 1_000_000
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Shadow:
-    """One attack model a class, taught by the shadows' answers about members and others.
+    """One attack model per class, which learns from shadow models how answers for members look.
 
-    A logistic regression on log p_y and log(1 - p_y), which is the Bayes rule where p_y follows
-    a Beta distribution in either group. It knows the class but not the record: no record is
-    compared with itself in other models. The rows of a record never teach the model that reads it.
+    A logistic regression on log p_y and log(1 - p_y), the Bayes rule if p_y follows a Beta
+    distribution in both groups. It does not compare a record with itself in other models. No record
+    is scored by a model that was fitted to its rows.
 
     Args:
-        folds: parts of the candidates; each is read by models fitted on the others. Offline
-            shadows teach with records of their own pool, and nothing is cut.
+        folds: parts of the candidates; each is scored by models fitted to the others.
 
     References:
-        Shokri et al. (2017), Membership inference attacks against machine learning models,
-        section V. Departures: the answer's true-class probability takes the place of the whole
-        vector; logistic regressions that of neural networks; classes with few rows share a model;
-        where the candidates were asked about in several ways, both logarithms are means.
+        Shokri et al. (2017), Membership inference attacks against machine learning models, section
+        V. Departures: the true class's probability instead of the whole vector; logistic
+        regressions instead of neural networks; classes with fewer than 200 rows share a model.
     """
 
     folds: int = 3

@@ -15,11 +15,14 @@ _ERRORS_KEPT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class ShadowGap:
-    """Log-likelihood ratio of the model's one label, right or wrong, by the shadows.
+    """Likelihood ratio of the model's one label, right or wrong, by shadow models.
 
-    A right label says little about an easy record and much about one that models which never saw
-    it get wrong. So the score has many values where that of ``gap`` has two. It takes the model's
-    own answer alone; where the candidates were asked about in several ways, the ratios are added.
+    A right label counts more if models that never saw the record get it wrong. q_in and q_out are
+    the mean probabilities of the true class over shadow models with and without the record, kept 1
+    / (shadows + 2) away from 0 and 1. The score is log(q_in / q_out) for a right label, and log((1
+    - q_in) / (1 - q_out)) for a wrong one. Offline there is no q_in; members are then assumed to be
+    wrong half as often: q_in = 1 - (1 - q_out) / 2. If candidates are queried in several ways, the
+    ratios are added.
 
     References:
         divulge's own, after the gap attack (Yeom et al. 2018, adversary 1), difficulty calibration

@@ -47,18 +47,18 @@ class _Answers(NamedTuple):
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class SupervisedAttack:
-    """Learn to tell known members from reference records by the target's answers.
+    """Learn from known members how the target's answers for members and others differ.
 
-    The attacker knows some members, and non-members: the reference records. It asks the target
-    about both, fits a random forest and a logistic regression to tell them apart, and scores each
-    candidate with the mean of their log odds. Both look at all signals of an answer, as they are
-    and relative to the medians of the class, the forest at all probabilities too.
+    A random forest and a logistic regression learn to distinguish known members from reference
+    records; the score is the mean of their log odds. Both see all signals of an answer, as they are
+    and relative to the medians of the class; the forest also sees all probabilities. Neither sees
+    the class: known members may simply have other classes.
 
     References:
         Nasr, Shokri and Houmansadr (2019), Comprehensive privacy analysis of deep learning, whose
         supervised attacker knows some members; on answers alone, as the black-box attack of the
         Adversarial Robustness Toolbox. Departures: features and classifiers are divulge's; no
-        gradients are used. Medians by class are those of Song and Mittal (2021).
+        gradients.
     """
 
     name: ClassVar[str] = "supervised"

@@ -14,20 +14,24 @@ from divulge.metrics.exact_signals import rank_records
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Threshold:
-    """Score each record by one signal; whoever is above the threshold is called a member.
+    """Score each record by one signal of the model's answer; high scores are members.
+
+    p is the answer for a record of class y.
 
     Args:
-        signal: ``loss`` (minus cross-entropy), ``scaled_logit`` (LiRA's φ) and ``margin`` look
-            at the true class; ``modified_entropy`` at the true class and the others;
-            ``confidence`` and ``entropy`` ignore the label.
-        per_class: one threshold a class, moved together: the class's median signal over the
-            reference records (shrunk to the median of all where the class is small) is taken
-            off. Needs reference records.
+        signal: ``loss``: log p_y; ``scaled_logit``: log p_y - log(1 - p_y), which orders records as
+            ``loss`` does; ``margin``: log p_y less the log of the largest other p_j;
+            ``confidence``: log odds of the largest p_j; ``entropy``: the sum of p_j log p_j;
+            ``modified_entropy``: (1 - p_y) log p_y plus the sum of p_j log(1 - p_j) over the other
+            classes. ``confidence`` and ``entropy`` do not use the label.
+        per_class: subtract the median signal of the class over the reference records; the median of
+            n records counts n / (n + 10), that of all the rest.
 
     References:
-        Yeom et al. (2018), Privacy risk in machine learning; Salem et al. (2019), ML-Leaks;
-        Song and Mittal (2021), Systematic evaluation of privacy risks, section 3 (class-dependent
-        thresholds); Carlini et al. (2022), eq. 3 (scaled logit).
+        Yeom et al. (2018), Privacy risk in machine learning (loss); Salem et al. (2019), ML-Leaks
+        (confidence, entropy); Song and Mittal (2021), Systematic evaluation of privacy risks,
+        section 3 (classes) and eq. 6 (modified entropy); Carlini et al. (2022), eq. 3 (scaled
+        logit).
     """
 
     signal: signals.SignalName = "loss"
@@ -59,7 +63,7 @@ class Threshold:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """Minus the size of the residual, |y - f(x)|: small where a regression model has memorised.
+    """Minus the size of the residual, -|y - f(x)|, which memorisation makes small.
 
     References:
         Yeom et al. (2018), Privacy risk in machine learning, section 3.2: adversary 2 with Gaussian

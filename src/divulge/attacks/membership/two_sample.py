@@ -27,21 +27,21 @@ Features = Float64[np.ndarray, "records features"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class TwoSample:
-    """Learn to tell the model's answers about the candidates from those about unseen records.
+    """Learn to distinguish the model's answers for candidates from those for reference records.
 
-    Nobody's membership is told to it. Some candidates are members and no reference record is; so
-    what tells the two sets apart tells members from others, and the chance of being a candidate
-    rises with that of being a member. Boosted trees look at all signals of an answer together.
-    No record is scored by trees that were fitted to it.
+    The attack knows no member. Some candidates are members and no reference record is, so the odds
+    of being a candidate rise with the likelihood ratio of membership. Boosted trees see all signals
+    of an answer and the five likeliest other classes. No record is scored by trees that were fitted
+    to it.
 
     Args:
-        folds: the records are scored in so many parts, each by what was fitted to the others; in as
-            many as there are candidates, if these are fewer.
+        folds: parts of the records, each scored by trees fitted to the others; at most one per
+            candidate.
 
     References:
-        divulge's own, after two known ideas: classifier two-sample tests (Lopez-Paz and Oquab
-        2017), and learning from positive and unlabelled records (Elkan and Noto 2008), with the
-        parts exchanged, since here the known ones are negative.
+        divulge's own, after classifier two-sample tests (Lopez-Paz and Oquab 2017), and learning
+        from positive and unlabelled records (Elkan and Noto 2008); here the known ones are
+        negative.
     """
 
     folds: int = 10

@@ -19,19 +19,18 @@ Inputs = Shaped[np.ndarray, "records *features"]
 class Rounding:
     """Answer with few digits: no defence against attacks that read labels alone.
 
-    Each probability is cut down to ``digits`` digits, and what was cut off goes to the most likely
-    class: rows stay distributions on that grid, and the label stays, which rounding to the nearest
-    would not promise.
+    Each probability except the largest is rounded down to a multiple of 10⁻ᵈ for d = ``digits``,
+    and the largest gets the rest. So rows stay distributions and the label stays.
 
     Args:
         digits: how many digits of each probability are kept, from 1 to 9.
 
-    Raises:
-        SpecError: there are fewer, or more.
-
     References:
         Shokri et al. (2017), Membership inference attacks against machine learning models, section
-        VIII-A ("coarsen the precision"), which rounds.
+        VIII-A ("coarsen the precision"). Departure: they round to the nearest.
+
+    Raises:
+        SpecError: there are fewer, or more.
     """
 
     digits: int = 1
@@ -66,6 +65,8 @@ class Rounding:
 @dataclass(frozen=True, slots=True)
 class TopOne:
     """Answer with the most likely class alone: no defence against attacks that read labels.
+
+    The first of equal classes gets 1, all others 0.
 
     References:
         Shokri et al. (2017), Membership inference attacks against machine learning models, section

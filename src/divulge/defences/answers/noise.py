@@ -19,24 +19,23 @@ class AnswerNoise:
     """Noise like MemGuard's: no defence against attacks that read labels alone.
 
     Each answer is moved towards a random distribution with the same most likely class, by an L1
-    distance of ``distortion`` at most. As in MemGuard the label stays, the distortion is bounded,
-    and a record gets the same noise whenever it comes, so that asking again averages nothing away.
-    Unlike there the noise is random: it is not crafted against an attack's classifier, of which a
-    defender would have to train one first.
+    distance of ``distortion`` at most. A record always gets the same noise, so repeated queries do
+    not average it away.
 
     Args:
-        distortion: L1 distance between an answer and what leaves the model, above 0; from 2 on the
-            noise alone is left.
+        distortion: largest L1 distance between an answer and what leaves the model, above 0; from 2
+            on only the label is left of the answer.
         noise: what makes the noise of a record from the model's key: NumPy's generator, ``seeded``,
-            for experiments; or AES, ``secure``, for a model that others may ask.
+            for experiments; or AES, ``secure``, for a model that others may query.
+
+    References:
+        Jia, Salem, Backes, Zhang and Gong (2019), MemGuard: defending against black-box membership
+        inference attacks via adversarial examples, sections 3.2 and 4.3. Departure: the noise is
+        random, where MemGuard optimises it against a classifier that the defender trains.
 
     Raises:
         SpecError: a setting makes no sense.
         MissingExtra: cryptography is not installed, which ``secure`` noise needs.
-
-    References:
-        Jia, Salem, Backes, Zhang and Gong (2019), MemGuard: defending against black-box membership
-        inference attacks via adversarial examples, sections 3.2 and 4.3.
     """
 
     distortion: float = 0.5
@@ -82,22 +81,21 @@ class AnswerNoise:
 class RankOrder:
     """Answer with the order of classes alone, as HAMP: no defence against attacks on labels.
 
-    The probabilities are random; the largest goes to the most likely class, the second largest to
-    the second most likely, and so on. A record gets the same ones whenever it comes. HAMP takes
-    them from the model's answers to random records. Here they are drawn evenly from all
-    distributions, so that they say nothing of the model, and nobody has to know what a random
-    record looks like. In both cases the order is all that depends on the record's own answer.
+    The probabilities are drawn evenly from all distributions; the largest goes to the most likely
+    class, the second largest to the second most likely, and so on. A record always gets the same
+    ones.
 
     Args:
         noise: what makes the probabilities of a record from the model's key, as for `AnswerNoise`.
 
-    Raises:
-        MissingExtra: cryptography is not installed, which ``secure`` noise needs.
-
     References:
         Chen and Pattabiraman (2024), Overconfidence is a dangerous thing: mitigating membership
         inference attacks by enforcing less confident prediction (NDSS), section IV, the
-        modification of outputs at test time.
+        modification of outputs at test time. Departure: HAMP takes the probabilities from the
+        model's answers to random records.
+
+    Raises:
+        MissingExtra: cryptography is not installed, which ``secure`` noise needs.
     """
 
     noise: NoiseKind = "seeded"

@@ -18,19 +18,18 @@ from divulge.errors import SpecError
 class Temperature:
     """Divide the logits by a temperature: no defence against attacks that read labels alone.
 
-    Who knows the temperature can undo it; with answers in float64 next to nothing is lost. It
-    hinders attacks with thresholds of their own, and none that learns from shadows behind the same
-    temperature.
+    An attacker who knows the temperature can undo it. A class with probability 0 keeps it, and the
+    order of the classes stays.
 
     Args:
-        temperature: what logits are divided by; above 1 answers are softer, below 1 sharper.
-
-    Raises:
-        SpecError: it is none.
+        temperature: what logits are divided by; answers are softer above 1, sharper below 1.
 
     References:
         Shokri et al. (2017), Membership inference attacks against machine learning models, section
         VIII-A ("increase entropy of the prediction vector").
+
+    Raises:
+        SpecError: it is none.
     """
 
     temperature: float = 4.0

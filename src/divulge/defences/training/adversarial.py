@@ -29,17 +29,11 @@ _HIDDEN_UNITS = 64
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class AdversarialRegularisation(TrainingDefence):
-    """Trains against an attacker that is shown answers, and learns whose they are.
+    """Train against an attacker that learns to distinguish the batch from held-out records.
 
-    In each step the attacker h first learns to tell the batch from as many records held out, by
-    the model's probabilities and the label; then the model takes a step down
-
-        cross-entropy + weight * mean over the batch of log h(answer, label).
-
-    The recipe has to hold records out: they are the reference set, which the model never learns.
-    The attacker is a perceptron with two hidden layers of 64 on answer and label together, where
-    the paper has larger ones and separate branches; it takes one step for each of the model's, as
-    the paper's k. It starts anew for each model.
+    In each step the attacker h first learns, by the model's probabilities and the label; then the
+    model minimises cross-entropy + weight · (mean over the batch of log h). The held-out records of
+    the recipe are its reference set.
 
     Args:
         weight: λ, how much the attacker's success counts.
@@ -47,7 +41,8 @@ class AdversarialRegularisation(TrainingDefence):
 
     References:
         Nasr, Shokri and Houmansadr (2018), Machine learning with membership privacy using
-        adversarial regularization, eqs. 9 and 10, algorithm 1.
+        adversarial regularization, eqs. 9 and 10, algorithm 1 with k = 1. Departure: the attacker
+        has two hidden layers of 64, where theirs has two branches of up to 1,024 units.
 
     Raises:
         SpecError: a number makes no sense, or the recipe holds no records out.

@@ -21,11 +21,11 @@ from divulge.training.recipe import Recipe
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Augmentation(TrainingDefence):
-    """Adds noise to the features of each batch, then mixes its records in pairs.
+    """Add noise to the features of each batch, then mix its records in pairs.
 
-    For numeric features of any kind. Noise is normal, drawn anew in each epoch; it is measured in
-    standard deviations of each feature within the batch. A pair is mixed as λ times the one and
-    1 - λ times the other, and so are their losses, with one λ a batch from Beta(mixup, mixup).
+    For numeric features of any kind. Normal noise is drawn anew in each epoch, in standard
+    deviations of each feature within the batch. A pair is mixed as λ times the one and 1 - λ times
+    the other, and so are their losses, with one λ per batch from Beta(mixup, mixup).
 
     Args:
         mixup: alpha of the distribution of λ; 0 mixes nothing, 1 draws λ evenly from 0 to 1.
@@ -34,7 +34,7 @@ class Augmentation(TrainingDefence):
     References:
         Zhang, Cissé, Dauphin and Lopez-Paz (2018), mixup: beyond empirical risk minimization, eq. 2
         and figure 1; Kaya and Dumitras (2021), When does data augmentation help with membership
-        inference attacks?, for both as defences. There noise is in units of pixels.
+        inference attacks?, for both as defences. Departure: there noise is in units of pixels.
 
     Raises:
         SpecError: a number is below 0, both are 0, or features are no floating-point numbers.
@@ -74,18 +74,20 @@ class Augmentation(TrainingDefence):
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class ImageAugmentation(TrainingDefence):
-    """Shifts each image of a batch at random, and mirrors half of them.
+    """Shift each image of a batch at random, and mirror half of them.
 
-    Each image has a shift of its own in each epoch, even over all whole pixels from -``shift`` to
-    ``shift`` in both directions; the pixels at the edge are repeated.
+    In each epoch each image gets a shift, uniform over all whole pixels from -``shift`` to
+    ``shift`` in both directions; pixels at the edge are repeated. Images have shape (records,
+    height, width) or (records, channels, height, width).
 
     Args:
         shift: the largest shift, in pixels; 0 shifts none.
-        flip: whether a coin a record decides to mirror it from left to right.
+        flip: whether half of the images are mirrored from left to right; false where left and right
+            differ, as in digits.
 
     References:
         Kaya and Dumitras (2021), When does data augmentation help with membership inference
-        attacks?, random cropping. There the edge is filled with zeros.
+        attacks?, random cropping. Departure: there the edge is filled with zeros.
 
     Raises:
         SpecError: the shift is below 0, nothing would change, or records are no images, of shape

@@ -18,23 +18,19 @@ from divulge.errors import SpecError
 class ComplementaryDistillation(SelfDistillation):
     """Distillation in which the teacher of a part of the records was trained on all other parts.
 
-    The training records are cut at random into ``folds`` parts of equal size. For each part a
-    teacher is trained on the complement, and gives it soft labels at ``temperature``. Then one
-    model learns all records with their soft labels at the same temperature; the teachers are thrown
-    away. `divulge.defences.SELENA` is alike, but draws teachers for each record and averages.
-
-    The article was at hand as its abstract alone. The number of parts and the temperature are those
-    of a public implementation by others; the factor of the squared temperature is that of Hinton,
-    Vinyals and Dean (2015). PCKD, the article's cheaper variant, is not here.
+    The records are cut at random into ``folds`` parts. Each part gets soft labels by a teacher that
+    was trained on the others. One more model learns all records with their soft labels; only this
+    model is published. `SELENA` is alike, with teachers drawn for each record.
 
     Args:
         folds: the number of parts, and of teachers.
-        temperature: of the soft labels, and of the answers that are to match them; 1 leaves
-            probabilities as they are.
+        temperature: of the soft labels, and of the answers that match them; 1 changes nothing.
 
     References:
         Zheng, Cao and Wang (2021), Resisting membership inference attacks through knowledge
-        distillation, Neurocomputing 452 (algorithm CKD).
+        distillation, Neurocomputing 452 (algorithm CKD). Only its abstract was at hand: the two
+        defaults are those of a public implementation by others, the factor of the squared
+        temperature is that of Hinton, Vinyals and Dean (2015).
 
     Raises:
         SpecError: there are fewer than two parts, or the temperature is not above 0.

@@ -12,17 +12,18 @@ from divulge.training.recipe import Recipe, Select
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class EarlyStopping(TrainingDefence):
-    """Stops a model once it gets no better on records held out, and takes its best epoch.
+    """Stop when the model no longer improves on held-out records, and keep its best epoch.
 
-    Less is memorised where training stops early. With ``select="aop"`` the best
-    epoch is the one with the best accuracy over privacy: the plainest defence there is, and the
-    one that every other should be compared with, chosen in the same way.
+    Late in training a model mostly memorises single records. ``loss`` compares epochs by the mean
+    cross-entropy on the held-out records, ``accuracy`` by the accuracy there, ``aop`` by that
+    accuracy over (2 max(AUC, 1/2))², with the AUC of a threshold on the loss between the held-out
+    records and as many training records. The first of equal epochs is kept.
 
     Args:
-        patience: after how many epochs in a row without an improvement training stops; None runs
-            all epochs.
+        patience: epochs in a row without an improvement after which training stops; none runs all
+            epochs.
         held_out: the share of a model's own records that is held out.
-        select: the criterion by which epochs are compared: ``loss``, ``accuracy`` or ``aop``.
+        select: what compares epochs: ``loss``, ``accuracy`` or ``aop``.
 
     References:
         Prechelt (1998), Early stopping - but when?; for attacks Song and Mittal (2021), Systematic

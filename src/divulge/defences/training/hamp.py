@@ -18,30 +18,23 @@ from divulge.training.recipe import Recipe
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class HAMP(TrainingDefence):
-    """Trains towards uncertain labels, and rewards uncertain answers.
+    """Train towards uncertain labels, and reward uncertain answers: the first half of HAMP.
 
-    The label of a record becomes a distribution with ``entropy`` times the highest entropy: one
-    probability for its class, the others equal. A step makes smaller
-
-        KL(label, answer) - weight * entropy of the answer,
-
-    the mean over the batch. It is the first half of HAMP; the second changes the answers of the
-    trained model: `divulge.defences.RankOrder`.
-
-    Departures from the released code: the probability of the true class is solved for, where the
-    code takes steps of 0.01; KL is the sum over classes, where the code takes their mean. So the
-    code's weight of 0.001 is one of 0.001 times the number of classes here, and the learning rate
-    needs no such factor.
+    A label becomes a distribution with ``entropy`` times the highest entropy: one probability for
+    the class, the others equal. A step makes KL(label, answer) - weight · (entropy of the answer)
+    smaller. The second half changes the answers of the trained model: `RankOrder`.
 
     Args:
-        entropy: the entropy of a label over the highest one, the logarithm of the number of
-            classes; gamma in the paper.
+        entropy: the entropy of a label over the highest one, gamma in the paper; the authors take
+            0.5 to 0.95.
         weight: how much the entropy of answers counts, alpha in the paper.
 
     References:
         Chen and Pattabiraman (2024), Overconfidence is a dangerous thing: mitigating membership
         inference attacks by enforcing less confident prediction (NDSS), section IV, and their
-        released code.
+        released code. Departures: the probability of the class is solved for, not searched in steps
+        of 0.01; KL is summed over classes, where the code takes the mean, so its weight of 0.001 is
+        0.001 times the number of classes here.
 
     Raises:
         SpecError: entropy is not from 0 to below 1, or weight is below 0.

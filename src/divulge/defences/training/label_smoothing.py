@@ -16,11 +16,10 @@ from divulge.training.recipe import Recipe
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class LabelSmoothing(TrainingDefence):
-    """Trains towards labels of which a part is spread evenly over all classes.
+    """Train towards labels of which a part is spread evenly over all classes.
 
-    Keeps a model from growing sure of its training records, for a loss-based attack the plainest
-    trace. It is no protection that counts on its own: a gap between members and others stays in
-    the order of the answers, and was found to widen for some attacks.
+    The loss is (1 - amount) times the cross-entropy plus amount times the mean over classes of -log
+    p. The model is not rewarded for certainty.
 
     Args:
         amount: the part of a label that is spread, from 0 to below 1.

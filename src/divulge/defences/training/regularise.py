@@ -19,21 +19,18 @@ from divulge.training.recipe import Recipe
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Regularise(TrainingDefence):
-    """Dropout and an l2 penalty on what the model answers, as DAP's paper has for a baseline.
+    """Dropout, and a penalty on large logits: the baseline Reg of DAP's paper.
 
-    Dropout stands before every linear or convolutional layer but the first, so that each
-    intermediate result loses a part. The penalty is l2 times the mean over records of the sum of
-    the squared logits; the paper says no more than "l2 regularisation to the model output", and
-    logits are the reading chosen: squared probabilities hardly differ between records.
+    Dropout precedes every linear or convolutional layer except the first. The penalty is ``l2``
+    times the mean over records of the sum of the squared logits.
 
     Args:
         dropout: the chance that a value is dropped; the paper tunes over 0.2, 0.33 and 0.5.
         l2: the weight of the penalty; the paper tunes over 0.1, 0.01 and 0.001.
 
     References:
-        Lomurno et al. (2023), Discriminative adversarial privacy, section 4, model Reg; after
-        Lomurno and Matteucci (2022), On the utility and protection of optimization with
-        differential privacy and classic regularization techniques.
+        Lomurno et al. (2023), Discriminative adversarial privacy, section 4, model Reg ("l2
+        regularisation to the model output"); after Lomurno and Matteucci (2022).
 
     Raises:
         SpecError: dropout is not from 0 to below 1, or l2 is below 0.

@@ -17,13 +17,13 @@ from divulge.training.recipe import Recipe
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class RelaxLoss(TrainingDefence):
-    """Keeps the mean loss of a batch near a level instead of driving it to zero.
+    """Keep the mean loss of a batch near a level instead of minimising it to zero.
 
-    In even epochs, from 0, a step makes |mean loss - alpha| smaller: below the level it climbs. In
-    odd epochs it descends while the mean loss is above the level; below it, the loss of every
-    record grows, and the answers to records that are classified wrongly are pulled to soft labels:
-    the probability of the true class as it is, ``upper`` at most, and the rest spread evenly over
-    the others (posterior flattening). Soft labels are constants to the gradient.
+    In even epochs, from 0, a step makes |mean loss - alpha| smaller: below the level the loss
+    rises. In odd epochs the loss falls while it is above the level; below it, the loss of every
+    record rises, and answers to records that are classified wrongly move to soft labels: the
+    probability of the true class as it is, ``upper`` at most, and the rest spread evenly over the
+    other classes.
 
     Args:
         alpha: the level of the mean cross-entropy, in nats; 0 is no defence.

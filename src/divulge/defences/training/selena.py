@@ -17,17 +17,13 @@ from divulge.errors import SpecError
 class SELENA(SelfDistillation):
     """Self-distillation from an ensemble in which every record has models that never saw it.
 
-    Split-AI: each training record is left out by ``left_out`` of ``models`` sub-models, drawn for
-    it alone, and its soft label is the mean of their probabilities. These are what other records
-    get, on which all sub-models are like strangers. Then one model learns the training records with
-    their soft labels instead of their own: the ensemble is thrown away.
-
-    Sub-models are trained for all epochs. Where the recipe selects an epoch, this is the last
-    model's, and records held out for it are nobody's members. The same record twice in the
-    training set is two records here, each of which gives the other's label away.
+    Each training record is left out by ``left_out`` of ``models`` sub-models, drawn for it alone;
+    its soft label is the mean of their probabilities. One more model learns the records with their
+    soft labels; only this model is published. A record that is twice in the training set reveals
+    its label by the other copy.
 
     Args:
-        models: how many sub-models are trained, K in the paper.
+        models: sub-models, K in the paper.
         left_out: how many sub-models leave a record out, L in the paper.
 
     References:

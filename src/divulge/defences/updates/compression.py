@@ -17,19 +17,18 @@ from divulge.errors import SpecError
 class TopK(UpdateDefence):
     """Keep the entries of largest magnitude over the whole update; the others become 0.
 
-    Of entries of equal magnitude the first ones are kept, tensors in the order of their names.
-    What is dropped is lost: there is no memory of it from round to round, so the update is biased
-    towards zero.
+    Of equal entries the first ones are kept, with tensors in the order of their names. What is
+    dropped is lost, so the update is biased towards zero.
 
     Args:
         share: the share of the entries that are kept, above 0 and up to 1; at least one is.
 
+    References:
+        Aji and Heafield (2017), Sparse communication for distributed gradient descent, section 3.
+        Departure: no residual is kept for the next round.
+
     Raises:
         SpecError: the share is none.
-
-    References:
-        Aji and Heafield (2017), Sparse communication for distributed gradient descent, section 3,
-        without the residual.
     """
 
     share: float = 0.1
@@ -66,18 +65,18 @@ class TopK(UpdateDefence):
 class Sign(UpdateDefence):
     """Keep the sign of each entry, times the mean magnitude of its tensor.
 
-    One bit an entry, and one number a tensor. Entries below the mean magnitude come out too large
-    and those above it too small, always alike, so the update is biased. An entry of 0 stays 0.
+    Entries below the mean magnitude become too large and those above it too small, so the update is
+    biased. An entry of 0 stays 0.
 
     Args:
         scale: what the mean magnitude is multiplied with, above 0.
 
-    Raises:
-        SpecError: the scale is not above 0.
-
     References:
         Bernstein et al. (2018), signSGD, algorithm 1; with the mean magnitude as the scale of
         Karimireddy et al. (2019), Error feedback fixes signSGD, section 4, without the feedback.
+
+    Raises:
+        SpecError: the scale is not above 0.
     """
 
     scale: float = 1.0

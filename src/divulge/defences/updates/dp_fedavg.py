@@ -39,14 +39,11 @@ of Gaussian ones and of noise that says nothing."""
 class DPFedAvg(UpdateDefence):
     """Clip each update, average all with equal weights, and add Gaussian noise to the mean.
 
-    Two rounds are neighbours when one client sends zeros in one of them; how many clients take
-    part is public. The sum of the updates then moves by ``clip`` at most, whatever a client has: an
-    update that is not finite, or does not arrive, counts as zeros, and nobody learns of it.
-
-    ``noise_by="server"`` (central): a trusted server adds the noise, and releases the noisy mean
-    alone. ``noise_by="clients"`` (distributed): each of n clients adds noise that is smaller by the
-    root of n, and the promise holds for their sum: put ``secure-sum`` behind it, since each update
-    by itself has little noise. It holds if all clients add their part.
+    Neighbours: one client sends zeros in place of its updates; how many clients take part is
+    public. An update that is not finite, or does not arrive, counts as zeros, and nobody learns of
+    it. ``noise_by="server"`` (central): a trusted server adds the noise, and releases the noisy
+    mean alone. ``noise_by="clients"`` (distributed): each of n clients adds noise that is smaller
+    by √n. The promise holds for their sum, if all add their part: combine it with ``secure-sum``.
 
     Args:
         noise_multiplier: standard deviation of the noise on the sum, in units of ``clip``, above 0.
@@ -54,13 +51,13 @@ class DPFedAvg(UpdateDefence):
         delta: the δ of the promise, above 0 and below 1.
         noise_by: who adds the noise.
 
-    Raises:
-        SpecError: a setting makes no sense.
-
     References:
         McMahan et al. (2018), Learning differentially private recurrent language models; Kairouz,
-        Liu and Steinke (2021), The distributed discrete Gaussian mechanism for federated learning
-        (its noise is discrete; here it is rounded afterwards).
+        Liu and Steinke (2021), The distributed discrete Gaussian mechanism for federated learning.
+        Departure: the noise is Gaussian and is rounded by the secure sum, not drawn discrete.
+
+    Raises:
+        SpecError: a setting makes no sense.
     """
 
     noise_multiplier: float

@@ -93,31 +93,29 @@ Mechanism = Literal["analytic-gaussian", "gaussian", "laplace"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class LocalNoise(UpdateDefence):
-    """Clip the whole update to a norm, then add noise to each entry.
+    """Clip the whole update to a norm, then add noise to each entry, on the client.
 
-    Two data sets of a client are neighbours whenever they are not the same: all of its records
-    may be replaced. Two updates of norm ``clip`` are at most ``2 * clip`` apart, and that is the
-    sensitivity which the noise is made for. (A paper that writes "sensitivity S" for two clipped
-    updates means ``clip=S / 2``; one that takes the sensitivity as ``clip`` promises half as much.)
-
-    An update that is not finite counts as zeros: a client that said so, or sent nothing, would say
-    something of its records.
+    Neighbours differ in everything: all records of a client may be replaced. Two updates of norm
+    ``clip`` are at most 2 ``clip`` apart, which is the sensitivity. (A paper with "sensitivity S"
+    for two clipped updates means ``clip = S / 2``; one that takes the sensitivity as ``clip``
+    promises half as much.) An update that is not finite counts as zeros: a refusal would reveal
+    something.
 
     Args:
         epsilon: the ε of one message, above 0.
         delta: the δ of one message; 0 for ``laplace``, which promises ε alone.
         clip: the largest L2 norm of an update (L1 for ``laplace``), in the units of the weights.
-        mechanism: the kind of noise. ``analytic-gaussian`` has just as much noise as (ε, δ) takes,
-            for every ε; ``gaussian`` is the classic formula, with more noise and for ε up to 1;
-            ``laplace`` promises (ε, 0).
-
-    Raises:
-        SpecError: a setting makes no sense, or the mechanism cannot promise this ε or δ.
+        mechanism: ``analytic-gaussian`` has the least noise that (ε, δ) needs, for every ε;
+            ``gaussian`` is the classic formula, with more noise and for ε up to 1; ``laplace``
+            promises (ε, 0).
 
     References:
         Balle and Wang (2018), Improving the Gaussian mechanism for differential privacy, theorem 8;
         Dwork and Roth (2014), The algorithmic foundations of differential privacy, definition 3.3
         and theorem A.1.
+
+    Raises:
+        SpecError: a setting makes no sense, or the mechanism cannot promise this ε or δ.
     """
 
     epsilon: float

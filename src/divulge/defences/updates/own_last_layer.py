@@ -15,17 +15,16 @@ from divulge.defences.updates import vectors
 class OwnLastLayer(UpdateDefence):
     """Send nothing of the last layer, whose gradients name the classes of a client's records.
 
-    The change of the last matrix and its biases is replaced by 0, so the global last layer stays
-    what it was at first, and every client begins each round with it. What a client uses is a model
-    of its own: the global layers, trained further on its records together with a last layer.
-
-    Clients that kept their last layer from round to round, as in the paper, would start better.
-    They would need a memory, which update defences do not have; the server sees no more of them.
+    The change of the last matrix and its biases is replaced by 0, so the global last layer stays as
+    it was at first. A client uses a model of its own: the global layers, and a last layer that it
+    trains.
 
     References:
         Arivazhagan et al. (2019), Federated learning with personalization layers, section 3, with
         one personalised layer; Oh, Kim and Yun (2022), FedBABU: toward enhanced representation for
-        federated image classification, for a last layer that stays as it was at first.
+        federated image classification, for a last layer that stays as it was at first. Departure:
+        clients do not keep their last layer from round to round, which would help their accuracy
+        and shows the server no more and no less.
     """
 
     name: ClassVar[str] = "own-last-layer"

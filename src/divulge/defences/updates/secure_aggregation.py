@@ -35,33 +35,31 @@ MaskedVector = UInt64[np.ndarray, " entries"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class SecureSum(UpdateDefence):
-    """The server learns the weighted sum of all updates of a round, and nothing else.
+    """The server learns the weighted sum of all updates of a round, and no single update.
 
-    Each pair of clients agrees on a key through the server, which sees public keys alone; a stream
-    of random integers from that key is added by the one and taken off by the other. Updates are
-    rounded to fixed point and summed modulo 2^64, so the sum is that of the rounded updates to the
-    last bit.
+    Each pair of clients agrees on a key through the server, which sees public keys alone. A stream
+    of random integers from that key is added by one and subtracted by the other. Updates are
+    rounded to fixed point and summed modulo 2^64, so the sum is exactly that of the rounded
+    updates.
 
-    These are the pairwise masks of the first round of Bonawitz et al. (2017), without their self
-    masks and secret shares. So every participant must send: if one is missing, the round is
-    refused. Recovering it by letting the others reveal their keys with the missing one would be
-    unsound without self masks: a server could call a late client missing, and read its update.
-
-    Promised against a server, and clients who collude with it, that follow the protocol. Not
-    promised if the server hands out public keys of its own making: clients need keys that they
-    can trust. The sum itself may give data away: no differential privacy is in it.
+    It has the pairwise masks of Bonawitz et al. (2017), without self masks and secret shares. So
+    every participant must send; if one is missing, the round is refused. (To reveal keys of a
+    missing client would be unsafe without self masks: a server could call a late client missing,
+    and read its update.) The promise is secrecy against a server, and clients who help it, that
+    follow the protocol. It fails if the server distributes public keys of its own. The sum itself
+    has no differential privacy.
 
     Args:
         limit: the largest magnitude of an entry, times its client's weight; more is refused.
         fraction_bits: the number b of binary digits after the point; the resolution is 2^-b.
 
-    Raises:
-        SpecError: a setting makes no sense, or not one client would fit.
-
     References:
         Bonawitz et al. (2017), Practical secure aggregation for privacy-preserving machine
         learning, section 4.0.1 (masking with one-time pads); RFC 7748 (X25519), RFC 5869 (HKDF),
         RFC 8439 (ChaCha20).
+
+    Raises:
+        SpecError: a setting makes no sense, or not one client would fit.
     """
 
     limit: float = 1024.0

@@ -68,24 +68,24 @@ class _ClientPredictions(NamedTuple):
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Stacking:
-    """Base attacks on every client, stacked by a meta-classifier taught by the colluding client.
+    """Seven classifiers attack every client; boosted trees combine their scores.
 
-    For each client, seven classifiers learn to tell its relevant records, taken for members, from
-    its external ones by the model's answer and the true class. Their scores and the loss are the
-    features of a meta-classifier (XGBoost), fitted to the colluding client's true membership. For
-    each other client its boosting goes on with that client's external records as non-members; then
-    a two-sided rule gives each candidate to a client or to nobody.
+    For each client, seven classifiers learn to distinguish its relevant records, labelled as
+    members, from its external ones, by the model's logits and the true class. Their scores and the
+    loss are the features of a meta-classifier (XGBoost), fitted to the colluding client's true
+    membership. For each other client 100 more trees are fitted to its external records as
+    non-members. A candidate is assigned to a client if its score exceeds two thresholds, else to
+    nobody.
 
     Args:
-        protocol: ``published`` scores the relevant and external records by the very classifiers
-            that were fitted to them, as the published code does. Such scores tell which set a
-            record is from, which is not a leak of the model: models that leak nothing look
-            attackable. ``crossfit`` scores every record by classifiers fitted without it.
-        percentile: the percentile of a client's scores that a candidate's score must exceed.
-        dominance: λ: a score must exceed so many times the mean over clients.
-        centred: whether each record's logits are centred first, as they always are where a model
-            gives probabilities, which do not tell the constant. The published code sees logits
-            as they are.
+        protocol: ``published`` scores the relevant and external records by the same classifiers
+            that were fitted to them, as the published code does. Such scores reveal the set, which
+            is no leak of the model: models that leak nothing look attackable. ``crossfit`` scores
+            every record by classifiers fitted without it.
+        percentile: percentile of a client's scores that a candidate's score must exceed.
+        dominance: λ: multiple of the mean over clients that it must exceed.
+        centred: whether each record's logits are centred first, as they always are if a model gives
+            probabilities. The published code uses raw logits.
 
     References:
         nist-stacking (arXiv 2604.12737), sections 3.2 to 3.4, and its published code for what the

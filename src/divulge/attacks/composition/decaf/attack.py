@@ -56,46 +56,44 @@ class _Plan(NamedTuple):
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Decaf:
-    """What share of each class a client holds, and of which it has none, from its updates.
+    """The share of each class that a client holds, and the classes it lacks, from its updates.
 
-    Three levels beyond the published method. ``bias`` solves the balance of the output biases with
-    the model's answers before and after the local training: no training, plain SGD alone.
-    ``virtual`` trains invented clients with known mixes as the victims train, in the same rounds,
-    and learns from them to read an update; ``refined`` adds more of them near its guesses. They
-    are the same for all victims of a federation. Rounds count by how well they tell virtual
-    clients apart, or by how well the balance holds.
+    The published method takes the change of the last layer's weights, declares a class null if its
+    row has no positive entry, trains the weights sent out on reference records of each other class
+    and of all together, and decomposes the client's change into these. Three levels are divulge's.
+    ``bias`` solves the balance of the output biases with the model's answers before and after the
+    local training: no training, for plain SGD alone. ``virtual`` trains virtual clients with known
+    mixes as the victims train, in the same rounds; kernel ridge regression then predicts shares
+    from an update and the model's answers. ``refined`` adds more virtual clients near its guesses.
+    All victims share them. Rounds count by how well they predict virtual clients.
 
     Args:
         faithful: the published method, whatever the level.
         level: ``auto`` takes ``refined``, else ``virtual``, else the published method, as the
             budget allows; guesses say which.
-        layers: which layers virtual clients train: ``all``; or the ``last``, up to a quarter of
-            the network's operations, where the network is a chain of layers: what comes before
-            them is computed once a round. ``auto`` takes all where the budget allows, and always
-            beside a defence or DP-SGD, which act on whole updates.
+        layers: which layers virtual clients train: ``all``; or the ``last``, up to a quarter of the
+            operations of a chain of layers, what precedes them is computed once a round. ``auto``
+            takes all if the budget allows, and always beside a defence or DP-SGD.
         clients: virtual clients at first; ``refined`` adds half as many, five times.
-        rounds: at most so many are looked at, the first ones of each victim.
-        budget: seconds of one core that training may take, estimated from the network's
-            operations, so that the same attack makes the same choice on any machine.
-        null_error: how often a class that is there, with less than an equal share, may be
-            declared null by ``virtual`` and ``refined``; the others follow the published rule,
-            which promises nothing.
+        rounds: largest number of rounds, the first ones of each victim.
+        budget: seconds of one core that training may take, estimated from the network's operations,
+            so that the choice is the same on any machine.
+        null_error: rate at which ``virtual`` and ``refined`` may declare a class null that is
+            present with less than an equal share.
         threshold: entries up to this are no sign of a class, for the published rule.
-        dp_noise: noise multiplier of the DP-SGD that clients were told to train by; virtual clients
-            then train by it, too. None if they were told of none.
+        dp_noise: noise multiplier of the clients' DP-SGD, by which virtual clients then train.
         dp_norm: norm that this DP-SGD clips each record's gradient to.
-        defence: update defence that clients were told to use, by ``name`` and settings, as in
-            ``[[defences]]``; virtual clients then send their updates through it, too. None if they
-            were told of none: noise is then estimated.
+        defence: the clients' update defence, by ``name`` and settings, as in ``[[defences]]``;
+            virtual clients then send through it.
         solver: how the published method decomposes: exactly, or by its own descent.
-        without: the published method without this step, as in its own ablations.
-        workers: who trains virtual clients: ``"local"``, this process and those that it starts;
-            ``"ray"``, ``"ray:auto"`` or ``"ray:HOST:PORT"``, a Ray cluster, as for
-            `divulge.ShadowModels`. Only the time depends on it.
+        without: leaves a step of the published method out, as in its own ablations.
+        workers: where virtual clients are trained: ``"local"``, or a Ray cluster: ``"ray"``,
+            ``"ray:auto"``, ``"ray:HOST:PORT"``. It changes the time alone.
 
     References:
         Dai et al. (2024), Decaf: Data distribution decompose attack against federated learning,
-        algorithms 1 and 2, equations 4 and 19 to 21; the levels are ours.
+        algorithms 1 and 2, equations 4 and 19 to 21. Our copy lacks equation 21: a share is its
+        factor plus the calibrator's, over the sum.
     """
 
     faithful: bool = False

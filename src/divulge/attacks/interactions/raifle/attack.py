@@ -20,27 +20,33 @@ _SETTINGS = {"optimiser": ("lbfgs", "adam"), "rounding": ("split", "half")}
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class RAIFLE:
-    """Reconstructs a user's interactions from one local update, given the items handed out.
+    """Reconstruct a user's interactions from one local update and the items handed out.
 
-    ``auto`` chooses by what there is: ``embedding`` where the update has a row for each item;
-    ``closed-form`` where it is affine in the interactions and determines them;
-    ``gauss-newton`` where it is nearly affine, or does not determine them; ``match`` for any other
-    learner that can be simulated. Without manipulated items this is vanilla gradient inversion.
+    ``auto`` takes the first that applies. ``embedding``, if the update has a row for each item: the
+    cosine of each row with their main direction, whose sign comes from simulated trainings.
+    ``closed-form``, if the update is affine in the interactions and determines them: least squares.
+    ``gauss-newton``, if it is nearly affine, noisy, or does not determine them: the posterior mean
+    with the most probable noise, by expectation propagation with a Bernoulli prior. ``match``, for
+    any differentiable learner: the published optimisation, plain gradient inversion if no item is
+    manipulated.
 
     Args:
         method: the method of reconstruction.
-        steps: most linear systems of ``gauss-newton``, or most steps of ``match``.
-        optimiser: the optimiser of ``match``: ``lbfgs`` or ``adam``.
-        joint: whether ``match`` also optimises the private embedding, or leaves it random.
-        rounding: ``split`` decides where scores fall best into two groups, ``half`` at one half
-            of what the method takes for an interaction, as ``gauss-newton`` always does.
-
-    Raises:
-        SpecError: a setting makes no sense.
+        steps: largest number of steps of ``match``, or of linear systems of ``gauss-newton``, at
+            most 20.
+        optimiser: of ``match``: ``lbfgs`` or ``adam``.
+        joint: whether ``match`` also optimises the private embedding, or draws one.
+        rounding: ``split`` decides where scores fall best into two groups (Otsu 1979), ``half`` at
+            one half of an interaction's value, as ``gauss-newton`` always does.
 
     References:
         Pham, Kulkarni and Houmansadr (2024), RAIFLE: reconstruction attacks on interaction-based
-        federated learning with adversarial data manipulation, algorithms 1 and 2, appendix A.
+        federated learning with adversarial data manipulation, algorithms 1 and 2, theorem 1,
+        equation 12, appendix A. ``embedding`` and ``gauss-newton`` are divulge's; noise by evidence
+        (MacKay 1992), propagation (Minka 2001; Ueda and Nakano 1998).
+
+    Raises:
+        SpecError: a setting makes no sense.
     """
 
     method: Method = "auto"

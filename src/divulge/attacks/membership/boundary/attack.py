@@ -18,23 +18,22 @@ _ROWS_AT_ONCE = 256
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """Distance to the nearest point with another label that so many questions find.
+    """Distance from a record to the nearest point with another label that the search finds.
 
-    A model is sure around the records that it was trained on, so their boundary is far. The search
-    starts from the nearest candidate that the model calls by another label, and is that of
-    HopSkipJump: bisect towards the record, estimate the boundary's normal from the labels of random
-    neighbours, step along it, bisect again. Where all features have two values, the distance is
-    the number of flipped features: neighbours flip some of them back, and those go first that the
-    label depends on most. A record whose own answer is wrong has distance zero.
+    The search is that of HopSkipJump. It starts from the nearest candidate with another predicted
+    label, bisects towards the record, estimates the boundary's normal from the labels of random
+    neighbours, steps along it, and bisects again. The distance is in standard deviations of the
+    features. If all features have two values, it is the number of flips; the search keeps those
+    that the label depends on most. A misclassified record has distance 0 and needs no query.
 
     Args:
-        questions: most questions a record, its own answer not counted.
+        questions: largest number of queries per record, its own answer not counted.
 
     References:
         Li and Zhang (2021), Membership leakage in label-only exposures, section 4 (boundary
-        attack); Choquette-Choo et al. (2021), Label-only membership inference attacks, section
-        3.3; Chen, Jordan and Wainwright (2020), HopSkipJumpAttack, algorithm 2. Departures: the
-        start is a candidate instead of noise, and neighbours stand at a tenth of the distance.
+        attack); Choquette-Choo et al. (2021), Label-only membership inference attacks, section 3.3;
+        Chen, Jordan and Wainwright (2020), HopSkipJumpAttack, algorithm 2. Departures: the start is
+        a candidate instead of noise, and neighbours are at a tenth of the distance.
     """
 
     questions: Count = 100

@@ -61,30 +61,28 @@ SHRINKAGE = 3.0
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class ClusterLiRA:
-    """A likelihood ratio between the cluster of a class's members and its known non-members.
+    """Likelihood ratio between the cluster of a class's members and its known non-members.
 
-    Answers are points: log probabilities, centred. Known non-members of a class are a Student t,
-    its members a Gaussian that expectation and maximisation find among the suspects, without one
-    label of membership. How narrow the cluster is, and how far the ratio is trusted, is what
-    explains held-out suspects best; where no cluster does, as under differential privacy, the
-    ratio is 1 for everybody and the attack is silent. In a federation the candidates of a silent
-    client are still put in an order, by confidence less what is usual for the class: that orders
-    scores, and decides nothing.
+    A network that fits its records answers nearly alike about all members of a class. Answers are
+    points of centred log probabilities. Known non-members of a class follow a Student t, its
+    members a Gaussian that expectation-maximisation finds among the suspects. Held-out suspects
+    choose the width of the Gaussian and how far to trust the ratio. Unless they are explained
+    better than after each of 19 exchanges of suspects and non-members, all ratios are 1, which is
+    no claim. So a model that does not leak gets a claim in at most one case of 20.
 
-    On one model, suspects are the candidates themselves and known non-members the reference
-    records; the score is the log ratio. In a federation, suspects are each client's relevant
-    records and non-members its external ones, and the candidates are given to the likeliest of
-    all clients and nobody.
+    On one model, suspects are the candidates and known non-members the reference records. In a
+    federation they are a client's relevant and external records, and each candidate gets a
+    posterior over all clients and nobody. Candidates of a client without a claim are ordered by
+    confidence less what is usual for the class; that decides nothing.
 
     Args:
-        share: share of members among the suspects of one model; in a federation it is the
-            colluding client's share, or without one such a share that half of all are members.
-        dimensions: number of coordinates of a point: those of its own class, and of the classes
-            that vary most.
+        share: share of members among the suspects of one model. In a federation it is the colluding
+            client's share, or without one such a share that half of all are members.
+        dimensions: coordinates of a point: the own class, and the classes that vary most.
 
     References:
-        divulge's own, after the likelihood ratio of Carlini et al. (2022); that members of a
-        class collapse to a point is neural collapse (Papyan, Han and Donoho 2020).
+        divulge's own, after the likelihood ratio of Carlini et al. (2022) and neural collapse
+        (Papyan, Han and Donoho 2020).
     """
 
     share: float = 0.5

@@ -25,38 +25,38 @@ _TINY = 1e-12
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class MRAD:
-    """Memory-guided reconstruction and anomaly detection.
+    """Reconstruct unknown features by the model's gradient, then measure how unusual they are.
 
-    Stage 1 descends on the model's loss, over the unknown features alone. Stage 2 measures how
-    far the result lies from the attacker's own records of the class. The nearer, the more likely
-    a member; where the view holds a shadow model, what counts is how much nearer than with
-    a reconstruction through that (δ_s / δ). Which sign ``msad`` and ``nci`` have after so large a
-    step, members and non-members of the shadow tell. The defaults are the paper's settings: one
-    step of 1000 from zeros.
+    Stage 1 descends on the model's loss over the unknown features alone, from zeros. Stage 2
+    measures how far the result lies from the attacker's own records of the class: nearer means more
+    likely a member. If the view holds a shadow model, the score is the log of the shadow's
+    deviation over the target's; for ``msad`` and ``nci`` it is their difference, with the sign that
+    the shadow's members tell. The defaults are the paper's: one step of 1000 from zeros.
 
     Args:
-        detector: ``cade`` (class centre and median absolute deviation), ``msad`` (cosine distance
-            to the nearest own records) or ``nci`` (features against the last layer's weights).
-        space: the space in which ``cade`` and ``msad`` measure: ``input``, or the ``features``
-            before the last layer, which take white-box access. ``nci`` always uses the latter.
-        access: ``gradients`` takes white-box access; ``answers`` estimates them from queries.
+        detector: ``cade`` (distance to the class's centre, in median absolute deviations), ``msad``
+            (cosine distance to the nearest own records) or ``nci`` (features against the last
+            layer's weights).
+        space: where ``cade`` and ``msad`` measure: ``input``, or the ``features`` before the last
+            layer, which need white-box access, as ``nci`` does.
+        access: ``gradients`` needs white-box access; ``answers`` estimates them from queries.
         step: step size of the descent.
-        iterations: number of steps; 0 leaves the filled-in record as it is, the paper's ablation.
+        iterations: number of steps; 0 reconstructs nothing, the paper's ablation.
         start: unknown features begin at ``zeros``, or as they are ``filled`` in.
         optimiser: ``sgd``, ``momentum`` or ``adam``.
-        limits: least and greatest value that a step may lead to; any, unless given.
-        directions: with ``answers``: number of random directions a step and candidate.
+        limits: smallest and largest value that a step may lead to; any by default.
+        directions: with ``answers``: random directions per step and candidate.
         epsilon: with ``answers``: distance along each direction.
         two_sided: with ``answers``: whether to query on both sides.
-        budget: most queries, with gradients counting as queries; no limit, unless given.
-        alpha: weight of the features' size in ``nci``.
+        budget: largest number of queries, gradients included; no limit by default.
+        alpha: weight of the features' size in ``nci``, not given by the paper.
 
     References:
         Wang et al. (2025), Membership inference attack with partial features, algorithms 1 and 2,
-        eq. 4; the detectors are of Yang et al. (2021), CADE, Reiss and Hoshen (2023), Mean-shifted
-        contrastive loss for anomaly detection, and Liu and Qin (2025), NCI. Departures: CADE's
-        autoencoder and MSAD's fine-tuned network are not trained: distances are taken in
-        ``space``.
+        eq. 4, of which only abstracts and a summary were at hand; the detectors are of Yang et al.
+        (2021), CADE, Reiss and Hoshen (2023), Mean-shifted contrastive loss for anomaly detection,
+        and Liu and Qin (2025), NCI. Departures: CADE's autoencoder and MSAD's fine-tuned network
+        are not trained: distances are taken in ``space``.
     """
 
     detector: Detector = "cade"

@@ -23,27 +23,26 @@ _TINY = 1e-9
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class OSLO:
-    """One-shot label-only attack: does the model keep to a label that surrogates have given up?
+    """One query per record: does the model keep a label that surrogate models have given up?
 
-    Surrogates are trained on the reference records. Each candidate is perturbed, by the gradients
-    of some of them, only until the others no longer believe in its label. The model is then asked
-    once, about the perturbed record: it keeps to the label more often where it was trained on the
-    candidate. Among the candidates whose label it keeps to, those come first that the surrogates
-    believe in least.
+    Surrogates are trained on random halves of the reference records. Each candidate is perturbed,
+    along the gradients of some of them, until the others give its label a mean probability q of at
+    most ``threshold``. Then the model is queried once, about the perturbed record. The score is
+    -log q if the model keeps the label, and -1 if it does not.
 
     Args:
         sources: surrogates whose gradients perturb.
-        validators: further surrogates that say when to stop.
-        steps: most steps of the perturbation.
-        noise: most that a feature is moved by, in standard deviations of it.
+        validators: further surrogates that decide when to stop.
+        steps: largest number of steps of the perturbation.
+        noise: largest change of a feature, in standard deviations of it.
         flips: largest share of features of two values that is flipped.
-        threshold: probability of the label, the validators' mean, at which a record is left.
+        threshold: mean probability of the label, over the validators, at which to stop.
 
     References:
         Peng et al. (2024), OSLO: One-shot label-only membership inference attacks, section 4.
-        Departures: the surrogates have one hidden layer, whatever the model is; plain signs of
-        gradients with momentum; features of two values are flipped; and where OSLO answers yes or
-        no at one threshold, the validators' last belief orders those whose label was kept.
+        Departures: surrogates have one hidden layer, whatever the model is; plain signs of
+        gradients with momentum; features of two values are flipped; OSLO decides at one threshold,
+        here q orders the records whose label was kept.
     """
 
     sources: Count = 4

