@@ -36,26 +36,30 @@ class Stored(NamedTuple):
     sizes: Mapping[Size, Outcome]
 
     @property
-    def shown(self) -> Outcome:
-        """The outcome of size paper once it has a figure beside a published one, else the other."""
-        compared = any(cell.difference is not None for cell in self.sizes["paper"].cells)
-        return self.sizes["paper"] if compared else self.drawn
+    def whole(self) -> bool:
+        """Whether size paper is complete."""
+        return "paper" in self.sizes and self.sizes["paper"].complete
 
     @property
     def drawn(self) -> Outcome:
-        """The outcome of size paper where it is whole, else the other."""
-        paper = self.sizes["paper"]
-        return paper if paper.complete else self.sizes["small"]
+        """The outcome of size paper where it is complete, else that of size small."""
+        return self.sizes["paper" if self.whole else "small"]
+
+    @property
+    def shown(self) -> Outcome:
+        """The outcome of size paper once it has a figure beside a published one, else as drawn."""
+        paper = self.sizes.get("paper", self.drawn)
+        return paper if any(cell.difference is not None for cell in paper.cells) else self.drawn
 
     @property
     def state(self) -> str:
         """How much is measured at size paper."""
-        outcome = self.sizes["paper"]
-        if outcome.complete or outcome.state is None:
+        if self.whole:
             return "complete"
+        there = self.sizes["paper"].state if "paper" in self.sizes else None
         hours = find_table(self.name).minutes["paper"] / 60
-        there = f"{outcome.state.pieces} of {outcome.state.of} pieces"
-        return f"{there}; all take {hours:.0f} core-hours"
+        begun = f"{there.pieces} of {there.of} pieces" if there else "not begun"
+        return f"{begun}; all take {hours:.0f} core-hours"
 
     @property
     def link(self) -> str:
@@ -95,7 +99,7 @@ def _overview(papers: Sequence[Paper], tables: Mapping[str, Stored]) -> str:
     for paper in papers:
         own = _of(paper, tables)
         name = f"[{paper['name']}]({paper['stem']}.md)"
-        whole = sum(table.sizes["paper"].complete for table in own)
+        whole = sum(table.whole for table in own)
         rows += [(name, f"{len(own)}", f"{whole}", _agreement(table.shown for table in own))]
     outcomes = [one for table in tables.values() for one in table.sizes.values()]
     hours = sum(one.made.cpu_seconds for one in outcomes) / 3600

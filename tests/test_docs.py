@@ -86,7 +86,7 @@ def test_stored_tables_are_todays_and_of_a_known_commit(name: str) -> None:
     table = find_table(name)
     published = {(row.name, name): value for row in table.rows for name, value in row.paper.items()}
     outcomes = stored(name)
-    assert [outcome.size for outcome in outcomes] == ["small", "paper"]
+    assert outcomes[0].size == "small"
     for outcome in outcomes:
         assert outcome.rows == tuple(row.name for row in table.rows)
         assert list(outcome.pairs) == [f"{one}, less {other}" for one, other in table.pairs]

@@ -2,10 +2,12 @@
 
 import dataclasses
 import lzma
+import runpy
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from divulge._util import untrusted
 from divulge.errors import StoreError
@@ -103,6 +105,21 @@ def test_csv_holds_every_figure(run: Path) -> None:
     assert shown(back) == shown(measured)
     assert back.state == measured.state
     assert back.made.cpu_seconds == pytest.approx(measured.made.cpu_seconds, abs=0.1)
+
+
+def test_a_run_is_published_and_goes_on_elsewhere(run: Path, tmp_path: Path) -> None:
+    main = runpy.run_path(str(ROOT / "docs" / "publish_results.py"))["main"]
+    main.commands["pack"].callback.__globals__.update(PACKED=tmp_path / "results", PAGES=tmp_path)
+    said = CliRunner().invoke(main, ["pack", str(run)])
+    assert said.exit_code == 0, said.output
+    (measured,) = reproduce({"grown": run}, "paper")
+    assert (tmp_path / "grown.csv").read_text(encoding="utf-8") == to_csv([measured])
+    said = CliRunner().invoke(main, ["unpack", str(tmp_path / "runs"), "grown"])
+    assert said.exit_code == 0, said.output
+    trial.calls.clear()
+    (again,) = reproduce({"grown": tmp_path / "runs" / "grown"}, "paper")
+    assert trial.calls == []  # every piece is there
+    assert again.cells == measured.cells
 
 
 def shown(outcome: Outcome) -> list[tuple[object, ...]]:
