@@ -1,356 +1,280 @@
-"""The pages of measured tables, from the runs stored in ``docs/results``.
+"""The pages of published tables measured again, from ``results/*.csv`` and ``papers.toml``.
 
-``NAME.json`` there is the ``table.json`` of a run of size small, and ``paper/NAME`` is a run folder
-of size paper, which grows. ``generate.py`` calls `pages`.
+``publish_results.py`` writes the CSV files, and ``generate.py`` calls `pages`.
 """
 
+import re
+import statistics
 import tomllib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from divulge.report.charts import render
 from divulge.reproduce import charts
 from divulge.reproduce.papers.raifle import tradeoff
-from divulge.reproduce.result import (
-    DIFFERENCES_NOTE,
-    NOT_YET,
-    RESULT_FILE,
-    Cell,
-    MeasuredPiece,
-    Outcome,
-    cell_text,
-    figure,
-    format_hours,
-    interval,
-    read_outcome,
-)
+from divulge.reproduce.result import Cell, Outcome, figure, interval
 from divulge.reproduce.table import TABLES, Size, find_table
+from divulge.reproduce.table_csv import from_csv
 
 HERE = Path(__file__).parent
 STORED = HERE / "results"
 CURVE = HERE / "images" / "raifle-privacy-utility.svg"
+NOTE = "<!-- Written by docs/generate.py from results/*.csv and papers.toml: run `make docs`. -->"
+REASONS = {"missing": "not measured: ", "impossible": "impossible here: ", "nothing": ""}
+"""What the pages say before the reason why no table measures an item, by its key in the file."""
 
-HEAD = (
-    "| claim | the paper | size of ours | ours, by its method | ours, by another |",
-    "| --- | --- | --- | --- | --- |",
-)
-ITEM_STATES = {
-    "missing": "missing",
-    "impossible": "impossible here",
-    "nothing": "nothing to measure",
-}
-"""What the pages call an item of a paper that no table measures, by its key in the file."""
-NOTE = "<!-- Written by docs/generate.py from the runs in docs/results: run `make docs`. -->"
+Paper = Mapping[str, Any]
+"""A paper of ``papers.toml``."""
 
 
 class Stored(NamedTuple):
-    """What is stored of a table."""
+    """What is stored of a table, by size."""
 
     name: str
-    small: Outcome | None
-    paper: Outcome | None
-    """None where nothing is measured."""
+    sizes: Mapping[Size, Outcome]
 
     @property
-    def sizes(self) -> dict[Size, Outcome]:
-        """The outcomes that are there, by size."""
-        pairs: tuple[tuple[Size, Outcome | None], ...] = (
-            ("small", self.small),
-            ("paper", self.paper),
-        )
-        return {size: one for size, one in pairs if one is not None}
+    def whole(self) -> bool:
+        """Whether size paper is complete."""
+        return "paper" in self.sizes and self.sizes["paper"].complete
 
     @property
     def drawn(self) -> Outcome:
-        """The largest outcome that is complete, or else the only one."""
-        whole = [one for one in self.sizes.values() if one.complete]
-        return (whole or [*self.sizes.values()])[-1]
+        """The outcome of size paper where it is complete, else that of size small."""
+        return self.sizes["paper" if self.whole else "small"]
+
+    @property
+    def shown(self) -> Outcome:
+        """The outcome of size paper once it has a figure beside a published one, else as drawn."""
+        paper = self.sizes.get("paper", self.drawn)
+        return paper if any(cell.difference is not None for cell in paper.cells) else self.drawn
 
     @property
     def state(self) -> str:
         """How much is measured at size paper."""
-        if self.paper is None:
-            hours = find_table(self.name).minutes["paper"] / 60
-            start = "small only" if self.small else "not stored yet"
-            return f"{start}: about {format_hours(hours)} core-hours missing"
-        state = self.paper.state
-        if state is None or self.paper.complete:
-            return "reproduced at paper size"
-        there = f"{state.pieces} of {state.of} pieces"
-        hours = format_hours(state.core_hours_missing)
-        return f"partly: {there}, about {hours} core-hours missing"
+        if self.whole:
+            return "complete"
+        there = self.sizes["paper"].state if "paper" in self.sizes else None
+        hours = find_table(self.name).minutes["paper"] / 60
+        begun = f"{there.pieces} of {there.of} pieces" if there else "not begun"
+        return f"{begun}; all take {hours:.0f} core-hours"
+
+    @property
+    def link(self) -> str:
+        """The table's CSV file."""
+        return f"[{self.name}]({self.name}.csv)"
 
 
 def pages() -> dict[Path, str]:
     """The generated pages, by path."""
-    tables = {name: Stored(name, *_read(name)) for name in TABLES}
-    stored = {name: table for name, table in tables.items() if table.sizes}
-    drawn = {name: table.drawn for name, table in stored.items()}
-    papers = _read_toml("headlines.toml")
+    tables = {name: Stored(name, from_csv(name, _read(f"results/{name}.csv"))) for name in TABLES}
+    papers: list[Paper] = tomllib.loads(_read("papers.toml"))["paper"]
+    drawn = {name: table.drawn for name, table in tables.items()}
     return {
-        STORED / "README.md": _index(tables, _read_toml("paper-items.toml")),
-        STORED / "headline-figures.md": _headlines(papers, stored),
-        **{STORED / f"{name}.md": _table(table) for name, table in stored.items()},
+        STORED / "README.md": _overview(papers, tables),
+        STORED / "headline-figures.md": _headlines(papers, tables),
+        **{STORED / f"{paper['stem']}.md": _paper(paper, tables) for paper in papers},
         **{STORED / f"{name}.svg": _curves(one) for name, one in drawn.items() if one.drawn},
-        **_curve(drawn),
+        CURVE: _svg(tradeoff.tradeoff_chart(drawn)),
     }
 
 
-def _read(name: str) -> tuple[Outcome | None, Outcome | None]:
-    """The stored outcomes of a table at size small and paper."""
-    paths = STORED / f"{name}.json", STORED / "paper" / name / RESULT_FILE
-    small, paper = (read_outcome(path) if path.is_file() else None for path in paths)
-    return small, None if paper is None or not paper.pieces else paper
+def _read(name: str) -> str:
+    return (HERE / name).read_text(encoding="utf-8")
 
 
-def _read_toml(name: str) -> list[dict[str, Any]]:
-    papers: list[dict[str, Any]] = tomllib.loads((HERE / name).read_text("utf-8"))["paper"]
-    return papers
-
-
-def _curve(outcomes: Mapping[str, Outcome]) -> dict[Path, str]:
-    """The privacy-utility curve, where both of its tables are stored."""
-    chart = tradeoff.tradeoff_chart(outcomes)
-    return {} if chart is None else {CURVE: render(chart, "svg").decode()}
-
-
-def _index(tables: Mapping[str, Stored], papers: list[dict[str, Any]]) -> str:
-    stored = [table for table in tables.values() if table.sizes]
-    missing = [f"`{name}`" for name, table in tables.items() if not table.sizes]
-    outcomes = [one for table in stored for one in table.sizes.values()]
-    total = sum(one.made.cpu_seconds for one in outcomes) / 3600
-    return "\n".join(
-        [
-            "# Results",
-            "",
-            NOTE,
-            "",
-            "Published tables, measured again by [`divulge reproduce`](reproductions.md). "
-            "Each page holds our figures with their 95 % intervals at both sizes, the paper's, the "
-            "difference, what differs in data and size, and what measured them. "
-            "An interval that covers the published figure proves no sameness, and one that does "
-            "not is a difference to explain: data, sizes and repeats are not the papers'. "
-            "[Another processor](reproductions.md#on-another-processor) rounds otherwise.",
-            "",
-            "| table | what | paper size | size shown | published figures within our interval | "
-            "rows by control | minutes of one core | date | commit |",
-            "| --- | --- | --- | --- | --- | --- | --- | --- | --- |",
-            *(line for table in stored for line in _index_lines(table)),
-            "",
-            f"Together {total:.1f} core-hours, with what tables share counted in each.",
-            "",
-            *([f"Not stored yet: {', '.join(missing)}.", ""] * bool(missing)),
-            "What the papers claim first, beside ours: [headline figures](headline-figures.md).",
-            "",
-            *_items(papers, tables),
-        ]
-    )
-
-
-def _index_lines(table: Stored) -> Iterator[str]:
-    """A line for each size: a table's name and state stand in the first."""
-    for k, (size, one) in enumerate(table.sizes.items()):
-        about = f"[{table.name}]({table.name}.md) | {one.title} | {table.state}"
-        yield (
-            f"| {' | | ' if k else about} | {size} | {_agreement(one)} | {_controls(one)} | "
-            f"{one.made.cpu_seconds / 60:.1f} | {one.made.date[:10]} | `{one.made.commit}` |"
-        )
-
-
-def _items(papers: list[dict[str, Any]], tables: Mapping[str, Stored]) -> list[str]:
-    """Every table and figure of each paper with its state."""
-    lines = ["## Every table and figure of the papers", ""]
-    for paper in papers:
-        lines += [f"### {paper['name']}", "", "| item | table | state |", "| --- | --- | --- |"]
-        lines += [_item(item, tables) for item in paper["item"]] + [""]
-    return lines
-
-
-def _item(item: Mapping[str, Any], tables: Mapping[str, Stored]) -> str:
-    (kind,) = item.keys() - {"name", "note"}  # one state an item
-    if kind != "tables":
-        state = f"{ITEM_STATES[kind]}: {item[kind]}"
-        return f"| {item['name']} | | {state} |"
-    names = item["tables"]
-    links = ", ".join(f"[{name}]({name}.md)" if tables[name].sizes else name for name in names)
-    states = "; ".join(dict.fromkeys(tables[name].state for name in names))
-    note = f" ({item['note']})" if "note" in item else ""
-    return f"| {item['name']} | {links} | {states}{note} |"
-
-
-def _agreement(outcome: Outcome) -> str:
-    both = [cell for cell in outcome.cells if cell.difference is not None]
-    return f"{sum(cell.covers for cell in both)} of {len(both)}"
-
-
-def _controls(outcome: Outcome) -> str:
-    """Numbers of rows whose attacks passed, failed or were not tested by controls."""
-    told = [outcome.control(row).partition(" of ")[0].rstrip("0123456789 ") for row in outcome.rows]
-    return ", ".join(f"{count} {kind}" for kind, count in Counter(told).items())
-
-
-def _table(table: Stored) -> str:
-    """The page of a table: both sizes beside each other, then what is to be said of each."""
-    any_size = next(iter(table.sizes.values()))
-    lines = [f"# {table.name}", "", NOTE, "", f"**{any_size.title}.** {any_size.source}.", ""]
-    alt = "Some rows as curves, with their 95 % intervals"
-    if table.drawn.drawn:
-        lines += [f"![{alt}, size {table.drawn.size}]({table.name}.svg)", ""]
-    lines += [f"State: {table.state}. Each cell: ours with its 95 % interval; where the "]
-    lines[-1] += "paper has a figure, that, and ours less the paper's."
-    lines[-1] += " After ± the standard deviation of values." if any_size.spreads else ""
-    if table.paper is not None and not table.paper.complete:
-        lines[-1] += " A row without a line of size paper is not measured at that size yet."
-    rows = {size: {row: one.of_row(row) for row in one.rows} for size, one in table.sizes.items()}
-    lines += ["", *_grid(table, rows, about_rows=True), ""]
-    if any(one.pairs for one in table.sizes.values()):
-        pairs = {size: one.pairs for size, one in table.sizes.items()}
-        lines += [DIFFERENCES_NOTE, "", *_grid(table, pairs), ""]
-    for size, one in table.sizes.items():
-        lines += [f"## Size {size}", "", *_about(one)]
-    return "\n".join(lines)
-
-
-def _grid(
-    table: Stored,
-    rows: Mapping[Size, Mapping[str, tuple[Cell, ...]]],
-    *,
-    about_rows: bool = False,
-) -> list[str]:
-    """A line for each row and size, the sizes of a row under each other.
-
-    A row has no line at a size where nothing of it is measured yet, unless it has no other.
-    """
-    columns = next(iter(table.sizes.values())).columns
-    head = ("", "size", *columns, *(["controls"] if about_rows else []))
-    lines = [_line_of(head), _line_of(["---"] * len(head))]
-    for row in dict.fromkeys(name for named in rows.values() for name in named):
-        sizes = [size for size, named in rows.items() if row in named]
-        begun = [size for size in sizes if not all(_is_open(cell) for cell in rows[size][row])]
-        for k, size in enumerate(begun or sizes[:1]):
-            one = table.sizes[size]
-            part = "" if one.complete or not about_rows else f", {one.seeds(row)} seeds"
-            cells = map(cell_text, rows[size][row])
-            last = [one.control(row)] if about_rows else []
-            lines.append(_line_of(["" if k else row, f"{size}{part}", *cells, *last]))
-    return lines
-
-
-def _is_open(cell: Cell) -> bool:
-    """Whether nothing of a cell is measured yet."""
-    return cell.ours is None and cell.reason == NOT_YET
-
-
-def _line_of(cells: Iterable[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def _about(outcome: Outcome) -> list[str]:
-    """What intervals, controls and differences are, and what measured the figures."""
-    lines = [outcome.intervals, ""]
-    lines += [f"{sentence}\n" for sentence in outcome.control_sentences]
-    lines += [f"What differs: {outcome.differs}", ""]
-    lines += [f"Not measured ({why}): {rows}\n" for why, rows in outcome.unmeasured.items()]
-    made = outcome.made
-    facts = [
-        ("command", f"`{made.command}`"),
-        ("divulge", f"{made.divulge}, commit `{made.commit}`"),
-        ("machine", f"{made.cores} cores, {made.processes} in use"),
-        ("time of one core", f"{made.cpu_seconds:.0f} s"),
-        ("date", made.date),
-    ]
-    lines += ["| how it was made | |", "| --- | --- |"]
-    lines += [_line_of(fact) for fact in facts] + [""]
-    return lines + (_pieces(outcome) if outcome.size == "paper" else [])
-
-
-def _pieces(outcome: Outcome) -> list[str]:
-    """What measured each row: a line for each commit and day."""
-    lines = ["| row | seeds | date | commit | CPU minutes | cores of the machine |"]
-    lines += [_line_of(["---"] * 6)]
-    groups: dict[tuple[str, str, str, int], list[MeasuredPiece]] = {}
-    for piece in outcome.pieces:
-        made = piece.made
-        about = (piece.row, made.date[:10], made.commit, made.cores)
-        groups.setdefault(about, []).append(piece)
-    for (row, date, commit, cores), pieces in groups.items():
-        minutes = sum(piece.made.cpu_seconds for piece in pieces) / 60
-        seeds = ", ".join(str(piece.seed) for piece in pieces)
-        lines += [_line_of([row, seeds, date, f"`{commit}`", f"{minutes:.1f}", f"{cores}"])]
-    return [*lines, ""]
-
-
-def _curves(outcome: Outcome) -> str:
-    """The figure of a table that wants some rows drawn."""
-    chart = charts.curve_chart(outcome)
-    assert chart is not None
+def _svg(chart: Any) -> str:
     return render(chart, "svg").decode()
 
 
-def _headlines(papers: list[dict[str, Any]], tables: Mapping[str, Stored]) -> str:
-    parts = [
-        "# Headline figures",
-        "",
-        NOTE,
-        "",
-        "What each of the five papers claims first, beside what we get: by the paper's own method, "
-        "as far as it can be built from the paper, and by another one of divulge's in the same "
-        "run. Every figure of ours has its 95 % interval, and links to the table that holds it. It "
-        "is of size `paper` where that is measured, and else of size `small`.",
-        "",
-    ]
+def _curves(outcome: Outcome) -> str:
+    return _svg(charts.curve_chart(outcome))
+
+
+def _overview(papers: Sequence[Paper], tables: Mapping[str, Stored]) -> str:
+    head = ("paper", "tables", "complete at paper size", "published figures within our interval")
+    rows = []
     for paper in papers:
-        parts += [f"## {paper['name']}", ""]
-        parts += [f"{paper['about']}. [How it works](../{paper['page']}).", "", *HEAD]
-        parts += [_line(claim, tables) for claim in paper["claim"]]
-        parts += ["", "What explains the differences:", ""]
-        parts += [f"* *{claim['says']}:* {_gap(claim, tables)}" for claim in paper["claim"]]
-        parts += [""]
-    return "\n".join(parts)
+        own = _of(paper, tables)
+        name = f"[{paper['name']}]({paper['stem']}.md)"
+        whole = sum(table.whole for table in own)
+        rows += [(name, f"{len(own)}", f"{whole}", _agreement(table.shown for table in own))]
+    outcomes = [one for table in tables.values() for one in table.sizes.values()]
+    hours = sum(one.made.cpu_seconds for one in outcomes) / 3600
+    return _page(
+        "Results",
+        "What divulge measured: the tables of five papers, and its own strength and speed.",
+        "## Tables of papers",
+        "[`divulge reproduce`](reproductions.md) measures published tables again. The page of a "
+        "paper says what comes out, and what differs. An interval that covers the published figure "
+        "proves no sameness, and one that does not is a difference to explain: data, sizes and "
+        "repeats are not the papers'. Rows of our own methods are compared with the figure of the "
+        "paper's, and counted too.",
+        _grid(head, rows),
+        "All claims in one table: [headline figures](headline-figures.md).",
+        "Every table is a CSV file beside its page, with all rows at both "
+        "[sizes](reproductions.md): our figures, the ends of their 95 % intervals, the published "
+        "figures, numbers of units and seeds, numbers of attacks that ran, failed a "
+        "[control](../checks-and-controls.md#controls) or were not tested by one, CPU seconds, "
+        "date and commit. A line with `less` is the difference of two rows that were measured on "
+        f"the same units. Together they took {hours:.0f} core-hours. The pieces behind them are in "
+        "`papers/results` of the repository.",
+        "## Other measurements",
+        "* [divulge and other tools](peers.md): strength, time and memory on the same models;\n"
+        "* [what shadow attacks find](shadow-quality.md) with 2 to 64 shadow models;\n"
+        "* [what private clients cost](federated-utility.md) in accuracy;\n"
+        "* [benchmarks](benchmarks.md) of time and memory.",
+    )
 
 
-def _line(claim: Mapping[str, Any], tables: Mapping[str, Stored]) -> str:
-    """A row: the claim, the paper's figure, ours by its method and by another."""
-    start = f"| {claim['says']} | {claim['paper']:.3f} |"
-    outcome = _shown(claim, tables)
-    if outcome is None:
-        return f"{start} | not measured yet | |"
-    shown = {
-        key: f"[{_figure(outcome, cell)}]({outcome.table}.md)"
-        for key, cell in _claimed(claim, outcome).items()
-    }
-    other = f"{shown['other']} {claim['how']}" if "other" in shown else ""
-    other += _paired(outcome, claim)
-    return f"{start} {outcome.size} | {shown.get('same', 'not tried')} | {other} |"
-
-
-def _shown(claim: Mapping[str, Any], tables: Mapping[str, Stored]) -> Outcome | None:
-    """The largest outcome that has all figures of a claim, or else the one of size small."""
-    table = tables.get(claim.get("table", ""))
-    if table is None:
-        return None
-    whole = [
-        one
-        for one in table.sizes.values()
-        if all(cell.ours is not None for cell in _claimed(claim, one).values())
+def _headlines(papers: Sequence[Paper], tables: Mapping[str, Stored]) -> str:
+    claims = [
+        claim | {"says": f"[{paper['name']}]({paper['stem']}.md): {claim['says']}"}
+        for paper in papers
+        for claim in paper["claim"]
     ]
-    return whole[-1] if whole else table.small
+    return _page(
+        "Headline figures",
+        "What each of five papers claims first, beside what we get: by the paper's own method, as "
+        "far as it can be built from the paper, and by another one of divulge's on the same units. "
+        "Figures have their 95 % intervals. The page of a paper says what explains a difference.",
+        _claims(claims, tables),
+    )
+
+
+def _paper(paper: Paper, tables: Mapping[str, Stored]) -> str:
+    own = _of(paper, tables)
+    figures = [
+        f"![{table.drawn.title}: some rows as curves, size {table.drawn.size}]({table.name}.svg)"
+        for table in own
+        if table.drawn.drawn
+    ]
+    gaps = [f"* *{claim['says']}:* {_gap(claim, tables)}" for claim in paper["claim"]]
+    listed = [row for name in paper["shows"] for row in _published(tables[name])]
+    return _page(
+        f"{paper['name']}, measured again",
+        f"{paper['about']}. [How it works](../{paper['page']}).",
+        f"**{_agreement(table.shown for table in own)} published figures lie within our 95 % "
+        "interval.** Figures are of size paper where that is measured, and else of size small. "
+        "What differs from the paper is [below](#what-differs-from-the-paper).",
+        "## What it claims first",
+        _claims(paper["claim"], tables),
+        "What explains the differences:",
+        "\n".join(gaps),
+        "## Its tables",
+        "Each links to a CSV file with [all rows](README.md#tables-of-papers). The difference is "
+        "the median of ours less the published figure, without its sign.",
+        _grid(
+            ("table", "in the paper", "size paper", "within", "difference", "over", "controls"),
+            [_about(table, paper) for table in own],
+        ),
+        "\n".join(_unmeasured(paper)),
+        *figures,
+        *(["## Published figures", _grid(_PUBLISHED, listed)] if listed else []),
+        "## What differs from the paper",
+        "\n".join(_differences(own)),
+    )
+
+
+def _of(paper: Paper, tables: Mapping[str, Stored]) -> list[Stored]:
+    """Tables of a paper."""
+    return [table for table in tables.values() if table.name.startswith(f"{paper['stem']}-")]
+
+
+def _agreement(outcomes: Iterable[Outcome]) -> str:
+    both = [c for one in outcomes for c in one.cells if c.difference is not None]
+    return f"{sum(cell.covers for cell in both)} of {len(both)}" if both else "none published"
+
+
+def _about(table: Stored, paper: Paper) -> tuple[str, ...]:
+    """The line of a table in the page of its paper."""
+    one = table.shown
+    items = [item for item in paper["item"] if table.name in item.get("tables", ())]
+    names = (item["name"] + (f" ({item['note']})" if "note" in item else "") for item in items)
+    apart = [abs(cell.difference) for cell in one.cells if cell.difference is not None]
+    median = f"{statistics.median(apart):.3f}" if apart else ""
+    told = (one.control(row).partition(" of ")[0].rstrip("0123456789 ") for row in one.rows)
+    controls = ", ".join(f"{count} {kind}" for kind, count in Counter(told).items())
+    begin = table.link, "; ".join(names), table.state, _agreement([one]), median
+    return *begin, find_table(table.name).units, controls
+
+
+def _unmeasured(paper: Paper) -> Iterator[str]:
+    for key, state in REASONS.items():
+        yield from (f"* {i['name']}: {state}{i[key]}." for i in paper["item"] if key in i)
+
+
+_PUBLISHED = ("table", "row", "the paper", "ours", "the paper's is")
+"""Columns of published figures, the last of which compares them with our interval."""
+
+
+def _published(table: Stored) -> Iterator[tuple[str, ...]]:
+    """Lines of figures that the paper has too, of the first column that has any."""
+    one = table.shown
+    both = [cell for cell in one.cells if cell.difference is not None]
+    for k, cell in enumerate(cell for cell in both if cell.column == both[0].column):
+        name = f"{table.link}, {cell.column}" if k == 0 else ""
+        yield name, cell.row, f"{cell.paper:.3f}", _figure(one, cell), _verdict(cell)
+
+
+def _differences(tables: Sequence[Stored]) -> Iterator[str]:
+    """What the tables of a paper say of their differences: each sentence once, with its tables."""
+    told: dict[str, list[str]] = {}
+    for table in tables:
+        for sentence in re.split(r"[.;] ", table.shown.differs.rstrip(".")):
+            names = told.setdefault(sentence[0].upper() + sentence[1:], [])
+            names.append(table.name.partition("-")[2])
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for sentence, names in told.items():
+        shared.setdefault(tuple(names), []).append(sentence)
+    for names, sentences in shared.items():
+        where = "All tables" if len(names) == len(tables) else ", ".join(names)
+        yield f"* **{where}**: {'. '.join(sentences)}."
+
+
+def _claims(claims: Sequence[Mapping[str, Any]], tables: Mapping[str, Stored]) -> str:
+    return _grid(_CLAIM, [_claim(claim, tables) for claim in claims])
+
+
+_CLAIM = ("claim", "the paper", "size", "ours, by its method", "the paper's is", "ours, by another")
+
+
+def _claim(claim: Mapping[str, Any], tables: Mapping[str, Stored]) -> tuple[str, ...]:
+    """A line: the claim, the paper's figure, ours by its method and by another."""
+    outcome = _shown(claim, tables)
+    cells = _claimed(claim, outcome)
+    other = f"{_figure(outcome, cells['other'])} {claim['how']}" if "other" in cells else ""
+    pairs = outcome.pairs.get(f"{claim.get('other')}, less {claim['same']}", ())
+    apart = [c.ours for c in pairs if c.column == claim["column"] and c.ours is not None]
+    other += "".join(f"; difference {interval(one)}" for one in apart)
+    ours, paper = _figure(outcome, cells["same"]), f"{claim['paper']:.3f}"
+    return claim["says"], paper, outcome.size, ours, _verdict(cells["same"]), other
+
+
+def _shown(claim: Mapping[str, Any], tables: Mapping[str, Stored]) -> Outcome:
+    """The largest outcome that has all figures of a claim."""
+    return [
+        one
+        for one in tables[claim["table"]].sizes.values()
+        if all(cell.ours is not None for cell in _claimed(claim, one).values())
+    ][-1]
 
 
 def _claimed(claim: Mapping[str, Any], outcome: Outcome) -> dict[str, Cell]:
     """Cells of the paper's method and of another one, as far as a claim names them."""
-    names = {key: claim[key] for key in ("same", "other") if key in claim}
-    return {key: _cell(outcome, row, claim["column"]) for key, row in names.items()}
+    return {
+        key: next(c for c in outcome.of_row(claim[key]) if c.column == claim["column"])
+        for key in ("same", "other")
+        if key in claim
+    }
 
 
 def _gap(claim: Mapping[str, Any], tables: Mapping[str, Stored]) -> str:
-    """The size shown, and the reason of the difference there."""
-    outcome = _shown(claim, tables)
-    if outcome is None or outcome.size == "small":
-        return f"(small) {claim['gap']}"
-    return f"(paper) {claim.get('gap-paper', outcome.differs)}"
+    """The reason of the difference at the size that is shown."""
+    gap: str = claim["gap" if _shown(claim, tables).size == "small" else "gap-paper"]
+    return gap
 
 
 def _figure(outcome: Outcome, cell: Cell) -> str:
@@ -359,13 +283,15 @@ def _figure(outcome: Outcome, cell: Cell) -> str:
     return figure(cell) + f" (controls: {control})" * control.startswith("FAILED")
 
 
-def _cell(outcome: Outcome, row: str, column: str) -> Cell:
-    (found,) = [cell for cell in outcome.of_row(row) if cell.column == column]
-    return found
+def _verdict(cell: Cell) -> str:
+    if cell.covers:
+        return "within"
+    return "" if cell.difference is None else "below" if cell.difference > 0 else "above"
 
 
-def _paired(outcome: Outcome, claim: Mapping[str, Any]) -> str:
-    """How far the other method is from the paper's, where both were measured on the same units."""
-    name = f"{claim.get('other')}, less {claim.get('same')}"
-    found = [one for one in outcome.pairs.get(name, ()) if one.column == claim["column"]]
-    return "".join(f"; difference {interval(one.ours)}" for one in found if one.ours is not None)
+def _grid(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(line)} |" for line in (head, ["---"] * len(head), *rows))
+
+
+def _page(title: str, *parts: str) -> str:
+    return "\n\n".join((f"# {title}", NOTE, *filter(None, parts))) + "\n"

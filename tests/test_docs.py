@@ -27,24 +27,16 @@ from divulge.federation import config as federation_config
 from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
 from divulge.reproduce.provenance import Measurement
-from divulge.reproduce.result import (
-    NOT_YET,
-    Completeness,
-    MeasuredPiece,
-    interval,
-    read_outcome,
-)
+from divulge.reproduce.published import read_published
+from divulge.reproduce.result import NOT_YET, Completeness, MeasuredPiece, Outcome, interval
 from divulge.reproduce.table import TABLES, find_table
+from divulge.reproduce.table_csv import from_csv, to_csv
 
 from .installs.names import DEVELOPERS
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-PAGES = sorted(
-    page
-    for page in (*ROOT.glob("*.md"), *DOCS.rglob("*.md"))
-    if not page.is_relative_to(DOCS / "results" / "paper")  # run folders
-)
+PAGES = sorted((*ROOT.glob("*.md"), *DOCS.rglob("*.md")))
 COMPONENTS = runpy.run_path(str(DOCS / "generate_components.py"))
 
 SETTINGS = {
@@ -76,96 +68,96 @@ def test_generated_pages_are_up_to_date() -> None:
         assert path.read_text(encoding="utf-8") == content, f"run `make docs`: {named(path)}"
 
 
-STORED = DOCS / "results"
-RUNS = [*sorted(STORED.glob("*.json")), *sorted(STORED.glob("paper/*/table.json"))]
+RESULTS = DOCS / "results"
 
 
-def table_of(path: Path) -> str:
-    """The table of a stored run: of size small one file, of size paper a folder."""
-    return path.stem if path.parent == STORED else path.parent.name
+def stored(name: str) -> list[Outcome]:
+    """A stored table, at both sizes."""
+    text = (RESULTS / f"{name}.csv").read_text(encoding="utf-8")
+    return list(from_csv(name, text).values())
 
 
-@pytest.mark.parametrize("path", RUNS, ids=named)
-def test_stored_runs_are_of_todays_tables_and_of_a_known_commit(path: Path) -> None:
-    outcome = read_outcome(path)
-    table = find_table(table_of(path))
-    assert outcome.table == table_of(path)
-    assert outcome.size == ("small" if path.parent == STORED else "paper")
-    assert outcome.rows == tuple(row.name for row in table.rows)
-    assert outcome.columns == table.columns
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_stored_tables_are_todays_and_of_a_known_commit(name: str) -> None:
+    table = find_table(name)
     published = {(row.name, name): value for row in table.rows for name, value in row.paper.items()}
-    for cell in outcome.cells:
-        assert cell.paper == published.get((cell.row, cell.column))
-    commits = {outcome.made.commit, *(piece.made.commit for piece in outcome.pieces)}
-    for commit in commits:
-        assert re.fullmatch("[0-9a-f]{12}", commit), "run it from a clean checkout"
-    assert list(outcome.pairs) == [f"{one}, less {other}" for one, other in table.pairs]
-    over = any(cell.ours is not None and cell.kind != "by definition" for cell in outcome.cells)
-    assert outcome.intervals.startswith("95 % intervals are over ") == over
+    outcomes = stored(name)
+    assert outcomes[0].size == "small"
+    for outcome in outcomes:
+        assert outcome.rows == tuple(row.name for row in table.rows)
+        assert list(outcome.pairs) == [f"{one}, less {other}" for one, other in table.pairs]
+        for cell in outcome.cells:
+            assert cell.paper == published.get((cell.row, cell.column))
+    with (RESULTS / f"{name}.csv").open(encoding="utf-8", newline="") as file:
+        lines = [line for line in csv.DictReader(file) if line["less"] == "" != line["date"]]
+    for line in lines:
+        assert re.fullmatch("[0-9a-f]{12}( [0-9a-f]{12})*", line["commit"]), "of a clean checkout"
 
 
-def test_both_sizes_of_a_table_stand_on_its_page(tmp_path: Path) -> None:
-    small = read_outcome(STORED / "raifle-table5.json")
+def test_a_page_shows_the_larger_size_once_a_published_figure_is_there() -> None:
+    """Of a row without figures at size paper a claim has those of size small."""
+    small = read_published(ROOT / "papers" / "results", "raifle-table5", "small")
+    assert small is not None
     measured, others = small.rows[:2], small.rows[2:]
-    made = Measurement("0.1.0", "0123456789ab", "", 2, "2026-12-01T10:00:00+00:00", 90.0)
-    cells = tuple(
+    cells = [
         dataclasses.replace(c, ours=None, reason=NOT_YET) if c.row in others else c
         for c in small.cells
-    )
+    ]
+    made = Measurement("0.1.0", "0123456789ab", "", 2, "2026-12-01T10:00:00+00:00", 90.0)
     paper = dataclasses.replace(
         small,
         size="paper",
-        cells=cells,
+        cells=tuple(cells),
         controls=(small.controls or ())[:2],
         state=Completeness(2, len(small.rows), 2.5),
         pieces=tuple(MeasuredPiece(row, 0, made) for row in measured),
     )
-    small.save(tmp_path)
-    (tmp_path / "table.json").rename(tmp_path / "raifle-table5.json")
-    folder = tmp_path / "paper" / "raifle-table5"
-    folder.mkdir(parents=True)
-    paper.save(folder)
     write = runpy.run_path(str(DOCS / "generate_results.py"))["pages"]
-    write.__globals__["STORED"] = tmp_path
+    read = write.__globals__["_read"]
+    changed = {"results/raifle-table5.csv": to_csv([paper, small])}
+    write.__globals__["_read"] = lambda name: changed.get(name) or read(name)
     pages = write()
-    lines = pages[tmp_path / "raifle-table5.md"].splitlines()
-    start = [line.split(" | ")[:2] for line in lines if line.startswith("| ")]
-    assert [f"| {measured[0]}", "small"] in start
-    assert ["| ", "paper, 1 of 1 seeds"] in start
-    assert not any(size == "paper, 0 of 1 seeds" for _, size, *_ in start)
-    note = "A row without a line of size paper is not measured at that size yet."
-    assert note in pages[tmp_path / "raifle-table5.md"]
-    assert f"| {measured[0]} | 0 | 2026-12-01 | `0123456789ab` | 1.5 | 2 |" in lines
-    index = pages[tmp_path / "README.md"]
-    state = f"partly: 2 of {len(small.rows)} pieces, about 2.5 core-hours missing"
-    assert f"| [raifle-table5](raifle-table5.md) | {small.title} | {state} | small |" in index
-    assert f"| table V: recommenders, AUC | [raifle-table5](raifle-table5.md) | {state} |" in index
-    claims = pages[tmp_path / "headline-figures.md"].splitlines()
-    sizes = [line.split(" | ")[2] for line in claims if "raifle-table5.md" in line]
-    assert sizes == ["paper", "small"]  # Steam's rows are not measured yet
+    page = pages[RESULTS / "raifle.md"]
+    assert f"| {measured[0]} | 0.998 |" in page
+    assert f"| {others[0]} | 0.960 |" not in page
+    hours = find_table("raifle-table5").minutes["paper"] / 60
+    state = f"2 of {len(small.rows)} pieces; all take {hours:.0f} core-hours"
+    assert f"| [raifle-table5](raifle-table5.csv) | table V: recommenders, AUC | {state} |" in page
+    claims = pages[RESULTS / "headline-figures.md"].splitlines()
+    sizes = [line.split(" | ")[2] for line in claims if "MovieLens" in line or "Steam" in line]
+    assert sizes == ["paper", "small", "paper"]  # Steam's rows are not measured yet
+
+
+@pytest.mark.parametrize("page", sorted(RESULTS.glob("*.md")), ids=named)
+def test_a_page_of_results_has_at_most_2000_words(page: Path) -> None:
+    assert len(page.read_text(encoding="utf-8").split()) <= 2_000
 
 
 def test_every_table_is_an_item_of_its_paper() -> None:
-    papers = tomllib.loads((DOCS / "paper-items.toml").read_text(encoding="utf-8"))["paper"]
+    papers = tomllib.loads((DOCS / "papers.toml").read_text(encoding="utf-8"))["paper"]
     items = [item for paper in papers for item in paper["item"]]
     assert {name for item in items for name in item.get("tables", [])} == set(TABLES)
 
 
-@pytest.mark.parametrize("path", RUNS, ids=named)
-def test_no_stored_interval_is_a_point_but_by_definition(path: Path) -> None:
-    outcome = read_outcome(path)
-    rows = {row.name: row for row in find_table(table_of(path)).rows}
-    common = find_table(table_of(path)).common
-    for cell in (*outcome.cells, *outcome.differences):
-        if cell.ours is None:
-            continue
-        assert cell.ours.high is not None
-        if cell.kind == "mean":
-            low, high = interval(cell.ours).partition("(")[2].strip(")").split(" to ")
-            assert float(low) < float(high), f"{cell.row}, {cell.column}"
-        if cell.kind == "by definition":
-            named_by = rows[cell.row].by_definition if cell.row in rows else common
-            assert cell.column in named_by
+def test_claims_quote_the_published_figures() -> None:
+    papers = tomllib.loads((DOCS / "papers.toml").read_text(encoding="utf-8"))["paper"]
+    for claim in (claim for paper in papers for claim in paper["claim"]):
+        rows = {row.name: row.paper for row in find_table(claim["table"]).rows}
+        quoted = rows[claim["same"]].get(claim["column"])
+        assert quoted in (None, pytest.approx(claim["paper"], abs=5e-4)), claim["says"]
+
+
+@pytest.mark.parametrize("name", sorted(TABLES))
+def test_no_stored_interval_is_a_point_but_by_definition(name: str) -> None:
+    rows = {row.name: row for row in find_table(name).rows}
+    for outcome in stored(name):
+        for cell in (*outcome.cells, *outcome.differences):
+            if cell.kind == "mean" and cell.ours is not None:
+                low, high = interval(cell.ours).partition("(")[2].strip(")").split(" to ")
+                assert float(low) < float(high), f"{cell.row}, {cell.column}"
+            if cell.kind == "by definition":
+                row = rows.get(cell.row)
+                assert cell.column in (row.by_definition if row else find_table(name).common)
 
 
 @pytest.mark.parametrize("name", sorted(main.commands))

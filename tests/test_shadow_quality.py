@@ -1,5 +1,6 @@
 """The comparison of attacks with shadow models: what it stores, resumes, compares and writes."""
 
+import csv
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -154,13 +155,20 @@ def test_differences_are_paired_over_targets() -> None:
     measured = [
         Measured(heading(name), tuple(r for r in told if r.target == name)) for name in BETTER
     ]
-    text = compare.page(measured)
-    (line,) = (x for x in text if x.startswith("| `b` |"))
     differences = [first[name].mean() - other[name].mean() for name in BETTER]
     low, high = stats.t.interval(0.95, 3, np.mean(differences), stats.sem(differences))
-    assert f"| {np.mean(differences):+.3f} [{low:+.3f}, {high:+.3f}] |" in line
-    assert "* `a` is first in all three." in text
-    assert not any("not clearly" in x for x in text)
+    (line,) = (x for x in lines_of(measured) if (x["target"], x["attack"]) == ("all", "b"))
+    told_lead = [float(line[f"AUC lead{end}"]) for end in ("", " low", " high")]
+    assert told_lead == pytest.approx([np.mean(differences), low, high], rel=1e-3)
+    assert float(line["AUC"]) == pytest.approx(
+        np.mean([v.mean() for v in other.values()]), rel=1e-3
+    )
+    assert "* With 4 shadows `a` is first in all three metrics." in compare.page(measured)
+
+
+def lines_of(measured: Sequence[Measured]) -> list[dict[str, str]]:
+    """The CSV file as lines."""
+    return list(csv.DictReader(compare.to_csv(measured).splitlines()))
 
 
 def test_a_target_where_the_first_is_behind_is_named() -> None:
@@ -179,10 +187,19 @@ def test_a_target_where_the_first_is_behind_is_named() -> None:
     assert behind.difference.startswith(f"{0.05 + noise.mean():+.3f} [+0.04")
     measured = [Measured(heading(name), tuple(of)) for name, of in told.items()]
     text = compare.page(measured)
-    (line,) = (x for x in text if x.startswith("* In AUC `a` is not clearly ahead of `b` ("))
-    assert line.startswith("* In AUC `a` is not clearly ahead of `b` (ahead on 3 of 4 targets; on ")
-    assert any(x.startswith("* In AUC another attack finds more than `a` on two") for x in text)
-    assert "Not measured on all targets: `c`." in text
+    (line,) = (
+        x for x in text if x.startswith("* With 4 shadows `a` is first in all three metrics")
+    )
+    assert f", in {METRICS[1]} not clearly ahead of `b`; another finds more on two in AUC" in line
+    (line,) = (x for x in text if x.startswith("| `c` |"))
+    assert line == "| `c` | not on all targets |"
+    told_leads = {
+        (x["target"], x["attack"]): float(x["AUC lead"] or "nan") for x in lines_of(measured)
+    }
+    assert told_leads["one", "b"] == pytest.approx(0.1)
+    assert told_leads["two", "b"] == pytest.approx(-0.05 - noise.mean(), rel=1e-3)
+    assert told_leads["all", "a"] == 0
+    assert ("all", "c") not in told_leads
 
 
 def test_the_mean_over_these_targets_is_covered() -> None:

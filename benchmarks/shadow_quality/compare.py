@@ -1,5 +1,7 @@
 """Compare attacks with shadow models on the same targets, and write the tables of their page."""
 
+import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -25,58 +27,115 @@ class Behind(NamedTuple):
 
 
 def page(measured: Sequence[Measured]) -> list[str]:
-    """Markdown: over all targets, by number of shadows; then target by target."""
+    """Markdown: for shadows online and offline, what each attack finds by number of shadows."""
     rows = [row for one in measured for row in one.rows]
-    names = ", ".join(one.heading.target for one in measured)
     made = sorted({f"{one.heading.measured} with {one.heading.environment}" for one in measured})
-    lines = [f"Targets: {names}.", "", f"Measured on {', on '.join(made)}; one thread.", ""]
+    lines = [f"Measured on {', on '.join(made)}; one thread.", "", *map(_target, measured), ""]
     for mode in MODES:
-        lines += [f"### {mode.capitalize()}", ""]
         own = [row for row in rows if row.mode == mode]
-        for count in sorted({row.shadows for row in own if row.shadows}):
-            lines += _over_targets([row for row in own if row.shadows == count])
+        lines += [f"### {mode.capitalize()}", "", f"{SHOWN}, mean over targets:", ""]
+        lines += [*_by_shadows(own), ""]
         against = _against_lira(own)
         if against:
             lines += [f"{mode.capitalize()}, few shadows beside `lira` with 16:", "", *against]
-    lines += ["### Target by target", ""]
-    for one in measured:
-        lines += _one_target(one)
     return lines[:-1]
 
 
-def _over_targets(rows: Sequence[Row]) -> list[str]:
-    """One table: all attacks with so many shadows, and how far the first of them is ahead."""
-    count = rows[0].shadows
+def to_csv(measured: Sequence[Measured]) -> str:
+    """All figures: a line a target, mode, number of shadows and attack, then those over targets.
+
+    The lead is that of the attack that is first over targets. Intervals are over the halves of a
+    target, and over targets; ``lead here`` is the interval of the mean lead over these targets.
+    """
+    rows = [row for one in measured for row in one.rows]
+    parts = ("", " low", " high", " lead", " lead low", " lead high", " lead here low")
+    figures = [f"{metric}{part}" for metric in METRICS for part in (*parts, " lead here high")]
+    about = ("flagged in both", "CPU s, attack", "CPU s, shadows", "note")
+    text = io.StringIO()
+    header = ["target", "mode", "shadows", "attack", *figures, *about]
+    writer = csv.DictWriter(text, header, restval="", lineterminator="\n")
+    writer.writeheader()
+    for mode in MODES:
+        for count in sorted({row.shadows for row in rows}):
+            own = [row for row in rows if (row.mode, row.shadows) == (mode, count)]
+            writer.writerows(_csv_lines(own))
+    return text.getvalue()
+
+
+def _target(measured: Measured) -> str:
+    """What a target is."""
+    heading = measured.heading
+    trained, tested = (np.mean(heading.accuracy[side]) for side in ("members", "others"))
+    cpu = max(row.shadow_cpu / max(row.shadows, 1) for row in measured.rows)
+    return (
+        f"* **{heading.target}**: {heading.trained}; halves of {heading.records:,} records, "
+        f"accuracy {trained:.3f} and {tested:.3f} on others; {cpu:.2f} CPU s a shadow."
+    )
+
+
+def _csv_lines(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
+    """Lines of one mode and number of shadows."""
     attacks = _by_attack(rows)
-    first = {metric: first_attack(attacks, metric) for metric in METRICS}
-    targets = len({row.target for row in rows})
-    lines = [
-        f"With {count} shadows, mean over {targets} target{'s' * (targets != 1)}:",
-        "",
-        "| attack | "
-        + " | ".join(f"{metric} | the first less it" for metric in METRICS)
-        + " | CPU s, attack | flagged in both |",
-        "|---|" + "---|---|" * len(METRICS) + "---:|---|",
-    ]
-    for name, found in attacks.items():
-        cells = []
+    first = {metric: attacks[first_attack(attacks, metric)] for metric in METRICS if attacks}
+    for row in rows:
+        line = _about(row.target, [row])
+        for metric in METRICS if not row.reason else ():
+            ahead = _by_halves(first[metric][row.target], row, metric)
+            line |= _estimates(metric, row.halves(metric), 0.0)
+            line |= _estimates(f"{metric} lead", ahead, -1.0)
+        yield line
+    for found in attacks.values():
+        line = _about("all", list(found.values()))
         for metric in METRICS:
-            values = [row.mean(metric) for row in found.values()]
-            ahead = attacks[first[metric]]
-            cells += [
-                _mean(values, 0.0, 1.0),
-                "**first**" if name == first[metric] else _difference(ahead, found, metric),
-            ]
-        cpu = np.mean([row.attack_cpu for row in found.values()])
-        known = [row.shared for row in found.values() if row.shared is not None]
-        shared = _mean(known, 0.0, 1.0) if known else "none flagged"
-        lines.append(f"| `{name}` | " + " | ".join(cells) + f" | {cpu:.2f} | {shared} |")
-    never = sorted({row.attack for row in rows if row.reason})
-    partly = sorted({row.attack for row in rows} - attacks.keys() - set(never))
-    for said, names in (("Not applicable", never), ("Not measured on all targets", partly)):
-        if names:
-            lines += ["", f"{said}: " + ", ".join(f"`{name}`" for name in names) + "."]
-    return [*lines, "", *_verdict(attacks, first), ""]
+            line |= _estimates(metric, [row.mean(metric) for row in found.values()], 0.0)
+            line |= _estimates(f"{metric} lead", _differences(first[metric], found, metric), -1.0)
+            each = [_by_halves(first[metric][name], row, metric) for name, row in found.items()]
+            low, high = mean_of_these(each)
+            line |= {f"{metric} lead here low": f"{low:.4g}"}
+            line |= {f"{metric} lead here high": f"{high:.4g}"}
+        yield line
+
+
+def _about(target: str, rows: Sequence[Row]) -> dict[str, str]:
+    """What a line is about, with its costs and notes: of one row, or the mean of several."""
+    shared = [row.shared for row in rows if row.shared is not None]
+    line = {
+        "target": target,
+        "mode": rows[0].mode,
+        "shadows": f"{rows[0].shadows}",
+        "attack": rows[0].attack,
+        "CPU s, attack": f"{np.mean([row.attack_cpu for row in rows]):.3g}",
+        "CPU s, shadows": f"{np.mean([row.shadow_cpu for row in rows]):.3g}",
+        "note": rows[0].reason,
+    }
+    return line | ({"flagged in both": f"{np.mean(shared):.4g}"} if shared else {})
+
+
+def _estimates(name: str, values: Sequence[float], smallest: float) -> dict[str, str]:
+    line = {name: f"{np.mean(values):.4g}"}
+    if len(values) > 1:
+        low, high = intervals.student_mean(values)
+        line |= {f"{name} low": f"{max(smallest, low):.4g}", f"{name} high": f"{min(1, high):.4g}"}
+    return line
+
+
+def _by_shadows(rows: Sequence[Row]) -> list[str]:
+    """A line an attack and a column a number of shadows; then which attack is first."""
+    counts = sorted({row.shadows for row in rows if row.shadows})
+    by_count = {count: _by_attack([r for r in rows if r.shadows == count]) for count in counts}
+    names = dict.fromkeys(row.attack for row in rows if row.shadows)
+    lines = ["| attack | " + " | ".join(f"{count} shadows" for count in counts) + " |"]
+    lines += ["|---|" + "---|" * len(counts)]
+    for name in names:
+        cells = [_over_targets(by_count[count].get(name)) for count in counts]
+        lines += [f"| `{name}` | " + " | ".join(cells) + " |"]
+    return [*lines, "", *(_verdict(count, attacks) for count, attacks in by_count.items())]
+
+
+def _over_targets(found: Mapping[str, Row] | None) -> str:
+    if found is None:
+        return "not on all targets"
+    return _mean([row.mean(SHOWN) for row in found.values()], 0.0, 1.0)
 
 
 def _by_attack(rows: Sequence[Row]) -> Attacks:
@@ -96,39 +155,26 @@ def first_attack(attacks: Attacks, metric: str) -> str:
     )
 
 
-def _verdict(attacks: Attacks, first: Mapping[str, str]) -> Iterator[str]:
-    """Whether one attack is first in all, how clearly, and where it is behind another."""
-    if len(set(first.values())) == 1:
-        yield f"* `{first[METRICS[0]]}` is first in all three."
-    else:
+def _verdict(count: int, attacks: Attacks) -> str:
+    """Whether one attack is first in all metrics, and how clearly in the one that is shown."""
+    first = {metric: first_attack(attacks, metric) for metric in METRICS}
+    name = first[SHOWN]
+    text = f"* With {count} shadows `{name}` is first in all three metrics"
+    if len(set(first.values())) > 1:
         which = ", ".join(f"`{name}` in {metric}" for metric, name in first.items())
-        yield f"* **No single attack is first**: {which}."
-    for metric, name in first.items():
-        level = [
-            f"`{other}` ({_on_these(attacks[name], found, metric)})"
-            for other, found in attacks.items()
-            if other != name and not _clear(_differences(attacks[name], found, metric))
-        ]
-        if level:
-            yield f"* In {metric} `{name}` is not clearly ahead of {', '.join(level)}."
-        behind = list(find_behind(attacks, name, metric))
-        if behind:
-            said = "; ".join(f"{b.target}, by `{b.attack}`: {b.difference}" for b in behind)
-            yield f"* In {metric} another attack finds more than `{name}` on {said}."
-
-
-def _on_these(ahead: Mapping[str, Row], found: Mapping[str, Row], metric: str) -> str:
-    """On how many targets an attack is ahead, and by how much given these targets."""
-    differences = _differences(ahead, found, metric)
-    won = sum(each > 0 for each in differences)
-    low, high = mean_of_these(
-        [_by_halves(row, found[target], metric) for target, row in ahead.items()]
+        text = f"* With {count} shadows **no single attack is first**: {which}"
+    level = [
+        f"`{other}`"
+        for other, found in attacks.items()
+        if other != name and not _clear(_differences(attacks[name], found, SHOWN))
+    ]
+    text += f", in {SHOWN} not clearly ahead of {', '.join(level)}" * bool(level)
+    behind = "; ".join(
+        f"{one.target} in {metric}, by `{one.attack}`: {one.difference}"
+        for metric in METRICS
+        for one in find_behind(attacks, first[metric], metric)
     )
-    mean = float(np.mean(differences))
-    return (
-        f"ahead on {won} of {len(differences)} targets; on these alone "
-        f"{mean:+.3f} [{low:+.3f}, {high:+.3f}]"
-    )
+    return f"{text}; another finds more on {behind}." if behind else f"{text}."
 
 
 def mean_of_these(differences: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -203,36 +249,3 @@ def _mean(values: Sequence[float], smallest: float, largest: float, form: str = 
         return f"{mean} (one target)"
     low, high = intervals.student_mean(values)
     return f"{mean} [{max(smallest, low):{form}}, {min(largest, high):{form}}]"
-
-
-def _one_target(measured: Measured) -> list[str]:
-    """The table of one target: a line an attack, a column a number of shadows."""
-    heading, rows = measured.heading, measured.rows
-    counts = sorted({row.shadows for row in rows if row.shadows})
-    trained, tested = (
-        _mean([float(np.mean(pair)) for pair in np.reshape(heading.accuracy[side], (-1, 2))], 0, 1)
-        for side in ("members", "others")
-    )
-    cpu = max(row.shadow_cpu / max(row.shadows, 1) for row in rows)
-    lines = [
-        f"**{heading.target}**: {heading.trained}. Halves of {heading.records:,} records, "
-        f"accuracy {trained} on these and {tested} on the others; {heading.reference:,} reference "
-        f"records; {cpu:.2f} CPU seconds a shadow. {SHOWN}:",
-        "",
-        "| attack | " + " | ".join(f"{count} shadows" for count in counts) + " |",
-        "|---|" + "---|" * len(counts),
-    ]
-    for mode in MODES:
-        of = {(row.attack, row.shadows): row for row in rows if row.mode == mode}
-        for name in dict.fromkeys(row.attack for row in of.values() if row.shadows):
-            cells = [_cell(of.get((name, count))) for count in counts]
-            lines.append(f"| `{name}`, {mode} | " + " | ".join(cells) + " |")
-        loss = of.get(("threshold", 0))
-        lines.append(f"| the loss alone, {mode} | {_cell(loss)} |" + " |" * (len(counts) - 1))
-    return [*lines, ""]
-
-
-def _cell(row: Row | None) -> str:
-    if row is None:
-        return "not measured yet"
-    return "not applicable" if row.reason else _mean(row.halves(SHOWN), 0.0, 1.0)

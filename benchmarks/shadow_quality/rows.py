@@ -14,7 +14,7 @@ Mode = Literal["online", "offline"]
 
 MODES: tuple[Mode, ...] = ("online", "offline")
 
-STORED = Path(__file__).parents[2] / "docs" / "results" / "shadow-quality"
+STORED = Path(__file__).parent / "measured"
 
 METRICS = ("AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR")
 

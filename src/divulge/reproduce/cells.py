@@ -7,7 +7,7 @@ import importlib
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -77,7 +77,7 @@ def works(tables: Mapping[Path, Table], size: Size, commit: str, cores: int) -> 
     found: dict[str, Work] = {}
     first = next(iter(tables))
     for folder, table in tables.items():
-        made = Measurement(version("divulge"), commit, _source_of(table.work), cores)
+        made = Measurement(version("divulge"), commit, source_of(table.work), cores)
         for key, row, seed in key_pieces(table, size):
             kept = first if table.keeps else None
             work = Work(key, table.work, row.name, dict(row.settings), seed, size, (), kept, made)
@@ -92,7 +92,7 @@ def key_pieces(table: Table, size: Size) -> Iterator[tuple[str, Row, int]]:
     A key of size small depends on the source too, so that figures are those of the code at hand. A
     table of size paper grows over days, so its keys do not; each piece says what measured it.
     """
-    code = [version("divulge"), _source_of(table.work)] if size == "small" else []
+    code = [version("divulge"), source_of(table.work)] if size == "small" else []
     for seed in range(table.seeds[size]):
         for row in table.rows:
             about = [table.work, row.settings, seed, size, *code]
@@ -114,6 +114,19 @@ def read_pieces(folder: Path) -> dict[str, Piece]:
     *lines, unfinished = atomic.read(path).split(b"\n")
     if unfinished:
         atomic.write(path, b"".join(line + b"\n" for line in lines))
+    return parse_pieces(lines, path)
+
+
+def parse_pieces(lines: Sequence[bytes], path: Path) -> dict[str, Piece]:
+    """Parse pieces, one a line, by key; of several with one key the last counts.
+
+    Args:
+        lines: pieces as `add_piece` wrote them.
+        path: file that the lines come from, for the message.
+
+    Raises:
+        StoreError: a line is damaged.
+    """
     try:
         for line in lines:
             refuse_repeated_keys(line)
@@ -191,5 +204,6 @@ _ONE = ("LOKY_MAX_CPU_COUNT", "OMP_NUM_THREADS")
 """What joblib counts as cores, and the threads of libraries that are loaded within a piece."""
 
 
-def _source_of(work: str) -> str:
+def source_of(work: str) -> str:
+    """Digest of the source of a measuring function."""
     return source.code(work.partition(":")[0])

@@ -15,8 +15,7 @@ class Measurement:
     divulge: str
     """Version of divulge."""
     commit: str
-    """Git commit of the checkout, with ``-dirty`` if files outside of ``docs`` were changed; empty
-    outside of one."""
+    """Git commit of the checkout, with ``-dirty`` if code was changed; empty outside of one."""
     source: str
     """Digest of the source that the study runs; see `divulge.reproduce.source`."""
     cores: int
@@ -32,8 +31,7 @@ class Provenance:
 
     command: str
     commit: str
-    """Git commit of the checkout, with ``-dirty`` if files outside of ``docs`` were changed; empty
-    outside of one."""
+    """Git commit of the checkout, with ``-dirty`` if code was changed; empty outside of one."""
     cores: int
     """Number of CPU cores of the machine."""
     processes: int
@@ -58,7 +56,7 @@ def checkout_commit() -> str:
     if not run_git("ls-files", here.name):
         return ""
     commit = run_git("rev-parse", "--short=12", "HEAD")
-    # stored results of another table are no other code
-    code = (":(top)", ":(top,exclude)docs")
+    # pages and stored results of another table are no other code
+    code = (":(top)", ":(top,exclude)docs", ":(top,exclude)papers/results")
     changed = run_git("status", "--porcelain", "--untracked-files=no", "--", *code)
     return f"{commit}-dirty" if changed else commit

@@ -4,6 +4,7 @@ import datetime as dt
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
@@ -166,67 +167,77 @@ class _Run:
         return piece.made.source != self._sources[piece.key]
 
     def _save(self, name: str) -> Outcome:
-        outcome = self._outcome(name)
+        outcome = combine(name, self._size, self._found, self._costs, self._made(name))
         outcome.save(self._folders[name])
         return outcome
 
-    def _outcome(self, name: str) -> Outcome:
-        table = find_table(name)
-        keys = list(key_pieces(table, self._size))
-        by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
-        for key, row, _ in keys:
-            by_row[row.name] += [self._found[key]] if key in self._found else []
-        there = {row: [piece for piece in own if not piece.reason] for row, own in by_row.items()}
-        pieces = [
-            MeasuredPiece(row, piece.seed, piece.made)
-            for row, own in there.items()
-            for piece in own
-        ]
-        seeds = table.seeds[self._size]
-        cells = _cells(table, by_row, seeds)
-        return Outcome(
-            table=name,
-            size=self._size,
-            title=table.title,
-            source=table.source,
-            rows=tuple(by_row),
-            columns=table.columns,
-            differs=table.differs[self._size],
-            cells=cells,
-            made=self._provenance(name, math.fsum(piece.made.cpu_seconds for piece in pieces)),
-            drawn=table.drawn,
-            measures=table.measures,
-            differences=_differences(table, by_row, seeds),
-            controls=tuple(
-                add_up(row, [piece.controls for piece in own]) for row, own in by_row.items() if own
-            ),
-            intervals=units.describe(
-                table,
-                [len(own) for own in there.values() if own],
-                [cell.units for cell in cells if cell.units and cell.kind != "by definition"],
-            ),
-            state=Completeness(
-                len(pieces),
-                len(keys),
-                self._costs.core_hours(key for key, *_ in keys if not self._is_there(key)),
-                sum(self._is_older(piece) for own in there.values() for piece in own),
-            ),
-            pieces=tuple(pieces),
-        )
-
-    def _is_there(self, key: str) -> bool:
-        return key in self._found and not self._found[key].reason
-
-    def _provenance(self, name: str, seconds: float) -> Provenance:
+    def _made(self, name: str) -> Provenance:
         return Provenance(
             command=f"divulge reproduce {name} --size {self._size}",
             commit=self._commit,
             cores=cores(),
             processes=self._processes,
             date=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-            cpu_seconds=round(seconds, 1),
+            cpu_seconds=0.0,
             divulge=version("divulge"),
         )
+
+
+def combine(
+    name: str, size: Size, found: Mapping[str, Piece], costs: Costs, made: Provenance
+) -> Outcome:
+    """Combine the measured pieces of a table.
+
+    Args:
+        name: name of the table.
+        size: size of the pieces.
+        found: pieces by key, of this table and of others.
+        costs: costs that have learned from the pieces.
+        made: provenance of the table; its CPU seconds become those of the pieces.
+    """
+    table = find_table(name)
+    keys = list(key_pieces(table, size))
+    by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
+    for key, row, _ in keys:
+        by_row[row.name] += [found[key]] if key in found else []
+    there = {row: [piece for piece in own if not piece.reason] for row, own in by_row.items()}
+    pieces = [
+        MeasuredPiece(row, piece.seed, piece.made) for row, own in there.items() for piece in own
+    ]
+    seeds = table.seeds[size]
+    cells = _cells(table, by_row, seeds)
+    source = reproduce_cells.source_of(table.work)
+    return Outcome(
+        table=name,
+        size=size,
+        title=table.title,
+        source=table.source,
+        rows=tuple(by_row),
+        columns=table.columns,
+        differs=table.differs[size],
+        cells=cells,
+        made=replace(
+            made, cpu_seconds=round(math.fsum(piece.made.cpu_seconds for piece in pieces), 1)
+        ),
+        drawn=table.drawn,
+        measures=table.measures,
+        differences=_differences(table, by_row, seeds),
+        controls=tuple(
+            add_up(row, [piece.controls for piece in own]) for row, own in by_row.items() if own
+        ),
+        intervals=units.describe(
+            table,
+            [len(own) for own in there.values() if own],
+            [cell.units for cell in cells if cell.units and cell.kind != "by definition"],
+        ),
+        state=Completeness(
+            len(pieces),
+            len(keys),
+            costs.core_hours(key for key, *_ in keys if key not in found or found[key].reason),
+            sum(piece.made.source != source for piece in pieces),
+        ),
+        pieces=tuple(pieces),
+    )
 
 
 def _cells(table: Table, found: Mapping[str, Sequence[Piece]], seeds: int) -> tuple[Cell, ...]:
