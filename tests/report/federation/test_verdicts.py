@@ -343,6 +343,13 @@ def test_a_perfect_attack_shows_a_leak_wherever_chance_does_not_explain_it(
         assert found.attack == f"attack {shape.attacks - 1}"
         assert found.p_value is not None
         assert found.p_value >= smallest * (1 - 1e-9)
+        last, confidence = shape.attacks - 1, 1 - ERROR / (case.figures * shape.attacks)
+        figures = [
+            case.describe_result(last, statistic, confidence)
+            for attack, statistic in case.test.columns
+            if attack == last
+        ]
+        assert any(figure in found.sentences[0] for figure in figures)
         many = f"The strongest of the {shape.attacks} attacks"
         assert found.sentences[0].startswith("The attack" if shape.attacks == 1 else many)
 
