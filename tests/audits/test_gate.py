@@ -1,4 +1,5 @@
 import dataclasses
+import itertools
 import math
 from typing import get_args
 
@@ -18,6 +19,9 @@ from divulge.audits.gate import (
 from divulge.core import Estimate
 from divulge.errors import SpecError
 from divulge.report.schema import ClaimRow, Level, Limits
+from tests.metrics import naive
+from tests.report import cases
+from tests.uneven_tables import TABLES
 
 
 def limits(
@@ -287,3 +291,28 @@ def test_each_of_several_ceilings_is_judged_by_name() -> None:
     ruling = ruled(gate)
     assert len(ruling.failed) == len(ruling.passed) == 1
     assert [*gate.parts] == ["fail-above auc=0.6", "fail-above auc=0.9"]
+
+
+@pytest.mark.parametrize("judge", ["low", "value"])
+@pytest.mark.parametrize("name", TABLES)
+def test_each_of_two_ceilings_is_held_against_its_own_figure(name: str, judge: str) -> None:
+    """In verdicts on all tables of odd shape: below what is compared, and at the upper limit."""
+    audit, table = cases.on_uneven_table(name), TABLES[name]
+    found = audit.limits
+    assert found["auc"].most == pytest.approx(max(naive.auc(s, table.member) for s in table.scores))
+    two = [one for one in ("auc", "advantage") if one in found and not found[one].undecided]
+    for missing in {"auc", "advantage"} - {*two}:  # of groups that are too small for it
+        assert audit.gate(fail_above={missing: 0.5}).undecided
+    compared = {one: found[one].estimate.low if judge == "low" else found[one].most for one in two}
+    for exceeded in itertools.product([False, True], repeat=len(two)):
+        ceilings = {
+            one: compared[one] - 1e-9 if over else found[one].highest or 1.0
+            for one, over in zip(two, exceeded, strict=True)
+        }
+        if min(ceilings.values(), default=0) < 0:
+            continue  # nothing is below a limit of 0
+        ruling = audit.gate(fail_above=ceilings, judge=judge)
+        assert [one for one in two if any(f"{one} of" in said for said in ruling.failed)] == [
+            one for one, over in zip(two, exceeded, strict=True) if over
+        ]
+        assert ruling.passes == (not any(exceeded))

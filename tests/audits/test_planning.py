@@ -1,5 +1,6 @@
 import dataclasses
 import itertools
+import math
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from divulge.audits.planning import SHADOWS
 from divulge.errors import SpecError
 
 from ..kinds import audit_model
+from ..uneven_tables import TABLES
 
 
 def test_sizes_are_answered_with_what_they_show() -> None:
@@ -18,6 +20,18 @@ def test_sizes_are_answered_with_what_they_show() -> None:
     assert 0.55 < found.auc < 0.65
     assert "200 members, 200 non-members" in str(found)
     assert "With 80 % power" in str(found)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_more_attacks_see_no_smaller_leak_whatever_the_shape(name: str) -> None:
+    table, seen = TABLES[name], []
+    for attacks in (1, 40):
+        found = divulge.plan(members=table.members, nonmembers=table.nonmembers, attacks=attacks)
+        assert (found.members, found.nonmembers) == (table.members, table.nonmembers)
+        assert f"{table.nonmembers:,} non-members, {attacks} attack" in str(found)
+        seen.append((found.auc or math.inf, found.exposed or math.inf))
+    assert seen[0][0] < seen[1][0] or seen[1][0] == math.inf
+    assert seen[0][1] <= seen[1][1]
 
 
 def test_a_leak_is_answered_with_sizes_for_each_number_of_shadows() -> None:

@@ -1,7 +1,8 @@
 """Keys that settings, the environment and servers hold come out of no command and no file.
 
-Keys are planted in each place that can name one, every command and exporter runs, and all files
-and streams are searched, also within what is packed, compressed or encoded.
+Keys are planted in each place that can name one, and a number in records. Every command and
+exporter runs, and all files and streams are searched, also within what is packed, compressed or
+encoded. `tests/test_contents.py` does so for records by other ways to audit.
 """
 
 import base64
@@ -11,13 +12,11 @@ import io
 import json
 import logging
 import os
-import re
 import sqlite3
 import threading
 import traceback
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import closing
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from importlib.util import find_spec
 from pathlib import Path
@@ -33,6 +32,7 @@ import divulge
 from divulge.audits import config, inputs
 from divulge.cli.main import main
 from divulge.errors import TargetError
+from tests.taint import find, number_forms, text_forms
 
 pytest.importorskip("httpx")
 
@@ -73,41 +73,17 @@ LITERAL = "plain-but-mine-222"
 """A header's value without a key's looks: it is sent, and neither stored nor shown."""
 
 
-def forms(key: str) -> set[bytes]:
-    """A key as it may come out: whole, halved, escaped, or in base64."""
-    raw = key.encode()
-    coded = {
-        base64.b64encode(b"x" * k + raw)[2 * k + 2 : len(b"x" * k + raw) // 3 * 4] for k in range(3)
-    }
-    written = {
-        key, key[: len(key) // 2], key[len(key) // 2 :], quote(key, safe=""), quote(key),
-        json.dumps(key)[1:-1], json.dumps(key)[1:-1].replace("/", "\\/"), html.escape(key),
-        "".join(f"\\u{ord(letter):04x}" for letter in key),
-        "".join(f"&#{ord(letter)};" for letter in key), raw.hex(),
-    }  # fmt: skip
-    return {text.encode() for text in written} | coded
+NEEDLES = {name: text_forms(key) for name, key in {**KEYS, "LITERAL": LITERAL}.items()}
+NEEDLES["DIVULGE_TEST_BASIC"] |= text_forms("alice:wonder-Land.42")
+PLANTED = 7319314.159265
+"""A feature of a record; it may stand where records are, and nowhere else."""
 
-
-NEEDLES = {name: forms(key) for name, key in {**KEYS, "LITERAL": LITERAL}.items()}
-NEEDLES["DIVULGE_TEST_BASIC"] |= forms("alice:wonder-Land.42")
+RECORDS = {"RECORD": number_forms(PLANTED)}
 
 
 def find_keys(content: bytes) -> set[str]:
     """The keys in a content, and in what is packed, compressed or encoded within it."""
-    held = {name for name, parts in NEEDLES.items() if any(part in content for part in parts)}
-    if content.startswith(b"PK"):
-        with zipfile.ZipFile(io.BytesIO(content)) as packed:
-            inner = [packed.read(name) for name in packed.namelist()]
-            return held.union(*map(find_keys, (*inner, *map(str.encode, packed.namelist()))))
-    if content.startswith(b"\x1f\x8b"):
-        return held | find_keys(gzip.decompress(content))
-    if content.startswith(b"SQLite format 3"):
-        with closing(sqlite3.connect(":memory:")) as database:
-            database.deserialize(content)
-            held |= find_keys("\n".join(database.iterdump()).encode())
-    for coded in re.findall(rb";base64,([A-Za-z0-9+/=]+)", content):
-        held |= find_keys(base64.b64decode(coded))
-    return held
+    return find(content, NEEDLES)
 
 
 def test_the_search_finds_a_key_wherever_it_is() -> None:
@@ -125,6 +101,10 @@ def test_the_search_finds_a_key_wherever_it_is() -> None:
     database.close()
     for content in contents:
         assert find_keys(content) == {"DIVULGE_TEST_QUERY"}
+    for text in (repr(PLANTED), f"{np.float32(PLANTED)!r}", f"{PLANTED:.9g}", f"{PLANTED:,.2f}"):
+        assert find(text.encode(), RECORDS)
+    for dtype in (np.float32, np.float64):
+        assert find(b"x" + np.array([1, PLANTED], dtype).tobytes(), RECORDS)
     assert not find_keys(b"nothing")
 
 
@@ -187,6 +167,7 @@ def place(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> Pa
     monkeypatch.chdir(tmp_path)
     x = np.random.default_rng(0).normal(size=(240, 3))
     y = (x[:, 0] > 0).astype(int)
+    x[::30, 2] = PLANTED
     np.savez(tmp_path / "members.npz", x=x[:120], y=y[:120])
     np.savez(tmp_path / "nonmembers.npz", x=x[120:], y=y[120:])
     # not 1, with which the blind control draws predictions that one audit in 200 fails by chance
@@ -276,7 +257,7 @@ def run(words: list[str]) -> tuple[int, bytes]:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_no_command_prints_or_writes_a_key(
+def test_no_command_prints_or_writes_a_key_or_what_a_record_holds(
     place: Path, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -284,7 +265,7 @@ def test_no_command_prints_or_writes_a_key(
     for command, calls in COMMANDS.items():
         for words in calls:
             code, output = run([*command.split(), *words.format(**KEYS).split()])
-            assert not find_keys(output), (command, words, output)
+            assert not find(output, NEEDLES | RECORDS), (command, words, output)
             codes[f"{command} {words}"] = code
     # the runs are real, and so is what was exported
     assert codes["audit audit-1.toml --run r1 --format json"] == 0
@@ -303,11 +284,13 @@ def test_no_command_prints_or_writes_a_key(
     assert [codes[f"export {words}"] for words in COMMANDS["export"]] == [0, mlflow, 2, wandb]
     files = [path for path in place.rglob("*") if path.is_file()]
     assert len(files) > 40
-    settings = {place / f"audit-{seed}.toml" for seed in "12"}  # they hold what is no key
+    allowed = {f"audit-{seed}.toml": "LITERAL" for seed in "12"}  # which is no key
+    allowed |= dict.fromkeys(("members.npz", "nonmembers.npz"), "RECORD")
+    allowed |= {f"canaries/for-trainer/{name}.npz": "RECORD" for name in ("candidates", "train")}
     for path in files:
-        held = find_keys(path.read_bytes() + str(path).encode())
-        assert held <= ({"LITERAL"} if path in settings else set()), (path, held)
-    assert not find_keys(caplog.text.encode())
+        held = find(path.read_bytes() + str(path).encode(), NEEDLES | RECORDS)
+        assert held <= {allowed.get(str(path.relative_to(place)), "")}, (path, held)
+    assert not find(caplog.text.encode(), NEEDLES | RECORDS)
 
 
 ECHOES: dict[str, Callable[[str], str]] = {

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -26,6 +26,21 @@ def update(seed: int, like: Update = WEIGHTS, size: float = 1.0) -> Update:
     }
 
 
+SHAPES = {"bias": (3,), "scale": (), "weight": (2, 3)}
+ENTRIES = 10
+
+
+def alike(value: float, dtype: Any = np.float32) -> Update:
+    """An update of one number in all entries; infinity where its type cannot hold it."""
+    with np.errstate(over="ignore"):
+        return {name: np.full(shape, value, dtype) for name, shape in SHAPES.items()}
+
+
+def vector(update: Update) -> np.ndarray:
+    """All entries of an update."""
+    return np.concatenate([np.asarray(update[name], float).ravel() for name in sorted(update)])
+
+
 def begin(
     defence: UpdateDefence, clients: int = 3, number: int = 1, seed: int = 0, like: Update = WEIGHTS
 ) -> dict[int, ClientContext]:
@@ -44,11 +59,12 @@ def play(
 
 @dataclass
 class RecordedNoise:
-    """A source of no noise, which keeps what it is asked for: laws and scales."""
+    """A source of no noise, which keeps what it gets: values, and the law and scale for them."""
 
     kind: ClassVar[NoiseKind] = "seeded"
     laws: list[str] = field(default_factory=list)
     scales: list[float] = field(default_factory=list)
+    values: list[np.ndarray] = field(default_factory=list)
 
     def add_normal(self, values: np.ndarray, scale: float) -> np.ndarray:
         """The values, as they are."""
@@ -61,4 +77,5 @@ class RecordedNoise:
     def _keep(self, law: str, values: np.ndarray, scale: float) -> np.ndarray:
         self.laws.append(law)
         self.scales.append(scale)
+        self.values.append(values.copy())
         return values

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from divulge.core import ClientContext, ClientUpdates, RoundContext, UpdateDefence, UpdateSum
+from divulge.core import ClientUpdates, RoundContext, UpdateDefence
 from divulge.defences.updates import protocol
 from divulge.defences.updates.compose import chain
 from divulge.defences.updates.dp_fedavg import DPFedAvg, NoiseBy
@@ -13,8 +13,6 @@ from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import SpecError
 from divulge.federation.server import exchange_updates
 from divulge.metrics.epsilon.curves import gaussian_epsilon
-
-from . import rounds
 
 SENT = {"w": np.zeros(4000)}
 
@@ -46,23 +44,6 @@ def test_the_mean_has_the_noise_that_is_stated(noise_by: NoiseBy, summed: bool) 
     # four standard errors of a deviation of 4,000 normal numbers
     assert np.std(found) == pytest.approx(stated, rel=4 / math.sqrt(2 * 4000))
     assert abs(mean(whole, number=1) - found).max() > 0
-
-
-@pytest.mark.parametrize("clients", [1, 5])
-def test_the_noise_that_is_drawn_has_exactly_the_stated_scale(clients: int) -> None:
-    updates = {k: {"w": np.zeros(4)} for k in range(clients)}
-    central, server = DPFedAvg(3.0, 0.5, 1e-5), rounds.RecordedNoise()
-    context = RoundContext(0, tuple(updates), {"w": (4,)}, noise=server)
-    for view in (ClientUpdates(updates), UpdateSum(tuple(updates), {"w": np.zeros(4)})):
-        central.on_server(view, context)
-    stated = 3.0 * 0.5 / clients
-    assert server.laws == ["normal"] * 2
-    assert server.scales == pytest.approx([stated] * 2, rel=1e-12)
-    distributed, own = DPFedAvg(3.0, 0.5, 1e-5, "clients"), rounds.RecordedNoise()
-    for number, update in updates.items():
-        distributed.on_client(update, ClientContext(context, number, own))
-    assert own.laws == ["normal"] * clients
-    assert np.linalg.norm(own.scales) / clients == pytest.approx(stated, rel=1e-12)  # of the mean
 
 
 def test_updates_are_clipped_and_count_the_same_whatever_the_number_of_records() -> None:

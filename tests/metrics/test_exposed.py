@@ -10,6 +10,7 @@ from benchmarks import exposed as simulated
 from divulge.errors import DataError
 from divulge.metrics import exposed
 from tests.slow import thin
+from tests.uneven_tables import TABLES
 
 SIZES = ((200, 200), (1_000, 1_000), (200, 4_000))
 CELLS = [(name, share, q) for name in simulated.POPULATIONS for share in (0.1, 0.4)
@@ -89,6 +90,19 @@ def test_q_values_are_benjamini_and_hochbergs() -> None:
         ours = exposed.q_values(accused, nonmembers)
         usual = false_discovery_control(exposed.p_values(accused, nonmembers))
         np.testing.assert_allclose(ours, usual)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_members_are_accused_with_all_who_score_as_high(name: str) -> None:
+    table = TABLES[name]
+    for score in table.scores:
+        accused = exposed.count_accused(score, table.member)
+        inside, outside = score[table.member], score[~table.member]
+        assert accused.tolist() == [sum(other >= one for other in outside) for one in inside]
+        conformal = (1 + accused) / (1 + table.nonmembers)
+        np.testing.assert_allclose(
+            exposed.q_values(accused, table.nonmembers), stats.false_discovery_control(conformal)
+        )
 
 
 def test_members_that_tie_have_one_q_value() -> None:

@@ -1,6 +1,7 @@
 """Every way to have one model audited: in Python, by settings, and by tables of what it answers."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import divulge
 from divulge.core import MembershipAttack
 from tests.kinds import audit_model
+from tests.relations import subjects
 from tests.relations.subjects import Subject
 from tests.targets import tiny_models as tiny
 
@@ -81,16 +83,54 @@ def by_settings(subject: Subject, folder: Path) -> divulge.Audit:
     """A function and tables of records, named in a file of settings."""
     np.savez(folder / "weights.npz", weight=subject.weight, bias=subject.bias)
     (folder / "subject.py").write_text(FUNCTION)
+    return _by_file(subject, folder, 'model = "subject.py:model"')
+
+
+def _by_file(subject: Subject, folder: Path, target: str, more: str = "") -> divulge.Audit:
+    """A model that these lines of a file of settings name, and tables of records."""
     for name, inside in (("members", True), ("nonmembers", False)):
         x, y = subject.records(inside=inside)
         columns: Columns = {f"f{k}": column.tolist() for k, column in enumerate(x.T)}
         write_csv(columns | {"label": y.tolist()}, folder / f"{name}.csv")
     (folder / "audit.toml").write_text(
-        f'[target]\nmodel = "subject.py:model"\nbatch_size = {subject.batch_size}\n'
+        f"[target]\n{target}\nbatch_size = {subject.batch_size}\n{more}"
         '[data]\nmembers = "members.csv"\nnonmembers = "nonmembers.csv"\nmembership = "fixed"\n'
         '[[attacks]]\nname = "threshold"\n[[attacks]]\nname = "gap"\n'
     )
     return audit_model(folder / "audit.toml")
+
+
+def by_endpoint(subject: Subject, folder: Path) -> divulge.Audit:
+    """A model behind a URL in a file of settings, which answers in the order of its classes."""
+    pytest.importorskip("httpx")
+    from tests.endpoints import serve
+
+    with serve(subject.answer) as server:
+        asked = f'url = "{server.url}/predict"\nfingerprint = "1"'
+        return _by_file(
+            subject, folder, asked, f"http = {{records_per_request = {subject.batch_size}}}\n"
+        )
+
+
+def by_names(subject: Subject, folder: Path) -> divulge.Audit:
+    """One that gets the names of features, and answers by the names of classes."""
+    del folder
+    pytest.importorskip("httpx")
+    pandas = pytest.importorskip("pandas")
+    from tests.endpoints import LABELS, serve
+
+    order = [subject.names.index(name) for name in subjects.NAMES]
+    with serve(lambda x: subject.answer(x)[:, order]) as server:
+        target = divulge.targets.HTTPTarget(
+            f"{server.url}/mine",
+            "1",
+            records="rows",
+            answers="results.*.scores",
+            labels=tuple(LABELS[subjects.NAMES.index(name)] for name in subject.names),
+            records_per_request=subject.batch_size,
+        )
+        frame = [f"f{k}" for k in range(subject.x.shape[1])]
+        return audit(target, replace(subject, x=pandas.DataFrame(subject.x, columns=frame)))
 
 
 def table(subject: Subject) -> Columns:
@@ -155,6 +195,8 @@ MODELS: dict[str, Entry] = {
     "torch": by_module,
     "ONNX": by_onnx,
     "settings": by_settings,
+    "HTTP": by_endpoint,
+    "HTTP by names": by_names,
 }
 TABLES: dict[str, Entry] = {
     "CSV": by_table,

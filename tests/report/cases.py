@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from divulge.audits.result import Audit
 from divulge.core import (
     BlindRun,
     Candidates,
@@ -30,6 +31,7 @@ from divulge.metrics.measure import measure
 from divulge.report.files import render_files
 from divulge.report.schema import ShadowKind, Summary
 from divulge.report.summary import summarise
+from tests.uneven_tables import TABLES, ScoreTable
 
 SHUFFLED = BlindRun(Estimate(0.5, 0.47, 0.53), 0.8, ControlOutcome.PASSED)
 SOUND = Control(Estimate(0.93, 0.91, 0.95), covered=38, shuffles=40, calm=True, blind=SHUFFLED)
@@ -327,3 +329,16 @@ def files(case: str) -> Mapping[str, bytes]:
 def summary(case: str) -> Summary:
     """The summary of a case."""
     return summarise(contents(case))
+
+
+def on_table(table: ScoreTable) -> Audit:
+    """The audit of a table of scores, whose attacks are numbered."""
+    made = Bench(table.member, table.label, np.random.default_rng(0))
+    entries = [made.done(f"{k}", score) for k, score in enumerate(table.scores)]
+    return Audit(made.contents(entries))
+
+
+@functools.cache
+def on_uneven_table(name: str) -> Audit:
+    """The same on one of `tests.uneven_tables.TABLES`, judged once."""
+    return on_table(TABLES[name])

@@ -29,7 +29,7 @@ from divulge.report.summary import summarise
 from divulge.report.verdict import deciding_fpr, judge_models
 
 from ..metrics import naive
-from ..uneven_tables import LEAKY, TABLES, ScoreTable
+from ..uneven_tables import LEAKY, TABLES
 from . import cases
 
 LEVELS = {
@@ -328,15 +328,10 @@ def test_every_verdict_says_what_it_could_have_seen_and_what_to_do_next(case: st
     assert verdict.sensitivity.endswith(".") == (verdict.level != "nothing measured")
 
 
-def _on_table(table: ScoreTable) -> Conclusion:
-    made = cases.Bench(table.member, table.label, np.random.default_rng(0))
-    return _verdict(made, [made.done(f"{k}", score) for k, score in enumerate(table.scores)])
-
-
 @pytest.mark.parametrize("name", TABLES)
 def test_facts_of_a_verdict_are_those_of_its_groups(name: str) -> None:
     table = TABLES[name]
-    verdict, attacks = _on_table(table), len(table.scores)
+    verdict, attacks = cases.on_uneven_table(name).verdict, len(table.scores)
     strata = join_small_strata(table.label, table.scores)
     test = max_test(table.scores, table.member, strata)
     seen = visible_leaks(table.members, table.nonmembers, test.critical)
@@ -350,14 +345,14 @@ def test_facts_of_a_verdict_are_those_of_its_groups(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_exchanged_sets_are_never_a_leak(name: str) -> None:
-    assert _on_table(TABLES[name].exchanged()).level != "leak"
+    assert cases.on_table(TABLES[name].exchanged()).verdict.level != "leak"
 
 
 @pytest.mark.parametrize("name", [name for name in TABLES if name not in LEAKY])
 def test_where_no_leak_is_found_the_attack_with_the_highest_auc_is_named(name: str) -> None:
     table = TABLES[name]
     test = max_test(table.scores, table.member, join_small_strata(table.label, table.scores))
-    assert _on_table(table).attack == str(test.deviation[:, 0].argmax())
+    assert cases.on_uneven_table(name).verdict.attack == str(test.deviation[:, 0].argmax())
 
 
 def test_a_high_top_that_chance_explains_does_not_name_the_attack() -> None:

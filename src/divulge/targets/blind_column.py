@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from jaxtyping import Float64
+from scipy import stats
 
 from divulge.data import tables
 from divulge.errors import DataError
@@ -15,7 +16,9 @@ from divulge.errors import DataError
 def read_blind(
     path: Path, column: str, taken: Mapping[str, str | None]
 ) -> Float64[np.ndarray, " records"]:
-    """One number a record: a number as it is, a date in ISO 8601 as seconds.
+    """The rank of each record by its number, or by its date in ISO 8601; equal ones share one.
+
+    Only the order counts, and ranks are what a run folder keeps: a date of birth stays out of it.
 
     Args:
         path: the file.
@@ -36,7 +39,7 @@ def read_blind(
     if not (usable := np.isfinite(numbers)).all():
         row = int(usable.argmin())
         raise tables.cell_error(path, column, row, "a finite number or an ISO date", cells[row])
-    return numbers
+    return np.asarray(stats.rankdata(numbers))
 
 
 def _read_cell(cell: str) -> float:

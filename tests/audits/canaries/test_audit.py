@@ -18,6 +18,7 @@ from divulge.errors import DataError, SpecError, StoreError
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.epsilon.curves import gaussian_epsilon
 from tests.audits.canaries import sets
+from tests.uneven_tables import TABLES
 
 CLAIM = {"epsilon": 1.0, "delta": 1e-5}
 
@@ -71,6 +72,18 @@ def test_scores_are_compared_within_classes(tmp_path: Path) -> None:
     offset = 100.0 * files.read_candidates(folder).y
     found = judge(folder, sets.write_scores(folder, sets.leak(folder, 5.0) + offset))
     assert found.results[0].auc.value > 0.98
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_of_a_score_the_median_of_its_class_is_taken_off_where_classes_are_large(name: str) -> None:
+    table = TABLES[name]
+    classes = len(set(table.label.tolist()))
+    for score in table.scores:
+        expected = [
+            one - np.median(score[table.label == y]) * (len(score) >= 20 * classes)
+            for one, y in zip(score, table.label, strict=True)
+        ]
+        np.testing.assert_allclose(audit.centre_by_class(score, table.label), expected, rtol=1e-12)
 
 
 def test_false_contradictions_are_as_rare_as_promised(tmp_path: Path) -> None:

@@ -7,11 +7,12 @@ from scipy import stats
 from benchmarks import epsilon_mechanisms as mechanisms
 from benchmarks.epsilon_mechanisms import DELTA, Cell
 from divulge._util.random import stream
-from divulge.core import NoiseAssumption
+from divulge.core import MembershipDraw, NoiseAssumption
 from divulge.errors import SpecError
 from divulge.metrics.epsilon import count_usable, epsilon_lower_bound
 from tests.golden import golden
 from tests.slow import thin
+from tests.uneven_tables import LEAKY, TABLES
 
 RUNS = 24
 TOO_MANY = int(stats.binom.isf(2e-5, RUNS, 0.05))
@@ -129,6 +130,27 @@ def test_unequal_groups_count_as_much_as_the_smaller() -> None:
     score = rng.normal(size=4000) + 2 * member
     assert epsilon_lower_bound(score, member, DELTA).value == golden(2.4108)
     assert epsilon_lower_bound(score - 2 * member, member, DELTA).value == 0.0
+
+
+@pytest.mark.parametrize("name", TABLES)
+@pytest.mark.parametrize("drawn", ["coins", "fixed"])
+def test_more_tries_show_no_more_and_unequal_groups_count_as_the_smaller(
+    name: str, drawn: MembershipDraw
+) -> None:
+    table = TABLES[name]
+    smaller, records = min(table.members, table.nonmembers), len(table.member)
+    fair = drawn == "coins" and abs(table.members - records / 2) <= 2.5 * math.sqrt(records)
+    usable = (records, "coins") if fair else (2 * smaller, "fixed")
+    assert count_usable(table.member, drawn) == usable
+    best = [
+        max(
+            epsilon_lower_bound(score, table.member, DELTA, drawn=drawn, tries=tries).value
+            for score in table.scores
+        )
+        for tries in (1, len(table.scores), 40)
+    ]
+    assert best == sorted(best, reverse=True)
+    assert (best[1] > 0) == (name in LEAKY)
 
 
 def test_who_stands_out_alone_is_seen_at_either_end() -> None:

@@ -24,6 +24,7 @@ from divulge.report.federation.verdicts.assignment import AssignmentWords
 from divulge.report.federation.verdicts.composition import CompositionWords
 from divulge.report.federation.verdicts.interactions import InteractionWords
 from divulge.report.federation.verdicts.judge import Judgement, VerdictWords, judge_federation
+from tests.uneven_federations import SHAPES, SMALLEST, Knowledge, Question, Shape
 
 DONE = Finding("a", "a", "", {}, Status.DONE)
 RANDOM = replace(DONE, label="coin", attack="random-interactions")
@@ -321,3 +322,46 @@ def test_every_statistic_of_assignments_has_words(statistic: str) -> None:
 
 def test_null_classes_have_words() -> None:
     assert "says rightly of 100 %" in shares(1.0).describe_result(0, "null", 0.95)
+
+
+def _judge(shape: Shape, case: VerdictWords) -> Judgement:
+    labels = [f"attack {k}" for k in range(shape.attacks)]
+    return judge_federation(case, [replace(DONE, label=label) for label in labels])
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("question", SMALLEST, ids=lambda one: one.__name__)
+def test_a_perfect_attack_shows_a_leak_wherever_chance_does_not_explain_it(
+    name: str, question: Question
+) -> None:
+    shape, smallest = SHAPES[name], SMALLEST[question](SHAPES[name])
+    case = question(shape, "all")
+    assert case.test is not None
+    assert case.test.smallest == pytest.approx(smallest, rel=1e-9)
+    found = _judge(shape, case)
+    assert found.level == ("leak" if smallest <= ERROR else "undecided")
+    if found.level == "leak":
+        assert found.attack == f"attack {shape.attacks - 1}"
+        assert found.p_value is not None
+        assert found.p_value >= smallest * (1 - 1e-9)
+        last, confidence = shape.attacks - 1, 1 - ERROR / (case.figures * shape.attacks)
+        figures = [
+            case.describe_result(last, statistic, confidence)
+            for attack, statistic in case.test.columns
+            if attack == last
+        ]
+        assert any(figure in found.sentences[0] for figure in figures)
+        many = f"The strongest of the {shape.attacks} attacks"
+        assert found.sentences[0].startswith("The attack" if shape.attacks == 1 else many)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("question", SMALLEST, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("knows", ["opposite", "nothing"])
+def test_what_is_reversed_or_knows_nothing_is_never_a_leak(
+    name: str, question: Question, knows: Knowledge
+) -> None:
+    shape = SHAPES[name]
+    found = _judge(shape, question(shape, knows))
+    assert found.level in ("no leak found", "inputs doubtful", "undecided")
+    assert knows == "opposite" or found.level != "inputs doubtful"

@@ -53,8 +53,10 @@ class ShadowGap:
         # half a model more that is right, and half a model that is wrong, on either side
         least = 1 / (shadows.phi.shape[1] + 2)
         outside = np.clip(means.outside, least, 1 - least)
-        inside = np.clip(means.inside, least, 1 - least)
-        if not shadows.online:
-            inside = 1 - _ERRORS_KEPT * (1 - outside)
-        ratio = np.where(right, inside / outside, (1 - inside) / (1 - outside))
+        errors = 1 - outside
+        if shadows.online:
+            errors_inside = 1 - np.clip(means.inside, least, 1 - least)
+        else:  # halved as they are: records that the model gets wrong tie, whatever rounding does
+            errors_inside = _ERRORS_KEPT * errors
+        ratio = np.where(right, (1 - errors_inside) / outside, errors_inside / errors)
         return np.asarray(np.log(ratio))
