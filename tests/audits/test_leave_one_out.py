@@ -251,7 +251,7 @@ def test_fewer_shadows_are_those_that_follow() -> None:
         rotation=divulge.Rotation(4, targets=4, shadows=2),
         attacks=ATTACKS[:1],
     )
-    compared = [audit.contents.manifest.settings["leave_one_out"] for audit in few.targets]
+    compared = [audit.contents.head.settings["leave_one_out"] for audit in few.targets]
     others = [[1, 2], [2, 3], [0, 3], [0, 1]]
     assert compared == [{"target": k, "shadows": own} for k, own in enumerate(others)]
 
@@ -301,7 +301,7 @@ def test_from_settings_to_a_table_and_on_with_more(tmp_path: Path) -> None:
 
     (tmp_path / "run" / "summary.md").unlink()
     (tmp_path / "run" / "targets" / "000" / "findings").joinpath(
-        kept.targets[0].contents.manifest.findings[0] + ".json"
+        kept.targets[0].contents.head.findings[0] + ".json"
     ).unlink()
     assert run(tmp_path, "--resume").exit_code == 0
     assert log.read_text() == "x" * 4

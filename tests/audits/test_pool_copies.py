@@ -66,7 +66,7 @@ def test_copies_change_nothing_but_positions(
 ) -> None:
     assert found.across == plain.across
     assert found.verdict == plain.verdict
-    assert found.plan.records == plain.plan.records == 160
+    assert found.facts.records == plain.facts.records == 160
     for one, other in zip(found.targets, plain.targets, strict=True):
         ours, theirs = one.candidates, other.candidates
         np.testing.assert_array_equal(ours.member, theirs.member)
@@ -88,7 +88,7 @@ def test_what_was_set_aside_is_said_everywhere(
     assert SAID in (found.path / "summary.md").read_text()
     told = json.loads((found.path / "run.json").read_text())["copies"]
     assert told == {"records": 208, "repeated": 48, "reference": 80, "known": 20, "repeats": 0}
-    assert plain.plan.set_aside == ""
+    assert plain.facts.set_aside == ""
     assert "set aside" not in plain.table()
     for target in found.targets:
         (check,) = [one for one in target.checks if one.name == "duplicates"]
@@ -119,7 +119,7 @@ def test_members_are_listed_under_the_users_own_positions_and_ids(
 def test_a_run_that_is_continued_or_read_says_the_same(found: divulge.LeaveOneOut) -> None:
     assert found.path is not None
     again = result.load_leave_one_out(found.path)
-    assert again.plan == found.plan
+    assert again.head == found.head
     assert again.table() == found.table()
     TRAINED.clear()
     more = divulge.leave_one_out(
@@ -158,7 +158,7 @@ def test_a_folder_from_before_copies_were_looked_for_is_read(
     content = json.loads((run / "run.json").read_text())
     del content["copies"]
     (run / "run.json").write_text(json.dumps(content))
-    assert result.load_leave_one_out(run).plan.set_aside == ""
+    assert result.load_leave_one_out(run).facts.set_aside == ""
     TRAINED.clear()
     divulge.leave_one_out(
         train, records=POOL, run=run, options=divulge.Options(resume=True), **GIVEN

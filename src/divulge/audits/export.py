@@ -13,11 +13,11 @@ from divulge.audits.archive import check_archive, write_archive
 from divulge.audits.compare.result import Comparison, VariantAudits
 from divulge.audits.config import FailOn, GateSpec, Judge
 from divulge.audits.gate import METRICS, Ceilings, Gate, Ruling, join_gate
+from divulge.audits.heads import HEAD
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.load import load_audited
 from divulge.audits.outputs import Output, check_places, write_outputs
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
-from divulge.audits.run_folder import HEAD
 from divulge.audits.trackers import mlflow_runs, wandb_runs
 from divulge.audits.trackers.model_index import put_figures
 from divulge.audits.trackers.tracked import (
@@ -222,7 +222,7 @@ def read_gate(
                 f"one of its folders with the gate ({folders})"
             )
         return Gate()
-    held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
+    held = found.head
     raw = atomic.to_json(held.settings.get("gate", {}), dict)
     spec = atomic.from_json(raw.encode(), GateSpec, (found.path or Path()) / HEAD)
     return join_gate(spec, found.about, fail_on, fail_above, judge, not_worse_than, folder)
@@ -241,7 +241,7 @@ def gather_cases(found: FoundRun, path: Path, gate: Gate) -> RunCases:
     """
     if isinstance(found, SecretAudit) and found.contents.missing:
         raise StoreError(f"expected every attack in {path}, some are missing: finish with --resume")
-    held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
+    held = found.head
     cases = () if isinstance(found, Comparison) else tuple(_gate_cases(found, gate))
     groups = (
         {one.entered.name: one.audits for one in found.defences}

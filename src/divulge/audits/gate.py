@@ -12,12 +12,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, get_args, runtime_checkable
 
 from divulge._util.arguments import FilePath, check_arguments
 from divulge.audits.changes import LEAD, FigureChange, ScoredCandidates, compare_figures
 from divulge.audits.config import FailOn, GateSpec, Judge
-from divulge.core import Estimate
+from divulge.core import Estimate, Head
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import assignment, composition, interactions, measure
 from divulge.report.schema import ClaimRow, Conclusion, Level, Limits
@@ -121,6 +121,12 @@ class GatedAudit:
 
     __slots__ = ()
     about = "membership"
+
+    if TYPE_CHECKING:  # a field of some, and a field takes a property of its base for its default
+
+        @property
+        def head(self) -> Head[Any]:
+            """What was asked for, and what it is about."""
 
     @property
     def verdict(self) -> "JudgedVerdict":

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
@@ -13,7 +12,7 @@ from divulge._util.showable import make_showable
 from divulge.audits.changes import LEAD, FigureChange, compare_figures, have_same_candidates
 from divulge.audits.gate import GatedAudit, load_earlier
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.result import Audit, SecretAudit
+from divulge.audits.result import Audit
 from divulge.core import Estimate
 from divulge.errors import SpecError
 from divulge.report.schema import Level
@@ -204,19 +203,14 @@ def _change_as_json(change: FigureChange) -> dict[str, JSON]:
 
 
 def _version(path: str | Path, found: GatedAudit) -> RunVersion:
-    held: Any = _manifest(found)
+    held = found.head
     return RunVersion(
         run=make_showable(str(path)),
         name=make_showable(held.name),
-        created=make_showable(getattr(held, "created", "")),
+        created=make_showable(held.created),
         level=found.verdict.level,
         headline=make_showable(found.verdict.headline),
     )
-
-
-def _manifest(found: GatedAudit) -> Any:
-    assert isinstance(found, SecretAudit | LeaveOneOut)
-    return found.contents.manifest if isinstance(found, SecretAudit) else found.plan
 
 
 def _series(
@@ -235,15 +229,15 @@ def _series(
 
 
 def _settings(found: GatedAudit) -> dict[str, JSON]:
-    held = _manifest(found)
+    held = found.head
     settings = {"seed": held.seed, "divulge": held.divulge, **held.settings}
     return dict(_flatten(settings, "")) | {"attacks": list(map(make_showable, held.attacks))}
 
 
 def _data(found: GatedAudit) -> dict[str, JSON]:
-    held = _manifest(found)
-    data: dict[str, JSON] = {"challenge": held.challenge}
+    data: dict[str, JSON] = {"challenge": found.head.challenge}
     if isinstance(found, LeaveOneOut):
+        held = found.facts
         return data | {"records": held.records, "models": held.models, "targets": held.targets}
     if isinstance(found, Audit):
         facts = found.facts

@@ -9,9 +9,9 @@ from divulge.audits.harden.federated_result import (
     load_hardened_federation,
 )
 from divulge.audits.harden.result import HardenedModel, load_hardened
+from divulge.audits.heads import read_raw_head
 from divulge.audits.leave_one_out.result import LeaveOneOut, load_leave_one_out
 from divulge.audits.result import SecretAudit, load_audit
-from divulge.audits.run_folder import read_raw_head
 from divulge.errors import StoreError
 
 

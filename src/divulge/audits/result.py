@@ -27,7 +27,9 @@ from divulge.core import (
     ControlOutcome,
     Entry,
     Estimate,
+    Facts,
     Finding,
+    Head,
     InteractionFacts,
     MembershipFacts,
     Status,
@@ -57,6 +59,11 @@ class SecretAudit(GatedAudit):
     """The run folder, if it has one."""
     page: ClassVar[str] = PAGE
     """The report's file in the run folder."""
+
+    @property
+    def head(self) -> Head[Facts]:
+        """What was asked for, and what it is about."""
+        return self.contents.head
 
     @property
     def about(self) -> str:  # type: ignore[override]
@@ -181,14 +188,14 @@ class SecretAudit(GatedAudit):
         """
         with open_run_folder(path, resume=False) as run:
             assert run is not None
-            run.begin(self.contents.manifest, self.contents.candidates)
+            run.begin(self.contents.head, self.contents.candidates)
             self._put(run)
             replace(self, path=run.path).report()
             return run.path
 
     def _put(self, run: Run) -> None:
-        manifest = self.contents.manifest
-        keys = dict(zip(manifest.attacks, manifest.findings, strict=True))
+        head = self.contents.head
+        keys = dict(zip(head.attacks, head.findings, strict=True))
         for entry in self.contents.entries:
             run.put(keys[entry.finding.label], entry)
 
@@ -410,21 +417,21 @@ class FederationAudit(SecretAudit):
     @cached_property
     def _told(self) -> FederationReport:
         """All that the report says, but for images; the test behind its verdict takes a moment."""
-        manifest, facts = self.contents.manifest, self.facts
+        head, facts = self.contents.head, self.facts
         story = _page_content(self.contents, self.guesses, self._unsound())
         story = replace(story, sentences=(*facts.notes, *story.sentences))
         return FederationReport(
-            name=manifest.name,
-            created=manifest.created,
+            name=head.name,
+            created=head.created,
             findings=self.findings,
             controls=self.controls,
             story=story,
             reproduction={
-                "divulge": manifest.divulge,
-                "seed": manifest.seed,
-                "challenge": manifest.challenge,
-                "settings": manifest.settings,
-                "environment": manifest.environment,
+                "divulge": head.divulge,
+                "seed": head.seed,
+                "challenge": head.challenge,
+                "settings": head.settings,
+                "environment": head.environment,
             },
         )
 

@@ -222,9 +222,9 @@ def report(run: Path, show_records: bool) -> None:
     """
     from divulge.audits.canaries.result import render_again
     from divulge.audits.challenges import images
+    from divulge.audits.heads import read_raw_head
     from divulge.audits.load import load
     from divulge.audits.result import SecretAudit
-    from divulge.audits.run_folder import read_raw_head
 
     if read_raw_head(run)["kind"] == "canaries":
         if show_records:

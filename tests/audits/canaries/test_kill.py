@@ -16,7 +16,7 @@ from divulge.audits.canaries.audit import audit_canaries
 from divulge.audits.canaries.make import make_canaries
 from divulge.audits.canaries.recorder import CanaryRecorder
 from divulge.audits.canaries.result import REPORT, SUMMARY, CanaryAudit
-from divulge.audits.run_folder import HEAD
+from divulge.audits.heads import HEAD
 from divulge.data import canary_files as files
 from tests.audits.canaries import sets
 from tests.killing import kill_before_writing

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 
 from divulge.audits.canaries.audit import audit_canaries
 from divulge.audits.canaries.result import REPORT, BoxResult, CanaryAudit, RoundResult
-from divulge.audits.run_folder import HEAD
+from divulge.audits.heads import HEAD
 from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.report import canary_page
@@ -99,7 +99,7 @@ def test_a_damaged_run_is_refused(tmp_path: Path) -> None:
     damages: tuple[dict[str, object], ...]
     damages = ({"results": []}, {"noise": "none"}, {"canaries": "many"})
     for damage in damages:
-        (run / HEAD).write_text(json.dumps({**head, "audit": {**head["audit"], **damage}}))
+        (run / HEAD).write_text(json.dumps({**head, "facts": {**head["facts"], **damage}}))
         done = CliRunner().invoke(main, ["report", str(run)])
         assert done.exit_code == 2, done.output
         assert "as divulge wrote it" in done.output

@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import divulge
-from divulge._util import atomic
 from divulge.attacks import catalog
+from divulge.audits import heads
 from divulge.audits.compare import result
 from divulge.audits.compare.result import Comparison
 from divulge.audits.leave_one_out import result as leave_one_out_result
@@ -239,7 +239,7 @@ def test_a_defence_that_is_added_is_all_that_is_trained(found: Comparison, tmp_p
     assert len(TRAINED) == 4 + 1  # a fleet, and one alone
     assert more.rows[:3] == found.rows
     assert [row.name for row in more.rows] == ["plain", "rule", "label", "again"]
-    assert more.plan.created == found.plan.created
+    assert more.head.created == found.head.created
     assert result.load_comparison(run).rows == more.rows
 
 
@@ -292,13 +292,10 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_comparison_says_so(found: Comparison, tmp_path: Path) -> None:
-    plan = dataclasses.replace(found.plan, schema=99)
-    atomic.write(tmp_path / "run.json", atomic.to_json(plan, result.ComparisonManifest).encode())
+    heads.store_head(tmp_path, dataclasses.replace(found.head, schema=99))
     with pytest.raises(StoreError, match="newer divulge"):
         result.load_comparison(tmp_path)
-    atomic.write(
-        tmp_path / "run.json", atomic.to_json(found.plan, result.ComparisonManifest).encode()
-    )
+    heads.store_head(tmp_path, found.head)
     with pytest.raises(StoreError, match="check the path"):
         result.load_comparison(tmp_path)
 
@@ -417,7 +414,7 @@ def test_the_command_compares_what_a_file_names(tmp_path: Path) -> None:
     assert answer["run"] == str(run)
     shown = CliRunner().invoke(main, ["report", str(run)])
     assert shown.output == f"{run / 'report.html'}\n"
-    assert leave_one_out_result.load_leave_one_out(run / private["run"]).plan.models == 3
+    assert leave_one_out_result.load_leave_one_out(run / private["run"]).facts.models == 3
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from divulge.audits.canaries.result import (
     RoundResult,
     begin_run,
 )
-from divulge.audits.run_folder import HEAD
+from divulge.audits.heads import HEAD
 from divulge.core import Estimate, NoiseAssumption
 from divulge.data.canary_files import Canaries, Coins, open_coins, read_candidates
 from divulge.data.canary_scores import CanaryScores, read_arrays, read_scores

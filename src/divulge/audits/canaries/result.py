@@ -2,8 +2,6 @@
 
 from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import Literal
 
@@ -16,14 +14,14 @@ from divulge._util.folders import create_folder
 from divulge._util.json import JSON
 from divulge.audits.canaries.batches import BatchCheck
 from divulge.audits.canaries.noise import NoiseCheck
-from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
-from divulge.core import Estimate, NoiseAssumption
-from divulge.core.runs import SCHEMA
+from divulge.audits.heads import has_head, load_head, new_head, store_head
+from divulge.audits.run_folder import hold_run
+from divulge.core import Estimate, Head, NoiseAssumption
 from divulge.data.canary_scores import Box
 from divulge.errors import StoreError
 from divulge.report import words
 
-REPORT, SUMMARY = "report.html", "summary.json"
+KIND, REPORT, SUMMARY = "canaries", "report.html", "summary.json"
 
 CanaryVerdict = Literal["contradicted", "inputs doubtful", "consistent", "undecidable"]
 
@@ -288,29 +286,6 @@ def _interval(one: Estimate) -> str:
     return f"{one.value:.2f} ({one.low:.2f} to {high:.2f})"
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryRun:
-    """An audit by canaries in its run folder: ``run.json``."""
-
-    created: str
-    """UTC, ISO 8601."""
-    audit: CanaryAudit
-    divulge: str = version("divulge")
-    schema: int = SCHEMA
-    kind: Literal["canaries"] = "canaries"
-
-    def write(self, folder: Path) -> Path:
-        """Write the head, the summary and the page, which comes last; the page's path.
-
-        Raises:
-            StoreError: they cannot be written.
-        """
-        write_head(folder, self)
-        summary = pydantic.TypeAdapter(dict).dump_json(self.audit.as_json(), indent=1)
-        atomic.write_within(folder, SUMMARY, summary + b"\n")
-        return _write_page(folder / REPORT, self.audit, self.created)
-
-
 def begin_run(folder: Path, judge: Callable[[], CanaryAudit]) -> CanaryAudit:
     """Judge into a new run folder, or finish one whose page a kill prevented.
 
@@ -323,17 +298,31 @@ def begin_run(folder: Path, judge: Callable[[], CanaryAudit]) -> CanaryAudit:
     """
     if not has_head(folder) or (folder / REPORT).exists():
         create_folder(folder)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        run = CanaryRun(now, judge())
+        head = _head(judge())
     else:
-        run = read_head(folder, CanaryRun)
-        if run.audit != judge():
+        head = load_head(folder, KIND, CanaryAudit)
+        if head.facts != judge():
             raise StoreError(
                 f"expected the audit that {folder} was begun with, got another one: name a new "
                 "folder"
             )
-    run.write(folder)
-    return run.audit
+    _write(folder, head)
+    return head.facts
+
+
+def _head(audit: CanaryAudit) -> Head[CanaryAudit]:
+    settings: dict[str, JSON] = {
+        "epsilon": audit.epsilon, "delta": audit.delta, "noise": audit.noise
+    }  # fmt: skip
+    return new_head(KIND, KIND, 0, settings, challenge=audit.commitment, facts=audit)
+
+
+def _write(folder: Path, head: Head[CanaryAudit]) -> Path:
+    """Write the head, the summary and the page, which comes last; the page's path."""
+    store_head(folder, head)
+    summary = pydantic.TypeAdapter(dict).dump_json(head.facts.as_json(), indent=1)
+    atomic.write_within(folder, SUMMARY, summary + b"\n")
+    return _write_page(folder / REPORT, head.facts, head.created)
 
 
 def render_again(folder: Path) -> Path:
@@ -343,7 +332,7 @@ def render_again(folder: Path) -> Path:
         StoreError: it is no run of canaries, damaged, or cannot be written.
     """
     with hold_run(folder):
-        return read_head(folder, CanaryRun).write(folder)
+        return _write(folder, load_head(folder, KIND, CanaryAudit))
 
 
 def _write_page(path: Path, audit: CanaryAudit, created: str = "") -> Path:

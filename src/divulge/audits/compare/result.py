@@ -5,18 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from divulge._util import atomic, untrusted
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
 from divulge.audits.compare import training_cost
 from divulge.audits.compare.training_cost import TrainingCost
+from divulge.audits.heads import HEAD, load_head
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
-from divulge.core import ControlOutcome, Estimate, Finding, Status
-from divulge.core.runs import BEFORE_NAMING, SCHEMA
+from divulge.audits.run_folder import hold_run
+from divulge.core import ControlOutcome, Estimate, Finding, Head, Status
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate
@@ -41,20 +41,12 @@ class VariantRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonManifest:
-    """What was asked for: ``run.json``."""
+class ComparisonFacts:
+    """What a comparison is about."""
 
-    name: str
-    created: str
-    """UTC, ISO 8601."""
-    seed: int
     lambdas: tuple[float, ...]
+    """Weights of privacy for which AOP is given."""
     defences: tuple[VariantRecord, ...]
-    settings: dict[str, JSON]
-    environment: dict[str, str]
-    divulge: str = BEFORE_NAMING
-    schema: int = SCHEMA
-    kind: Literal["comparison"] = "comparison"
 
 
 @dataclass(frozen=True)
@@ -187,7 +179,7 @@ class VariantAudits:
 class Comparison:
     """What each defence costs, and what it keeps. Shows itself in a notebook."""
 
-    plan: ComparisonManifest
+    head: Head[ComparisonFacts]
     defences: tuple[VariantAudits, ...]
     """The first is what the others are compared with."""
     path: Path | None = field(default=None)
@@ -199,10 +191,10 @@ class Comparison:
     def rows(self) -> tuple[compare_table.DefenceRow, ...]:
         """One a defence."""
         first, *others = self.defences
-        plain = first.row(self.plan.lambdas)
+        plain = first.row(self.head.facts.lambdas)
         return (
             plain,
-            *(replace(one.row(self.plan.lambdas), less=one.less(first)) for one in others),
+            *(replace(one.row(self.head.facts.lambdas), less=one.less(first)) for one in others),
         )
 
     @property
@@ -272,10 +264,10 @@ class Comparison:
     @cached_property
     def summary(self) -> compare_table.ComparisonSummary:
         """All that the report says."""
-        first = self.defences[0].audits.plan
+        first = self.defences[0].audits.facts
         return compare_table.ComparisonSummary(
-            name=self.plan.name,
-            created=self.plan.created,
+            name=self.head.name,
+            created=self.head.created,
             records=first.records,
             models=first.models,
             targets=first.targets,
@@ -288,10 +280,10 @@ class Comparison:
                 if one.kind == "scope"
             ),
             reproduction={
-                "divulge": self.plan.divulge,
-                "seed": self.plan.seed,
-                "settings": self.plan.settings,
-                "environment": self.plan.environment,
+                "divulge": self.head.divulge,
+                "seed": self.head.seed,
+                "settings": self.head.settings,
+                "environment": self.head.environment,
             },
             set_aside=first.set_aside,
         )
@@ -303,21 +295,6 @@ class Comparison:
         return f"<divulge.Comparison>\n{self.table()}"
 
 
-def begin(path: Path, plan: ComparisonManifest) -> ComparisonManifest:
-    """Write the plan; of a run that is continued it keeps the date.
-
-    Folders of defences are named after all that their audits depend on: those of defences that
-    were changed or left out stay where they are, and count no longer.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    if has_head(path):
-        plan = replace(plan, created=read_head(path, ComparisonManifest).created)
-    write_head(path, plan)
-    return plan
-
-
 def load_comparison(path: str | Path) -> Comparison:
     """What is in the run folder of a comparison.
 
@@ -325,8 +302,9 @@ def load_comparison(path: str | Path) -> Comparison:
         StoreError: it is none, or not finished, or damaged.
     """
     path = Path(path)
-    plan = read_head(path, ComparisonManifest)
-    return Comparison(plan, tuple(_load_variant(path, one) for one in plan.defences), path)
+    head = load_head(path, "comparison", ComparisonFacts)
+    defences = tuple(_load_variant(path, one) for one in head.facts.defences)
+    return Comparison(head, defences, path)
 
 
 def _load_variant(path: Path, entered: VariantRecord) -> VariantAudits:

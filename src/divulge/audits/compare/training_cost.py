@@ -33,8 +33,7 @@ def train_target(asked: LeaveOneOutDesign) -> tuple[Target, TrainingCost]:
     Raises:
         TargetError: it could not be trained.
     """
-    plan = asked.plan
-    work = training.prepare_workload(asked.shadows, asked.queries, plan.seed)
+    work = training.prepare_workload(asked.shadows, asked.queries, asked.head.seed)
     trainer = _single(work.trainer)
     clock = time.process_time if _on_cpu(trainer) else time.perf_counter
     begun = clock()

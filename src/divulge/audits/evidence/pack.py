@@ -32,7 +32,7 @@ from divulge.audits.evidence import minisign
 from divulge.audits.export import FoundRun, gather_cases
 from divulge.audits.gate import Gate
 from divulge.audits.load import load_audited
-from divulge.audits.result import PAGE, SecretAudit
+from divulge.audits.result import PAGE
 from divulge.audits.trackers.tracked import (
     SUMMARIES,
     gather_figures,
@@ -146,7 +146,7 @@ def describe_run(path: Path) -> EvidenceManifest:
 def _gather(path: Path) -> tuple[EvidenceManifest, dict[str, bytes]]:
     found = load_audited(path)
     cases = gather_cases(found, path, Gate())
-    held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
+    held = found.head
     settings: dict[str, JSON] = {
         "seed": getattr(held, "seed", None),
         "attacks": list(getattr(held, "attacks", ())),
@@ -181,7 +181,7 @@ def _describe(found: FoundRun, path: Path, files: Mapping[str, bytes]) -> Eviden
 def _challenge(found: FoundRun) -> str:
     if isinstance(found, Comparison):
         return " ".join(_challenge(one.audits) for one in found.defences)
-    held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
+    held = found.head
     return make_showable(held.challenge)
 
 

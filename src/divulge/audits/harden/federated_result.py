@@ -16,7 +16,8 @@ from divulge.audits.harden.federated_limits import (
     FederationTrial,
     FederationVariant,
 )
-from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
+from divulge.audits.heads import has_head
+from divulge.audits.run_folder import hold_run, read_head, write_head
 from divulge.core import Estimate, Finding
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import StoreError

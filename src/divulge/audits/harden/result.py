@@ -13,8 +13,9 @@ from divulge._util.json import JSON
 from divulge.audits.harden.final import AUDIT, FILE, MODEL
 from divulge.audits.harden.looks import FOLDER, Leak
 from divulge.audits.harden.trials import SearchLog, SearchTrial
+from divulge.audits.heads import HEAD, has_head
 from divulge.audits.result import Audit, load_audit
-from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
+from divulge.audits.run_folder import hold_run, read_head, write_head
 from divulge.core import Estimate, Finding
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import StoreError

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import pydantic
@@ -14,15 +14,14 @@ import pydantic
 from divulge._util import atomic, showable, untrusted
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.extras import name_missing_extra
-from divulge._util.json import JSON
 from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
 from divulge.audits.gate import GatedAudit
+from divulge.audits.heads import HEAD, load_head
 from divulge.audits.leave_one_out import joint
 from divulge.audits.result import Audit, load_audit
-from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
-from divulge.core import Check, Estimate, Finding, Measurements, Need, Status, Verdict
-from divulge.core.runs import BEFORE_NAMING, SCHEMA
+from divulge.audits.run_folder import hold_run
+from divulge.core import Check, Estimate, Finding, Head, Measurements, Need, Status, Verdict
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics import intervals
 from divulge.metrics.epsilon import pooled_bound
@@ -47,26 +46,17 @@ _CAN_BE_NEGATIVE = ("advantage",)
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveOneOutManifest:
-    """What was asked for: ``run.json``."""
+class LeaveOneOutFacts:
+    """What audits of several models in turn are about."""
 
-    name: str
-    challenge: str
-    """Digest of records, reference records, trainer, ways to see records, and seed."""
     models: int
     targets: int
     shadows: int
     """Other models that each target is compared with."""
-    seed: int
     records: int
     """The number of records, without those that were set aside."""
-    attacks: tuple[str, ...]
-    settings: dict[str, JSON]
-    divulge: str = BEFORE_NAMING
-    schema: int = SCHEMA
     copies: PoolCopies | None = None
     """How many records stood twice; None in a folder of a divulge that did not look for them."""
-    kind: Literal["leave-one-out"] = "leave-one-out"
 
     @property
     def set_aside(self) -> str:
@@ -80,7 +70,7 @@ class LeaveOneOutManifest:
 class LeaveOneOut(GatedAudit):
     """Audits of models that were trained alike, each against the others."""
 
-    plan: LeaveOneOutManifest
+    head: Head[LeaveOneOutFacts]
     targets: tuple[Audit, ...]
     """One audit a target, each with intervals of its own."""
     path: Path | None = None
@@ -90,6 +80,11 @@ class LeaveOneOut(GatedAudit):
     attack that was asked for. None where there are too many records, and in older folders."""
     page: ClassVar[str] = PAGE
     """The report's file in the run folder."""
+
+    @property
+    def facts(self) -> LeaveOneOutFacts:
+        """How many models, targets and records there are."""
+        return self.head.facts
 
     @property
     def across(self) -> Mapping[str, Mapping[str, Estimate]]:
@@ -206,7 +201,7 @@ class LeaveOneOut(GatedAudit):
         """The test of all attacks that ended well on all targets; None if there are none."""
         if not done:
             return None
-        asked = {showable.make_showable(label): k for k, label in enumerate(self.plan.attacks)}
+        asked = {showable.make_showable(label): k for k, label in enumerate(self.head.attacks)}
         labels = {showable.make_showable(label): label for label in self._by_attack()}
         return joint_test(
             [np.stack([scores[label] for label in done]) for scores, _ in models],
@@ -248,7 +243,7 @@ class LeaveOneOut(GatedAudit):
         if len(known) < len(self.targets):
             raise StoreError(
                 f"expected the accuracy on {group} of {len(self.targets)} models in "
-                f"{self.plan.name!r}, got that of {len(known)}: run the audits again"
+                f"{self.head.name!r}, got that of {len(known)}: run the audits again"
             )
         return known
 
@@ -273,12 +268,12 @@ class LeaveOneOut(GatedAudit):
     @property
     def basis(self) -> str:
         """How many targets, models and records the figures stand on, in sentences."""
-        plan = self.plan
+        facts = self.facts
         return (
-            f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
-            f"{plan.models - 1} models, {words.format_count(plan.records, 'record')}; in brackets "
-            "95 % intervals across targets, which allow for shadows that they share. The epsilon "
-            f"bound is one of all targets together. {plan.set_aside}".strip()
+            f"Means over {facts.targets} targets, each against {facts.shadows} of the other "
+            f"{facts.models - 1} models, {words.format_count(facts.records, 'record')}; in "
+            "brackets 95 % intervals across targets, which allow for shadows that they share. The "
+            f"epsilon bound is one of all targets together. {facts.set_aside}".strip()
         )
 
     @property
@@ -322,7 +317,7 @@ class LeaveOneOut(GatedAudit):
         from divulge.report import leave_one_out_page  # its module loads the chart library
 
         page = leave_one_out_page.render(self._story())
-        table = f"# {make_inert(self.plan.name)}\n\n{self.table()}\n"
+        table = f"# {make_inert(self.head.name)}\n\n{self.table()}\n"
         with hold_run(self.path):
             atomic.write(self.path / SUMMARY, f"{content}\n".encode())
             atomic.write(self.path / TABLE, table.encode())
@@ -346,14 +341,14 @@ class LeaveOneOut(GatedAudit):
                 )
             )
         return leave_one_out_page.LeaveOneOutStory(
-            name=self.plan.name,
+            name=self.head.name,
             verdict=verdict,
             findings=self.findings,
             columns=COLUMNS,
             basis=self.basis,
             targets=rows,
             not_measured=self.not_measured,
-            settings=self.plan.settings,
+            settings=self.head.settings,
         )
 
     def measure(self) -> "LeaveOneOut":
@@ -400,25 +395,6 @@ class LeaveOneOut(GatedAudit):
         return found
 
 
-def begin(path: Path, plan: LeaveOneOutManifest) -> None:
-    """Write ``run.json``.
-
-    Args:
-        path: the run folder.
-        plan: what was asked for.
-
-    Raises:
-        StoreError: the folder was begun with other records, another trainer or seed; or it cannot
-            be written.
-    """
-    if has_head(path) and read_head(path, LeaveOneOutManifest).challenge != plan.challenge:
-        raise StoreError(
-            f"expected the records, trainer and seed that {path} was begun with, got different "
-            "ones: start a new run"
-        )
-    write_head(path, plan)
-
-
 def load_leave_one_out(path: str | Path) -> LeaveOneOut:
     """What is in the run folder of audits in turn.
 
@@ -426,9 +402,9 @@ def load_leave_one_out(path: str | Path) -> LeaveOneOut:
         StoreError: it is none, or not finished, or damaged.
     """
     path = Path(path)
-    plan = read_head(path, LeaveOneOutManifest)
+    head = load_head(path, "leave-one-out", LeaveOneOutFacts)
     audits = []
-    for k in range(plan.targets):
+    for k in range(head.facts.targets):
         place = target_folder(path, k)
         run = place.relative_to(path) / HEAD  # what is measured again is written beside it
         found = load_audit(untrusted.path_within(path, str(run), StoreError).parent)
@@ -437,7 +413,7 @@ def load_leave_one_out(path: str | Path) -> LeaveOneOut:
                 f"expected every attack on every target in {path}: finish with --resume"
             )
         audits.append(found)
-    return LeaveOneOut(plan, tuple(audits), path, joint.load(path, len(plan.attacks)))
+    return LeaveOneOut(head, tuple(audits), path, joint.load(path, len(head.attacks)))
 
 
 def target_folder(path: Path, target: int) -> Path:
