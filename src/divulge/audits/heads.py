@@ -12,11 +12,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pydantic
+
 from divulge._util import atomic
 from divulge._util.json import JSON
 from divulge.core import Head, MembershipFacts
 from divulge.core.runs import SCHEMA
-from divulge.errors import StoreError
+from divulge.errors import SpecError, StoreError
 
 HEAD = "run.json"
 EARLIER = {
@@ -168,7 +170,12 @@ def load_head(path: Path, kind: str, facts: Any) -> Head[Any]:
     schema = found.get("schema")
     if kind != "audit" and isinstance(schema, int) and schema < _NESTED:
         found = _gather_facts(found)
-    return atomic.from_python(found, Head[facts], path / HEAD)
+    raw = pydantic.TypeAdapter(Any).dump_json(found)
+    try:
+        head: Head[Any] = _adapter(facts).validate_json(raw)
+    except (pydantic.ValidationError, SpecError) as error:
+        raise atomic.damaged_file_error(path / HEAD, error) from error
+    return head
 
 
 def refuse_other_kind(path: Path, found: dict[str, JSON], wanted: str) -> None:
@@ -212,5 +219,10 @@ def store_head(path: Path, head: Head[Any]) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    kind: Any = Head[type(head.facts)]  # type: ignore[misc]
-    atomic.write(path / HEAD, atomic.to_json(head, kind).encode())
+    raw = _adapter(type(head.facts)).dump_json(head, indent=1)
+    atomic.write(path / HEAD, raw + b"\n")
+
+
+def _adapter(facts: Any) -> Any:
+    """What reads and writes heads with facts of a type."""
+    return pydantic.TypeAdapter(Head[facts])

@@ -10,7 +10,7 @@ from divulge.attacks import own
 from divulge.audits import attempt
 from divulge.audits.challenges.base import Challenge, finding_key, run_attack
 from divulge.audits.heads import new_head
-from divulge.audits.result import SecretAudit, audit_of, load_audit
+from divulge.audits.result import SecretAudit, audit_of
 from divulge.audits.run_folder import Run
 from divulge.core import Attack, Contents, Entry, Facts, Head, Status
 from divulge.errors import SpecError
@@ -66,7 +66,7 @@ def run_audit(
     ]
     if folder is None:
         return audit_of(Contents(head, challenge.candidates, tuple(entries)))
-    return load_audit(folder.path)
+    return SecretAudit.load(folder.path)
 
 
 def _entry(

@@ -1,28 +1,26 @@
 """What a comparison found, and its run folder."""
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar
 
-from divulge._util import atomic, untrusted
+from divulge._util import untrusted
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
 from divulge.audits.compare import training_cost
 from divulge.audits.compare.training_cost import TrainingCost
-from divulge.audits.heads import HEAD, load_head
+from divulge.audits.gate import JudgedVerdict
+from divulge.audits.heads import HEAD, load_head, store_head
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.run_folder import hold_run
+from divulge.audits.runs import FinishedRun, GatedAudit, RunVerdict, refuse_images
 from divulge.core import ControlOutcome, Estimate, Finding, Head, Status
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate
-from divulge.report import compare_table
-
-PAGE = "report.html"
+from divulge.report import compare_table, words
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,17 +173,48 @@ class VariantAudits:
         return sum(control.outcome is ControlOutcome.FAILED for control in controls)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What each defence costs, and what it keeps. Shows itself in a notebook."""
+@dataclass(frozen=True, repr=False)
+class Comparison(FinishedRun):
+    """What each defence costs, and what it keeps."""
 
     head: Head[ComparisonFacts]
     defences: tuple[VariantAudits, ...]
     """The first is what the others are compared with."""
     path: Path | None = field(default=None)
     """The run folder, if it has one."""
-    page: ClassVar[str] = PAGE
-    """The report's file in the run folder."""
+    noun = "a comparison"
+
+    @classmethod
+    def load(cls, path: Path) -> "Comparison":
+        """What is in the run folder of a comparison.
+
+        Raises:
+            StoreError: it is none, or not finished, or damaged.
+        """
+        head = load_head(path, "comparison", ComparisonFacts)
+        return cls(head, tuple(_load_variant(path, one) for one in head.facts.defences), path)
+
+    @property
+    def instead(self) -> str:
+        """The folders of its defences, which have a verdict each."""
+        folders = ", ".join(one.entered.run for one in self.defences)
+        return f"name the folder of one of its defences in it ({folders})"
+
+    @property
+    def headline(self) -> str:
+        """How many of the ways to train leak."""
+        return compare_table.judge_comparison(self.summary).headline
+
+    @property
+    def parts(self) -> Mapping[str, GatedAudit]:
+        """The audits of each defence."""
+        return {one.entered.name: one.audits for one in self.defences}
+
+    @property
+    def verdicts(self) -> Mapping[str, JudgedVerdict]:
+        """The verdict on each way to train, which counts the ways that were looked at."""
+        pairs = zip(self.defences, self.rows, strict=True)
+        return {one.entered.name: _judge_variant(one, row, len(self.rows)) for one, row in pairs}
 
     @cached_property
     def rows(self) -> tuple[compare_table.DefenceRow, ...]:
@@ -211,25 +240,38 @@ class Comparison:
             for finding in one.audits.findings
         )
 
+    def as_markdown(self) -> str:
+        """The same as `table`."""
+        return self.table()
+
     def table(self) -> str:
         """The rows as a Markdown table, with what they mean."""
         return compare_table.as_markdown(self.summary)
 
-    def report(self) -> Path:
-        """Write the page, the tables and the figures into the run folder; the page's path.
+    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
+        """The page, the tables and the figures.
 
         Raises:
-            StoreError: they cannot be written, or there is no run folder.
+            SpecError: records are to be shown; candidates never are.
         """
-        if self.path is None:
-            raise StoreError("expected a run folder, got none: pass run= to compare")
         from divulge.report import compare_page  # draws, so it loads the chart library
 
-        files = compare_page.render_files(self.summary)
-        with hold_run(self.path):
-            for name, content in files.items():
-                atomic.write_within(self.path, name, content)
-        return self.path / PAGE
+        if show_records:
+            refuse_images()
+        return compare_page.render_files(self.summary)
+
+    def store(self, folder: Path) -> None:
+        """Write the audits of all defences with their reports, and what training costs.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        store_head(folder, self.head)
+        for one in self.defences:
+            place = folder / one.entered.run
+            one.audits.store(place)
+            training_cost.store_training_cost(place, one.cost)
+            replace(one.audits, path=place).report()
 
     def measure(self) -> "Comparison":
         """Compute all metrics of all defences again from the stored scores.
@@ -288,29 +330,20 @@ class Comparison:
             set_aside=first.set_aside,
         )
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.table())}</pre>"
 
-    def __repr__(self) -> str:
-        return f"<divulge.Comparison>\n{self.table()}"
-
-
-def load_comparison(path: str | Path) -> Comparison:
-    """What is in the run folder of a comparison.
-
-    Raises:
-        StoreError: it is none, or not finished, or damaged.
-    """
-    path = Path(path)
-    head = load_head(path, "comparison", ComparisonFacts)
-    defences = tuple(_load_variant(path, one) for one in head.facts.defences)
-    return Comparison(head, defences, path)
+def _judge_variant(one: VariantAudits, row: compare_table.DefenceRow, ways: int) -> JudgedVerdict:
+    verdict = one.audits.verdict
+    if row.level != "leak" or compare_table.is_leaking(row, ways):
+        return verdict
+    said = compare_table.describe_open_row(row, words.format_count(ways, "way"))
+    headline = f"Nothing is decided: {said}"
+    return RunVerdict("undecided", headline, (), verdict.next_step, verdict.attack)
 
 
 def _load_variant(path: Path, entered: VariantRecord) -> VariantAudits:
     folder = untrusted.path_within(path, f"{entered.run}/{HEAD}", StoreError).parent
     return VariantAudits(
         entered,
-        result.load_leave_one_out(folder),
+        LeaveOneOut.load(folder),
         training_cost.load_training_cost(folder),
     )

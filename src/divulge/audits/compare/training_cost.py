@@ -53,8 +53,17 @@ def measure_training_cost(asked: LeaveOneOutDesign, folder: Path | None) -> Trai
     if folder is None:
         return train_target(asked)[1]
     if not (folder / NAME).exists():
-        atomic.write(folder / NAME, atomic.to_json(train_target(asked)[1], TrainingCost).encode())
+        store_training_cost(folder, train_target(asked)[1])
     return load_training_cost(folder)
+
+
+def store_training_cost(folder: Path, cost: TrainingCost) -> None:
+    """Write what one model cost.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    atomic.write(folder / NAME, atomic.to_json(cost, TrainingCost).encode())
 
 
 def load_training_cost(folder: Path) -> TrainingCost:

@@ -27,12 +27,11 @@ from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import LOCK
 from divulge._util.json import JSON, parse_strict_json
 from divulge._util.showable import make_showable
-from divulge.audits.compare.result import Comparison
 from divulge.audits.evidence import minisign
-from divulge.audits.export import FoundRun, gather_cases
+from divulge.audits.export import gather_cases
 from divulge.audits.gate import Gate
-from divulge.audits.load import load_audited
-from divulge.audits.result import PAGE
+from divulge.audits.load import load
+from divulge.audits.runs import PAGE, FinishedRun
 from divulge.audits.trackers.tracked import (
     SUMMARIES,
     gather_figures,
@@ -78,7 +77,7 @@ class EvidenceManifest:
     name: str
     created: str
     about: str
-    """What was asked: membership, assignment, composition or interactions."""
+    """What was asked: membership, assignment, composition, interactions, canaries or federation."""
     challenge: str
     """The digest of model, records, truth and seed; of a comparison, of each defence."""
     verdicts: dict[str, str]
@@ -140,18 +139,18 @@ def describe_run(path: Path) -> EvidenceManifest:
     Raises:
         StoreError: it is damaged or not finished.
     """
-    return _describe(load_audited(path), path, {})
+    return _describe(load(path), path, {})
 
 
 def _gather(path: Path) -> tuple[EvidenceManifest, dict[str, bytes]]:
-    found = load_audited(path)
+    found = load(path)
     cases = gather_cases(found, path, Gate())
     held = found.head
     settings: dict[str, JSON] = {
-        "seed": getattr(held, "seed", None),
-        "attacks": list(getattr(held, "attacks", ())),
+        "seed": held.seed,
+        "attacks": list(held.attacks),
         "settings": dict(held.settings),
-        "environment": dict(getattr(held, "environment", {})),
+        "environment": dict(held.environment),
     }
     files = {
         **read_report(path, found.page),
@@ -162,14 +161,14 @@ def _gather(path: Path) -> tuple[EvidenceManifest, dict[str, bytes]]:
     return _describe(found, path, files), files
 
 
-def _describe(found: FoundRun, path: Path, files: Mapping[str, bytes]) -> EvidenceManifest:
+def _describe(found: FinishedRun, path: Path, files: Mapping[str, bytes]) -> EvidenceManifest:
     cases = gather_cases(found, path, Gate())
     return EvidenceManifest(
         schema=1,
         divulge=cases.divulge,
         name=cases.name,
         created=cases.created,
-        about="membership" if isinstance(found, Comparison) else found.about,
+        about=found.about,
         challenge=_challenge(found),
         verdicts={one.about: one.headline for one in cases.verdicts},
         figures=name_figures(gather_figures(found)),
@@ -178,11 +177,10 @@ def _describe(found: FoundRun, path: Path, files: Mapping[str, bytes]) -> Eviden
     )
 
 
-def _challenge(found: FoundRun) -> str:
-    if isinstance(found, Comparison):
-        return " ".join(_challenge(one.audits) for one in found.defences)
-    held = found.head
-    return make_showable(held.challenge)
+def _challenge(found: FinishedRun) -> str:
+    if not found.head.challenge:  # of a comparison
+        return " ".join(map(_challenge, found.parts.values()))
+    return make_showable(found.head.challenge)
 
 
 def read_json_files(files: Mapping[str, bytes], place: Path) -> None:

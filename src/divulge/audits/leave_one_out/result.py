@@ -1,26 +1,25 @@
 """What audits of several models say together: means over targets, and one bound on ε."""
 
-import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pydantic
 
-from divulge._util import atomic, showable, untrusted
+from divulge._util import showable, untrusted
 from divulge._util.arguments import Count, check_arguments
-from divulge._util.extras import name_missing_extra
+from divulge._util.json import JSON
 from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
-from divulge.audits.gate import GatedAudit
-from divulge.audits.heads import HEAD, load_head
+from divulge.audits.heads import HEAD, load_head, store_head
 from divulge.audits.leave_one_out import joint
-from divulge.audits.result import Audit, load_audit
+from divulge.audits.result import Audit, SecretAudit
 from divulge.audits.run_folder import hold_run
+from divulge.audits.runs import PAGE, GatedAudit, as_frame, refuse_images
 from divulge.core import Check, Estimate, Finding, Head, Measurements, Need, Status, Verdict
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics import intervals
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
 
     from divulge.report import leave_one_out_page
 
-SUMMARY, TABLE, PAGE, TARGETS = "summary.json", "summary.md", "report.html", "targets"
+SUMMARY, TABLE, TARGETS = "summary.json", "summary.md", "targets"
 COLUMNS = ("auc", "tpr@0.01", "tpr@0.001", "epsilon")
 _CAN_BE_NEGATIVE = ("advantage",)
 
@@ -66,7 +65,7 @@ class LeaveOneOutFacts:
         return self.copies.said
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LeaveOneOut(GatedAudit):
     """Audits of models that were trained alike, each against the others."""
 
@@ -78,8 +77,27 @@ class LeaveOneOut(GatedAudit):
     drawn: Drawn | None = None
     """What joint permutations of all memberships showed, for the test of all targets: one row an
     attack that was asked for. None where there are too many records, and in older folders."""
-    page: ClassVar[str] = PAGE
-    """The report's file in the run folder."""
+    noun = "audits in turn"
+
+    @classmethod
+    def load(cls, path: Path) -> "LeaveOneOut":
+        """What is in the run folder of audits in turn.
+
+        Raises:
+            StoreError: it is none, or not finished, or damaged.
+        """
+        head = load_head(path, "leave-one-out", LeaveOneOutFacts)
+        audits = []
+        for k in range(head.facts.targets):
+            place = target_folder(path, k)
+            run = place.relative_to(path) / HEAD  # what is measured again is written beside it
+            found = SecretAudit.load(untrusted.path_within(path, str(run), StoreError).parent)
+            if not isinstance(found, Audit) or found.contents.missing:
+                raise StoreError(
+                    f"expected every attack on every target in {path}: finish with --resume"
+                )
+            audits.append(found)
+        return cls(head, tuple(audits), path, joint.load(path, len(head.attacks)))
 
     @property
     def facts(self) -> LeaveOneOutFacts:
@@ -216,6 +234,17 @@ class LeaveOneOut(GatedAudit):
         return self.verdict.limits
 
     @property
+    def checks(self) -> tuple[Check, ...]:
+        """Those of the audits of all targets."""
+        return tuple(check for one in self.targets for check in one.checks)
+
+    @property
+    def sizes(self) -> Mapping[str, JSON]:
+        """The number of records, models and targets."""
+        facts = self.facts
+        return {"records": facts.records, "models": facts.models, "targets": facts.targets}
+
+    @property
     def untested(self) -> Mapping[str, str]:
         """By label of an attack, why its controls could not be run on some target."""
         return {label: why for one in self.targets for label, why in one.untested.items()}
@@ -246,6 +275,10 @@ class LeaveOneOut(GatedAudit):
                 f"{self.head.name!r}, got that of {len(known)}: run the audits again"
             )
         return known
+
+    def as_markdown(self) -> str:
+        """The same as `table`."""
+        return self.table()
 
     def table(self) -> str:
         """The means as a Markdown table, one row an attack."""
@@ -288,8 +321,6 @@ class LeaveOneOut(GatedAudit):
         Raises:
             MissingExtra: pandas is not installed.
         """
-        with name_missing_extra():
-            import pandas as pd
         audits = [(-1, self.findings)]
         audits += [(k, audit.findings) for k, audit in enumerate(self.targets)]
         rows = [
@@ -298,31 +329,40 @@ class LeaveOneOut(GatedAudit):
             for finding in findings
             for name, estimate in finding.metrics.items()
         ]
-        return pd.DataFrame(rows, columns=["attack", "target", "metric", "value", "low", "high"])
+        return as_frame(rows, ["attack", "target", "metric", "value", "low", "high"])
 
-    def report(self) -> Path:
-        """Write the page, the table and ``summary.json`` into the run folder; the page's path.
+    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
+        """The table, ``summary.json`` and the page.
 
         Raises:
-            StoreError: they cannot be written, or there is no run folder.
+            SpecError: records are to be shown; candidates never are.
         """
-        if self.path is None:
-            raise StoreError("expected a run folder, got none: pass run= to leave_one_out")
+        from divulge.report import leave_one_out_page  # its module loads the chart library
+
+        if show_records:
+            refuse_images()
         verdict = pydantic.TypeAdapter(Conclusion).dump_python(self.verdict, mode="json")
         across = {
             label: {name: asdict(estimate) for name, estimate in metrics.items()}
             for label, metrics in self.across.items()
         }
         content = json.dumps({"verdict": verdict, "across": across}, indent=1)
-        from divulge.report import leave_one_out_page  # its module loads the chart library
+        return {
+            SUMMARY: f"{content}\n".encode(),
+            TABLE: f"# {make_inert(self.head.name)}\n\n{self.table()}\n".encode(),
+            PAGE: leave_one_out_page.render(self._story()).encode(),
+        }
 
-        page = leave_one_out_page.render(self._story())
-        table = f"# {make_inert(self.head.name)}\n\n{self.table()}\n"
-        with hold_run(self.path):
-            atomic.write(self.path / SUMMARY, f"{content}\n".encode())
-            atomic.write(self.path / TABLE, table.encode())
-            atomic.write(self.path / PAGE, page.encode())
-        return self.path / PAGE
+    def store(self, folder: Path) -> None:
+        """Write the audits of all targets, and what permutations showed.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        store_head(folder, self.head)
+        for k, audit in enumerate(self.targets):
+            audit.store(target_folder(folder, k))
+        joint.store(folder, self.drawn)
 
     def _story(self) -> "leave_one_out_page.LeaveOneOutStory":
         from divulge.report import leave_one_out_page
@@ -368,12 +408,6 @@ class LeaveOneOut(GatedAudit):
                 whole.report()
         return whole
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.table())}</pre>"
-
-    def __repr__(self) -> str:
-        return f"<divulge.LeaveOneOut>\n{self.table()}"
-
     def _pooled(self, attack: Finding, best_of: int) -> Estimate:
         models = [audit.contents.model() for audit in self.targets]
         scores = [
@@ -393,27 +427,6 @@ class LeaveOneOut(GatedAudit):
             for finding in audit.findings:
                 found.setdefault(finding.label, []).append(finding)
         return found
-
-
-def load_leave_one_out(path: str | Path) -> LeaveOneOut:
-    """What is in the run folder of audits in turn.
-
-    Raises:
-        StoreError: it is none, or not finished, or damaged.
-    """
-    path = Path(path)
-    head = load_head(path, "leave-one-out", LeaveOneOutFacts)
-    audits = []
-    for k in range(head.facts.targets):
-        place = target_folder(path, k)
-        run = place.relative_to(path) / HEAD  # what is measured again is written beside it
-        found = load_audit(untrusted.path_within(path, str(run), StoreError).parent)
-        if not isinstance(found, Audit) or found.contents.missing:
-            raise StoreError(
-                f"expected every attack on every target in {path}: finish with --resume"
-            )
-        audits.append(found)
-    return LeaveOneOut(head, tuple(audits), path, joint.load(path, len(head.attacks)))
 
 
 def target_folder(path: Path, target: int) -> Path:
