@@ -10,7 +10,7 @@ from dataclasses import fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import pydantic
 
@@ -89,7 +89,7 @@ def read_raw_head(path: Path) -> dict[str, JSON]:
     with atomic.translate_os_errors(path):
         place = next((path / name for name in (HEAD, *EARLIER) if (path / name).exists()), None)
     if place is None:
-        raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
+        refuse_other_folder(path)
     refuse_linked_folders(path)
     raw = atomic.read(place)
     found: dict[str, JSON] = atomic.from_json(raw, dict, place)
@@ -102,6 +102,23 @@ def read_raw_head(path: Path) -> dict[str, JSON]:
     return (
         found if "kind" in found else _upgrade_head(found, EARLIER.get(place.name, "audit"), path)
     )
+
+
+def refuse_other_folder(path: Path) -> NoReturn:
+    """Refuse a folder that is no run folder.
+
+    Raises:
+        StoreError: always; of a transcript it says what to do with it.
+    """
+    from divulge.federation.transcript.layout import HEADER  # no run needs it
+
+    if (path / HEADER).exists():
+        raise StoreError(
+            f"expected a run folder made by divulge, got the transcript of a federation in {path}: "
+            "name it as transcript in an audit.toml, in [updates], [assignment] or [interactions], "
+            "and run `divulge audit`"
+        )
+    raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
 
 
 def refuse_linked_folders(path: Path) -> None:
@@ -144,9 +161,9 @@ _COMMON = frozenset(one.name for one in fields(Head))
 def _gather_facts(found: dict[str, JSON]) -> dict[str, JSON]:
     """A head of a kind whose facts stood beside what all heads have, some of which it lacked."""
     own: JSON = {name: value for name, value in found.items() if name not in _COMMON}
-    if found["kind"] == "canaries":
-        own = found.get("audit")
     common = {name: value for name, value in found.items() if name in _COMMON}
+    if found["kind"] == "canaries" and isinstance(audit := found.get("audit"), dict):
+        own, common = audit, common | {"challenge": audit.get("commitment", "")}
     before: dict[str, JSON] = {
         "name": str(found["kind"]), "created": "", "challenge": "", "seed": 0,
         "settings": {}, "environment": {}, "facts": own,

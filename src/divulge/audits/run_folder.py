@@ -35,6 +35,7 @@ from divulge.audits.heads import (
     load_head,
     read_raw_head,
     refuse_linked_folders,
+    refuse_other_folder,
     refuse_other_kind,
     store_head,
 )
@@ -135,7 +136,7 @@ class Run:
             StoreError: it is not there, or holds no run.
         """
         if not (path / "findings").is_dir():
-            raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
+            refuse_other_folder(path)
         refuse_linked_folders(path)
         return cls(path)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from divulge._util import untrusted
+from divulge._util import atomic, untrusted
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
 from divulge.audits.compare import training_cost
@@ -269,6 +269,8 @@ class Comparison(FinishedRun):
         store_head(folder, self.head)
         for one in self.defences:
             place = folder / one.entered.run
+            with atomic.translate_os_errors(place):
+                place.mkdir(mode=0o700, parents=True)
             one.audits.store(place)
             training_cost.store_training_cost(place, one.cost)
             replace(one.audits, path=place).report()

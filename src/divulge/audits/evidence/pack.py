@@ -178,9 +178,9 @@ def _describe(found: FinishedRun, path: Path, files: Mapping[str, bytes]) -> Evi
 
 
 def _challenge(found: FinishedRun) -> str:
-    if not found.head.challenge:  # of a comparison
-        return " ".join(map(_challenge, found.parts.values()))
-    return make_showable(found.head.challenge)
+    several = [one for one in found.parts.values() if one is not found]
+    own = found.head.challenge
+    return make_showable(own) if own else " ".join(map(_challenge, several))
 
 
 def read_json_files(files: Mapping[str, bytes], place: Path) -> None:
