@@ -12,6 +12,7 @@ anything else, twice, elsewhere or as a link is not what its own content would g
 """
 
 import hashlib
+import html
 import io
 import stat
 import zipfile
@@ -152,8 +153,12 @@ def _gather(path: Path) -> tuple[EvidenceManifest, dict[str, bytes]]:
         "settings": dict(held.settings),
         "environment": dict(held.environment),
     }
+    report = read_report(path, found.page)
+    if found.page != PAGE:  # one in Markdown
+        text = html.escape(report[found.page].decode())
+        report[PAGE] = f'<!doctype html><meta charset="utf-8"><pre>{text}</pre>'.encode()
     files = {
-        **read_report(path, found.page),
+        **report,
         ANNEX: annex.render(cases).encode(),
         SETTINGS: atomic.to_json(settings, dict).encode(),
         SCRIPT: resources.files(__package__).joinpath(SCRIPT).read_bytes(),
