@@ -91,8 +91,8 @@ def audit_file(
 
 
 def _load(load: Callable[[], T], track: Track[Any]) -> T:
-    loaded = [load() for _ in track([load], "Loading models and data")]
-    return loaded[0]
+    with track.step("Loading models and data"):
+        return load()
 
 
 def _with_workers(attack: Attack[Any, Any], workers: str) -> Attack[Any, Any]:

@@ -140,13 +140,21 @@ class Run:
         refuse_linked_folders(path)
         return cls(path)
 
+    def continues(self, head: Head[Facts]) -> Head[Facts]:
+        """The head as `begin` writes it, with the date of the run that is continued.
+
+        Raises:
+            StoreError: the folder belongs to another challenge.
+        """
+        return continue_head(self.path, head, "data, truth, model, seed and delta")
+
     def begin(self, head: Head[Facts], candidates: Candidates | None) -> Head[Facts]:
         """Write what does not depend on any attack; of a run that is continued it keeps the date.
 
         Raises:
             StoreError: the folder belongs to another challenge, or cannot be written.
         """
-        head = continue_head(self.path, head, "data, truth, model, seed and delta")
+        head = self.continues(head)
         if candidates is not None:
             arrays = {
                 "member": candidates.member,

@@ -53,13 +53,12 @@ def run_audit(
     """
     check_attacks(attacks)
     head = _head(challenge, attacks, heading)
+    if folder is not None:  # another challenge is refused before models are trained for it
+        folder.continues(head)
+    ready = challenge.prepare(None if folder is None else folder.path, track, workers)
+    head = replace(head, facts=ready.facts)  # shadow models, once trained, are checked too
     if folder is not None:
         head = folder.begin(head, challenge.candidates)
-    ready = challenge.prepare(None if folder is None else folder.path, track, workers)
-    if ready.facts != head.facts:  # shadow models, once trained, are checked too
-        head = replace(head, facts=ready.facts)
-        if folder is not None:
-            folder.begin(head, challenge.candidates)
     entries = [
         _entry(ready, attack, key, heading.seed, folder, track)
         for attack, key in zip(attacks, head.findings, strict=True)

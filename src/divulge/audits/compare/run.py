@@ -139,10 +139,8 @@ def compare_file(
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     exported = export and (*export, export_noise)
     with in_turn.take_folder(folder, resume=resume):
-        (wanted,) = (
-            design_from_config(settings, path.parent)
-            for _ in track([path], "Loading trainers and data")
-        )
+        with track.step("Loading trainers and data"):
+            wanted = design_from_config(settings, path.parent)
         return _run_and_export(wanted, folder, exported, track, who)
 
 

@@ -98,7 +98,8 @@ def leave_one_out(
     output, answers = access.output, access.answers
     trainer = as_trainer(train, output)
     regression = trains_regression(trainer)
-    usual = catalog.default_attacks(shadows=True, regression=regression)
+    if attacks is None:
+        attacks = catalog.default_attacks(shadows=True, regression=regression)
     asked = design_leave_one_out(
         pool_from(records, reference, options.ids, values=regression),
         ShadowPlan(
@@ -108,7 +109,7 @@ def leave_one_out(
             answers=answers,
         ),
         rotation,
-        tuple(usual if attacks is None else attacks),
+        tuple(attacks),
         RunHeading(
             options.name or "leave-one-out",
             options.seed,
