@@ -5,6 +5,8 @@ They hold what is needed to load them, and the ``summary.json`` of that time.
 """
 
 import json
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,7 @@ from divulge.core.runs import SCHEMA
 from divulge.errors import SpecError, StoreError
 from divulge.federation.transcript.layout import HEADER
 
+from ..patience import PATIENCE
 from .finished import call
 
 OLD = sorted((Path(__file__).parent / "old_runs").glob("*.zip"))
@@ -28,6 +31,9 @@ NAMES = [one.stem for one in OLD]
 SEVERAL = ("comparison", "federation-search")
 """Without one verdict that a gate could hold."""
 TIMES = ("seconds", "created", "train_seconds")
+MODULES, OF_A_SEARCH = 110, 230
+"""Modules of divulge that loading takes at most. A search for a model reads its log by the modules
+that search, which train."""
 
 
 @pytest.fixture(params=OLD, ids=NAMES)
@@ -73,6 +79,16 @@ def test_an_old_folder_gives_the_figures_of_its_time(old: Path) -> None:
     assert len(before) > 5
     assert {path: after.get(path) for path in before} == before
     assert found.head.kind == read_raw_head(old)["kind"]
+
+
+def test_it_is_loaded_without_what_trains_and_attacks(old: Path) -> None:
+    code = (
+        "import sys, divulge; divulge.load(sys.argv[1]); "
+        "print(sum(name.split('.')[0] == 'divulge' for name in sys.modules))"
+    )
+    command = [sys.executable, "-c", code, str(old)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert int(done.stdout) <= (OF_A_SEARCH if old.name == "hardening" else MODULES)
 
 
 def test_its_text_begins_with_the_verdict(old: Path) -> None:

@@ -256,7 +256,7 @@ def gather_cases(found: FinishedRun, path: Path, gate: Gate) -> RunCases:
             for check in found.checks
             if check.verdict is Verdict.WARNING
         },
-        markdown=make_showable(found.as_markdown()),
+        markdown=make_showable(found.table()),
     )
 
 

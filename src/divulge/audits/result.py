@@ -209,7 +209,7 @@ class Audit(SecretAudit):
         sizes = {"members": facts.members, "nonmembers": facts.nonmembers}
         return sizes | {"reference": facts.reference, "classes": facts.classes}
 
-    def as_markdown(self) -> str:
+    def table(self) -> str:
         """The report as a comment for a pull request."""
         return markdown.render(self.summary)
 
@@ -299,16 +299,10 @@ class Audit(SecretAudit):
         done = [entry for entry in self.contents.entries if entry.score is not None]
         return as_frame(columns | {entry.finding.label: entry.score for entry in done})
 
-    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
-        """Every file of the report, by path.
-
-        Raises:
-            SpecError: records are to be shown; candidates never are.
-        """
+    def render(self) -> dict[str, bytes]:
+        """Every file of the report, by path."""
         from divulge.report import files  # draws, so it loads the chart library
 
-        if show_records:
-            refuse_images()
         return files.render_files(self.contents)
 
 
@@ -349,7 +343,7 @@ class FederationAudit(SecretAudit):
             label: self._held.measure(guess, confidence) for label, guess in guesses.items()
         })  # fmt: skip
 
-    def as_markdown(self) -> str:
+    def table(self) -> str:
         """The same as `lines`, as a list."""
         return "\n".join(f"- {make_inert(line)}" for line in self.lines())
 

@@ -187,7 +187,7 @@ class FinishedRun:
             "figures alone: they are in its summary.json"
         )
 
-    def as_markdown(self) -> str:
+    def table(self) -> str:
         """What was found in Markdown, every text of others made inert."""
         raise NotImplementedError
 
@@ -201,6 +201,12 @@ class FinishedRun:
         Raises:
             SpecError: there are no images to show.
         """
+        if show_records:
+            refuse_images()
+        return self.render()
+
+    def render(self) -> dict[str, bytes]:
+        """Every file of the report, by path, without any record."""
         raise NotImplementedError
 
     @check_arguments
@@ -283,7 +289,7 @@ class FinishedRun:
         )
 
     def __repr__(self) -> str:
-        return f"<divulge.{type(self).__name__}: {self.headline}>\n{self.as_markdown()}"
+        return f"<divulge.{type(self).__name__}: {self.headline}>\n{self.table()}"
 
 
 class GatedAudit(FinishedRun):

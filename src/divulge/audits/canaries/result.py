@@ -14,7 +14,7 @@ from divulge._util.json import JSON
 from divulge.audits.canaries.batches import BatchCheck
 from divulge.audits.canaries.noise import NoiseCheck
 from divulge.audits.heads import has_head, load_head, new_head, store_head
-from divulge.audits.runs import PAGE, GatedAudit, RunVerdict, refuse_images
+from divulge.audits.runs import PAGE, GatedAudit, RunVerdict
 from divulge.core import Estimate, Finding, Head, NoiseAssumption, Status
 from divulge.data.canary_scores import Box
 from divulge.errors import StoreError
@@ -378,7 +378,7 @@ class CanaryAudit(GatedAudit):
             ),
         )
 
-    def as_markdown(self) -> str:
+    def table(self) -> str:
         """The verdict and what each box shows, as a list."""
         lines = (self.headline, *self.facts.lines())
         return "\n".join(f"- {make_inert(line.strip())}" for line in lines)
@@ -390,16 +390,10 @@ class CanaryAudit(GatedAudit):
         """What ``summary.json`` holds."""
         return self.facts.as_json()
 
-    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
-        """The summary and the page.
-
-        Raises:
-            SpecError: records are to be shown; canaries never are.
-        """
+    def render(self) -> dict[str, bytes]:
+        """The summary and the page."""
         from divulge.report import canary_page  # only pages need templates
 
-        if show_records:
-            refuse_images()
         summary = pydantic.TypeAdapter(dict).dump_json(self.as_json(), indent=1)
         page = canary_page.render(self.facts, self.head.created)
         return {SUMMARY: summary + b"\n", PAGE: page.encode()}

@@ -8,19 +8,32 @@ from pathlib import Path
 from divulge._util import atomic, untrusted
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
-from divulge.audits.compare import training_cost
-from divulge.audits.compare.training_cost import TrainingCost
 from divulge.audits.gate import JudgedVerdict
 from divulge.audits.heads import HEAD, load_head, store_head
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.run_folder import hold_run
-from divulge.audits.runs import FinishedRun, GatedAudit, RunVerdict, refuse_images
+from divulge.audits.runs import FinishedRun, GatedAudit, RunVerdict
 from divulge.core import ControlOutcome, Estimate, Finding, Head, Status
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate
 from divulge.report import compare_table, words
+
+COST = "alone.json"
+"""What one model of a defence costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCost:
+    """What it takes to train one model: ``alone.json``."""
+
+    seconds: float
+    """Seconds of one core, or on the clock where the trainer uses an accelerator."""
+    epochs: int | None
+    """The number of epochs of its recipe; None where it has none. Fewer may have been run."""
+    records: int
+    """The number of records that it was trained on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,24 +253,14 @@ class Comparison(FinishedRun):
             for finding in one.audits.findings
         )
 
-    def as_markdown(self) -> str:
-        """The same as `table`."""
-        return self.table()
-
     def table(self) -> str:
         """The rows as a Markdown table, with what they mean."""
         return compare_table.as_markdown(self.summary)
 
-    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
-        """The page, the tables and the figures.
-
-        Raises:
-            SpecError: records are to be shown; candidates never are.
-        """
+    def render(self) -> dict[str, bytes]:
+        """The page, the tables and the figures."""
         from divulge.report import compare_page  # draws, so it loads the chart library
 
-        if show_records:
-            refuse_images()
         return compare_page.render_files(self.summary)
 
     def store(self, folder: Path) -> None:
@@ -272,7 +275,7 @@ class Comparison(FinishedRun):
             with atomic.translate_os_errors(place):
                 place.mkdir(mode=0o700, parents=True)
             one.audits.store(place)
-            training_cost.store_training_cost(place, one.cost)
+            store_training_cost(place, one.cost)
             replace(one.audits, path=place).report()
 
     def measure(self) -> "Comparison":
@@ -347,5 +350,23 @@ def _load_variant(path: Path, entered: VariantRecord) -> VariantAudits:
     return VariantAudits(
         entered,
         LeaveOneOut.load(folder),
-        training_cost.load_training_cost(folder),
+        load_training_cost(folder),
     )
+
+
+def store_training_cost(folder: Path, cost: TrainingCost) -> None:
+    """Write what one model cost.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    atomic.write(folder / COST, atomic.to_json(cost, TrainingCost).encode())
+
+
+def load_training_cost(folder: Path) -> TrainingCost:
+    """What one model cost.
+
+    Raises:
+        StoreError: nobody measured it, or the file is damaged.
+    """
+    return atomic.from_json(atomic.read(folder / COST), TrainingCost, folder / COST)

@@ -17,7 +17,7 @@ from divulge.audits.harden.federated_limits import (
 )
 from divulge.audits.heads import has_head
 from divulge.audits.run_folder import read_head, write_head
-from divulge.audits.runs import FinishedRun, RunVerdict, as_frame, refuse_images
+from divulge.audits.runs import FinishedRun, RunVerdict, as_frame
 from divulge.core import Estimate, Finding, Head
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import StoreError
@@ -117,10 +117,6 @@ class HardenedFederation(FinishedRun):
         level = {"within": "within limits", "over": "over limits"}.get(self.outcome, self.outcome)
         step = "Record it with `divulge federate`, and audit its transcript."
         return {"": RunVerdict(level, self.headline, self.sentences, step)}
-
-    def as_markdown(self) -> str:
-        """The same as `table`."""
-        return self.table()
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per setting and metric: setting, state, metric, value, low, high.
@@ -246,14 +242,8 @@ class HardenedFederation(FinishedRun):
             "refused": dict(self.refused),
         }
 
-    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
-        """``summary.md`` and ``summary.json``.
-
-        Raises:
-            SpecError: records are to be shown; there are none.
-        """
-        if show_records:
-            refuse_images()
+    def render(self) -> dict[str, bytes]:
+        """``summary.md`` and ``summary.json``."""
         page = (
             f"# {make_inert(self.plan.name)}\n\n{self.table()}\n\nFor your `federate.toml`:\n\n"
             f"```toml\n{self.fresh.setting.as_toml()}\n```\n"

@@ -15,7 +15,7 @@ from divulge.audits.harden.trials import SearchLog, SearchTrial
 from divulge.audits.heads import HEAD, has_head
 from divulge.audits.result import Audit, SecretAudit
 from divulge.audits.run_folder import hold_run, read_head, write_head
-from divulge.audits.runs import FinishedRun, GatedAudit, refuse_images
+from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.core import Estimate, Finding, Head
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import StoreError
@@ -95,10 +95,6 @@ class HardenedModel(FinishedRun):
     def parts(self) -> Mapping[str, GatedAudit]:
         """The final audit: a gate is about the model that was found."""
         return {"": self.audit}
-
-    def as_markdown(self) -> str:
-        """The same as `table`."""
-        return self.table()
 
     @property
     def trials(self) -> tuple[SearchTrial, ...]:
@@ -225,16 +221,10 @@ class HardenedModel(FinishedRun):
         """What ``summary.json`` holds."""
         return harden_page.as_json(self.story)
 
-    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
-        """The page, the tables and the figures.
-
-        Raises:
-            SpecError: records are to be shown; candidates never are.
-        """
+    def render(self) -> dict[str, bytes]:
+        """The page, the tables and the figures."""
         from divulge.report import harden_charts  # draws, so it loads the chart library
 
-        if show_records:
-            refuse_images()
         return harden_charts.render_files(self.story)
 
     def measure(self) -> "HardenedModel":

@@ -19,7 +19,7 @@ from divulge.audits.heads import HEAD, load_head, store_head
 from divulge.audits.leave_one_out import joint
 from divulge.audits.result import Audit, SecretAudit
 from divulge.audits.run_folder import hold_run
-from divulge.audits.runs import PAGE, GatedAudit, as_frame, refuse_images
+from divulge.audits.runs import PAGE, GatedAudit, as_frame
 from divulge.core import Check, Estimate, Finding, Head, Measurements, Need, Status, Verdict
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics import intervals
@@ -276,10 +276,6 @@ class LeaveOneOut(GatedAudit):
             )
         return known
 
-    def as_markdown(self) -> str:
-        """The same as `table`."""
-        return self.table()
-
     def table(self) -> str:
         """The means as a Markdown table, one row an attack."""
         head = ["Attack", *map(words.metric_title, COLUMNS)]
@@ -331,16 +327,10 @@ class LeaveOneOut(GatedAudit):
         ]
         return as_frame(rows, ["attack", "target", "metric", "value", "low", "high"])
 
-    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
-        """The table, ``summary.json`` and the page.
-
-        Raises:
-            SpecError: records are to be shown; candidates never are.
-        """
+    def render(self) -> dict[str, bytes]:
+        """The table, ``summary.json`` and the page."""
         from divulge.report import leave_one_out_page  # its module loads the chart library
 
-        if show_records:
-            refuse_images()
         verdict = pydantic.TypeAdapter(Conclusion).dump_python(self.verdict, mode="json")
         across = {
             label: {name: asdict(estimate) for name, estimate in metrics.items()}
