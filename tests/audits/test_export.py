@@ -473,7 +473,7 @@ def test_a_comparison_has_a_verdict_for_each_defence_and_no_gate(
 ) -> None:
     run = make("run-comparison")
     refused = call(run, "--junit", tmp_path / "junit.xml", *LEAK, code=2)
-    assert "export one of its folders" in refused.stderr
+    assert "got a comparison: name the folder of one of its defences" in refused.stderr
     assert not (tmp_path / "junit.xml").exists()
     found = load(run)
     told = gather_cases(found, run, read_gate(found))

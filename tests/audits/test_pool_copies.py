@@ -87,7 +87,7 @@ def test_what_was_set_aside_is_said_everywhere(
     assert found.path is not None
     assert SAID in found.table()
     assert SAID in (found.path / "summary.md").read_text()
-    told = json.loads((found.path / "run.json").read_text())["copies"]
+    told = json.loads((found.path / "run.json").read_text())["facts"]["copies"]
     assert told == {"records": 208, "repeated": 48, "reference": 80, "known": 20, "repeats": 0}
     assert plain.facts.set_aside == ""
     assert "set aside" not in plain.table()
@@ -157,7 +157,7 @@ def test_a_folder_from_before_copies_were_looked_for_is_read(
     run = tmp_path / "run"
     divulge.leave_one_out(train, records=POOL, run=run, **GIVEN)
     content = json.loads((run / "run.json").read_text())
-    del content["copies"]
+    del content["facts"]["copies"]
     (run / "run.json").write_text(json.dumps(content))
     assert LeaveOneOut.load(run).facts.set_aside == ""
     TRAINED.clear()

@@ -243,12 +243,16 @@ def test_a_defence_that_is_added_is_all_that_is_trained(found: Comparison, tmp_p
     assert Comparison.load(run).rows == more.rows
 
 
-def test_without_a_folder_the_figures_are_the_same(found: Comparison) -> None:
+def test_without_a_folder_the_figures_are_the_same_and_can_be_saved(
+    found: Comparison, tmp_path: Path
+) -> None:
     loose = compared(None, ways={"plain": remember})
     assert loose.rows[0].strongest == found.rows[0].strongest
     assert loose.rows[0].accuracy == found.rows[0].accuracy
-    with pytest.raises(StoreError, match="pass run="):
-        loose.report()
+    saved = Comparison.load(loose.save(tmp_path / "saved"))
+    assert saved.rows[0].strongest == found.rows[0].strongest
+    assert (tmp_path / "saved" / found.page).exists()
+    assert loose.report(tmp_path / "page.html").read_text().startswith("<!doctype html>")
 
 
 def test_tables_say_the_same(found: Comparison) -> None:
