@@ -13,7 +13,7 @@ from divulge.audits.canaries.audit import audit_canaries
 from divulge.audits.canaries.clients import Sees, make_canary_clients, score_transcript
 from divulge.audits.canaries.plan import gaussian_mu
 from divulge.audits.canaries.trained import score_canaries
-from divulge.audits.runs import PAGE
+from divulge.audits.stored import PAGE
 from divulge.cli.main import main
 from divulge.core import UpdateDefence
 from divulge.data import canary_files as files

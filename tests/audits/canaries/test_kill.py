@@ -17,7 +17,7 @@ from divulge.audits.canaries.make import make_canaries
 from divulge.audits.canaries.recorder import CanaryRecorder
 from divulge.audits.canaries.result import SUMMARY, CanaryAudit
 from divulge.audits.heads import HEAD
-from divulge.audits.runs import PAGE
+from divulge.audits.stored import PAGE
 from divulge.data import canary_files as files
 from tests.audits.canaries import sets
 from tests.killing import kill_before_writing

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from playwright.sync_api import Browser
 
 from divulge.audits.canaries.audit import audit_canaries
-from divulge.audits.canaries.result import BoxResult, CanaryFacts, RoundResult
+from divulge.audits.canaries.facts import BoxResult, CanaryFacts, RoundResult
 from divulge.audits.heads import HEAD
-from divulge.audits.runs import PAGE
+from divulge.audits.stored import PAGE
 from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.report import canary_page

@@ -8,7 +8,8 @@ from pathlib import Path
 from divulge.audits import attempt
 from divulge.audits.compare import config, defences
 from divulge.audits.compare.defences import Variant
-from divulge.audits.compare.result import ComparisonFacts, VariantRecord
+from divulge.audits.compare.result import ComparisonFacts
+from divulge.audits.compare.variant import VariantRecord
 from divulge.audits.heads import new_head
 from divulge.audits.leave_one_out.design import (
     LeaveOneOutDesign,

@@ -14,7 +14,8 @@ from divulge._util.extras import name_missing_extra
 from divulge._util.folders import create_folder
 from divulge.audits.compare import training_cost
 from divulge.audits.compare.design import ComparisonDesign
-from divulge.audits.compare.result import Comparison, VariantAudits
+from divulge.audits.compare.result import Comparison
+from divulge.audits.compare.variant import VariantAudits
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.design import LeaveOneOutDesign
 from divulge.audits.leave_one_out.run import ANSWERS

@@ -16,7 +16,8 @@ from divulge.audits.compare import defences as compare_defences
 from divulge.audits.compare.defences import Variant
 from divulge.audits.compare.design import ComparisonDesign, design_comparison, design_from_config
 from divulge.audits.compare.export import export as write_export
-from divulge.audits.compare.result import Comparison, VariantAudits
+from divulge.audits.compare.result import Comparison
+from divulge.audits.compare.variant import VariantAudits
 from divulge.audits.heads import continue_head, store_head
 from divulge.audits.leave_one_out import run as in_turn
 from divulge.audits.leave_one_out.design import pool_from

@@ -5,7 +5,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from divulge.audits.compare.result import (
+from divulge.audits.compare.variant import (
     COST,
     TrainingCost,
     load_training_cost,

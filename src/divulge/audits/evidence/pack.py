@@ -32,7 +32,8 @@ from divulge.audits.evidence import minisign
 from divulge.audits.export import gather_cases
 from divulge.audits.gate import Gate
 from divulge.audits.load import load
-from divulge.audits.runs import PAGE, FinishedRun
+from divulge.audits.runs import FinishedRun
+from divulge.audits.stored import PAGE
 from divulge.audits.trackers.tracked import (
     SUMMARIES,
     gather_figures,
