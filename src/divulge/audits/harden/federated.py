@@ -25,9 +25,9 @@ from divulge.audits.harden.federated_result import (
 )
 from divulge.audits.harden.federated_search import finish, search
 from divulge.audits.harden.federated_trial import NamedAttacks, TrialDesign
+from divulge.audits.heads import describe_environment
 from divulge.audits.leave_one_out.run import take_folder
 from divulge.audits.options import RunPath
-from divulge.audits.run_folder import describe_environment
 from divulge.core import Records
 from divulge.data import records
 from divulge.data.encoding import share_encoding

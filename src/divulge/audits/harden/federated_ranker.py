@@ -31,9 +31,9 @@ from divulge.audits.harden.federated_result import (
     begin,
 )
 from divulge.audits.harden.federated_search import finish, search
+from divulge.audits.heads import describe_environment
 from divulge.audits.leave_one_out.run import take_folder
 from divulge.audits.options import RunPath
-from divulge.audits.run_folder import describe_environment
 from divulge.core import Estimate, Measurements, Reconstruction, Status
 from divulge.data.ranking import Queries, ndcg
 from divulge.errors import DataError, SpecError, did_you_mean

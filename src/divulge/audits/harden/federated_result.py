@@ -1,11 +1,10 @@
 """What a search for a federation within limits came to, and its run folder."""
 
-import html
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pydantic
 
@@ -16,12 +15,18 @@ from divulge.audits.harden.federated_limits import (
     FederationTrial,
     FederationVariant,
 )
-from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
-from divulge.core import Estimate, Finding
+from divulge.audits.heads import has_head
+from divulge.audits.run_folder import read_head, write_head
+from divulge.audits.runs import FinishedRun, RunVerdict
+from divulge.audits.stored import as_frame
+from divulge.core import Estimate, Finding, Head
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import StoreError
 from divulge.report import words
 from divulge.report.markdown import make_inert
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PAGE = "summary.md"
 TRIALS, FRESH = "trials", "fresh.json"
@@ -68,8 +73,8 @@ class FederationSearchManifest:
     kind: Literal["hardened-federation"] = "hardened-federation"
 
 
-@dataclass(frozen=True)
-class HardenedFederation:
+@dataclass(frozen=True, repr=False)
+class HardenedFederation(FinishedRun):
     """The setting that was found, its run with fresh clients, and all that was tried."""
 
     plan: FederationSearchManifest
@@ -82,8 +87,53 @@ class HardenedFederation:
     path: Path
     """The run folder."""
     page: ClassVar[str] = PAGE
+    noun = "a search for a federation"
+    about = "federation"
     findings: ClassVar[tuple[Finding, ...]] = ()
     """Of single attacks none are kept: one that fails ends the trial."""
+
+    @classmethod
+    def load(cls, path: Path) -> "HardenedFederation":
+        """What is in the run folder of a search; see `load_hardened_federation`."""
+        return load_hardened_federation(path)
+
+    @property
+    def head(self) -> Head[FederationSearchManifest]:
+        """What was asked for."""
+        plan = self.plan
+        return Head(
+            kind=plan.kind, name=plan.name, created=plan.created, challenge=plan.challenge,
+            seed=plan.seed, settings=plan.settings, environment=plan.environment, facts=plan,
+            divulge=plan.divulge, schema=plan.schema,
+        )  # fmt: skip
+
+    @property
+    def instead(self) -> str:
+        """A search keeps figures alone: what it found is to be audited."""
+        return "record the chosen one with `divulge federate`, and audit its transcript"
+
+    @property
+    def verdicts(self) -> Mapping[str, RunVerdict]:
+        """Whether the run with fresh clients is within the limits."""
+        level = {"within": "within limits", "over": "over limits"}.get(self.outcome, self.outcome)
+        step = "Record it with `divulge federate`, and audit its transcript."
+        return {"": RunVerdict(level, self.headline, self.sentences, step)}
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per setting and metric: setting, state, metric, value, low, high.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        chosen = self.chosen
+        tried = [("fresh", self.fresh)]
+        tried += [("chosen" if one is chosen else "", one) for one in self.trials]
+        rows = [
+            (one.setting.label, state, name, figure.value, figure.low, figure.high)
+            for state, one in tried
+            for name, figure in {"accuracy": one.accuracy, **one.leaks}.items()
+        ]
+        return as_frame(rows, ["setting", "state", "metric", "value", "low", "high"])
 
     @property
     def limits(self) -> FederationLimits:
@@ -193,38 +243,14 @@ class HardenedFederation:
             "refused": dict(self.refused),
         }
 
-    def report(self) -> Path:
-        """Write ``summary.md`` and ``summary.json`` into the run folder; the former's path.
-
-        Raises:
-            StoreError: they cannot be written.
-        """
+    def render(self) -> dict[str, bytes]:
+        """``summary.md`` and ``summary.json``."""
         page = (
             f"# {make_inert(self.plan.name)}\n\n{self.table()}\n\nFor your `federate.toml`:\n\n"
             f"```toml\n{self.fresh.setting.as_toml()}\n```\n"
         )
-        with hold_run(self.path):
-            atomic.write_within(self.path, PAGE, page.encode())
-            figures = json.dumps(self.as_json(), indent=1) + "\n"
-            atomic.write_within(self.path, "summary.json", figures.encode())
-        return self.path / PAGE
-
-    def measure(self) -> "HardenedFederation":
-        """Refuse: a search keeps figures, not the guesses that they were computed from.
-
-        Raises:
-            StoreError: always.
-        """
-        raise StoreError(
-            f"expected a run with stored guesses, got a search for a federation in {self.path}, "
-            "which keeps figures alone: run the search again"
-        )
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.table())}</pre>"
-
-    def __repr__(self) -> str:
-        return f"<divulge.HardenedFederation>\n{self.table()}"
+        figures = json.dumps(self.as_json(), indent=1) + "\n"
+        return {PAGE: page.encode(), "summary.json": figures.encode()}
 
 
 def _show(one: Estimate) -> str:

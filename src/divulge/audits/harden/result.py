@@ -1,28 +1,28 @@
 """What a search for a model under a ceiling came to, and its run folder."""
 
-import html
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 
 from divulge._util import atomic
 from divulge._util.json import JSON
 from divulge.audits.harden.final import AUDIT, FILE, MODEL
 from divulge.audits.harden.looks import FOLDER, Leak
 from divulge.audits.harden.trials import SearchLog, SearchTrial
-from divulge.audits.result import Audit, load_audit
-from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
-from divulge.core import Estimate, Finding
+from divulge.audits.heads import HEAD, has_head
+from divulge.audits.result import Audit, SecretAudit
+from divulge.audits.run_folder import hold_run, read_head, write_head
+from divulge.audits.runs import FinishedRun, GatedAudit
+from divulge.core import Estimate, Finding, Head
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import StoreError
 from divulge.metrics.measure import GUESSING
 from divulge.report import harden_page
 from divulge.report.harden_page import HardenStory, MeasuredCeiling, Outcome, TrialRow
 
-PAGE = "report.html"
 TRIALS = "trials.json"
 _CLEARLY = 0.9
 """A leak beyond guessing of at most this share of another is clearly less."""
@@ -59,8 +59,8 @@ class HardeningManifest:
     kind: Literal["hardening"] = "hardening"
 
 
-@dataclass(frozen=True)
-class HardenedModel:
+@dataclass(frozen=True, repr=False)
+class HardenedModel(FinishedRun):
     """The model that was found, its audit on fresh records, and all that was tried."""
 
     plan: HardeningManifest
@@ -69,7 +69,32 @@ class HardenedModel:
     """Of the final model, on records that the search never touched."""
     path: Path
     """The run folder."""
-    page: ClassVar[str] = PAGE
+    noun = "a search for a model"
+
+    @classmethod
+    def load(cls, path: Path) -> "HardenedModel":
+        """What is in the run folder of a search; see `load_hardened`."""
+        return load_hardened(path)
+
+    @property
+    def head(self) -> Head[HardeningManifest]:
+        """What was asked for."""
+        plan = self.plan
+        return Head(
+            kind=plan.kind, name=plan.name, created=plan.created, challenge=plan.challenge,
+            seed=plan.seed, settings=plan.settings, environment=plan.environment, facts=plan,
+            attacks=self.audit.head.attacks, divulge=plan.divulge, schema=plan.schema,
+        )  # fmt: skip
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one line."""
+        return self.story.headline
+
+    @property
+    def parts(self) -> Mapping[str, GatedAudit]:
+        """The final audit: a gate is about the model that was found."""
+        return {"": self.audit}
 
     @property
     def trials(self) -> tuple[SearchTrial, ...]:
@@ -196,19 +221,11 @@ class HardenedModel:
         """What ``summary.json`` holds."""
         return harden_page.as_json(self.story)
 
-    def report(self) -> Path:
-        """Write the page, the tables and the figures into the run folder; the page's path.
-
-        Raises:
-            StoreError: they cannot be written.
-        """
+    def render(self) -> dict[str, bytes]:
+        """The page, the tables and the figures."""
         from divulge.report import harden_charts  # draws, so it loads the chart library
 
-        files = harden_charts.render_files(self.story)
-        with hold_run(self.path):
-            for name, content in files.items():
-                atomic.write_within(self.path, name, content)
-        return self.path / PAGE
+        return harden_charts.render_files(self.story)
 
     def measure(self) -> "HardenedModel":
         """Compute all metrics of the final audit again from the stored scores.
@@ -222,12 +239,6 @@ class HardenedModel:
             again = HardenedModel(self.plan, self.log, audit, self.path)
             again.report()
         return again
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.table())}</pre>"
-
-    def __repr__(self) -> str:
-        return f"<divulge.HardenedModel>\n{self.table()}"
 
 
 def _row(trial: SearchTrial, ceilings: Mapping[str, float]) -> TrialRow:
@@ -304,7 +315,7 @@ def load_hardened(path: Path) -> HardenedModel:
         )
     if not log.trials or any(one.leaks.keys() != plan.ceilings.keys() for one in log.trials):
         raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
-    audit = load_audit(path / AUDIT)
+    audit = SecretAudit.load(path / AUDIT)
     if not isinstance(audit, Audit):
         raise atomic.damaged_file_error(path / AUDIT, ValueError("no audit of membership"))
     return HardenedModel(plan, log, audit, path)

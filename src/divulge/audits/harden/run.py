@@ -21,6 +21,7 @@ from divulge.audits.harden.config import Ceilings, SearchSettings
 from divulge.audits.harden.looks import Bench
 from divulge.audits.harden.result import HardenedModel, HardeningManifest
 from divulge.audits.harden.search import search
+from divulge.audits.heads import describe_environment
 from divulge.audits.leave_one_out.design import (
     RecordPool,
     pool_from,
@@ -29,7 +30,6 @@ from divulge.audits.leave_one_out.design import (
 )
 from divulge.audits.leave_one_out.run import take_folder
 from divulge.audits.options import Options, RunPath
-from divulge.audits.run_folder import describe_environment
 from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack
 from divulge.errors import SpecError
