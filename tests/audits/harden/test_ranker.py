@@ -36,7 +36,7 @@ def hardened(folder: Path, **more: Any) -> divulge.HardenedFederation:
 @pytest.fixture(scope="module", autouse=True)
 def few() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(federated_ranker, "_VICTIMS", 8)
+        patch.setattr(federated_ranker, "_VICTIMS", 4)
         yield
 
 

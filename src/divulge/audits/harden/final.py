@@ -15,6 +15,8 @@ from divulge._util.random import stream
 from divulge.audits.api import audit_subject
 from divulge.audits.compare.defences import Variant
 from divulge.audits.compare.export import model_files, with_noise
+from divulge.audits.harden.config import SearchSettings
+from divulge.audits.harden.looks import SearchedModels
 from divulge.audits.inputs import AuditInputs
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, open_run_folder
@@ -65,6 +67,18 @@ class FreshRecords:
     """Those that it has not; a fair coin for each decides whether it trains the final model."""
     member: Bool[np.ndarray, " fresh"]
     reference: Records | None
+
+
+@dataclass(frozen=True, slots=True)
+class HardenDesign:
+    """What is asked of a search for a model, with its records loaded."""
+
+    models: SearchedModels
+    """Of the search; their folder is that of the run."""
+    asked: SearchSettings
+    class_names: tuple[str, ...]
+    records: FreshRecords
+    final_attacks: tuple[MembershipAttack, ...]
 
 
 def split_records(records: Records, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

@@ -1,26 +1,34 @@
 """What a search for a model under a ceiling came to, and its run folder."""
 
 import html
+import json
 import shutil
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from divulge._util import atomic
 from divulge._util.json import JSON
 from divulge.audits.harden.final import AUDIT, FILE, MODEL
+from divulge.audits.harden.head import SearchHead
 from divulge.audits.harden.looks import FOLDER, Leak
-from divulge.audits.harden.trials import SearchLog, SearchTrial
+from divulge.audits.harden.trials import ModelLog, SearchLog, SearchTrial, T, find_chosen
 from divulge.audits.result import Audit, load_audit
-from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
+from divulge.audits.run_folder import HEAD, hold_run, read_head
 from divulge.core import Estimate, Finding
-from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import StoreError
 from divulge.metrics.measure import GUESSING
 from divulge.report import harden_page
-from divulge.report.harden_page import HardenStory, MeasuredCeiling, Outcome, TrialRow
+from divulge.report.harden_page import (
+    HardenStory,
+    MeasuredCeiling,
+    Outcome,
+    SearchPage,
+    TrialRow,
+)
 
 PAGE = "report.html"
 TRIALS = "trials.json"
@@ -36,45 +44,96 @@ _UNSOUND = (
 """Verdicts whose figures say nothing of this model's leak."""
 
 
-@dataclass(frozen=True, slots=True)
-class HardeningManifest:
-    """What was asked for: ``run.json``."""
-
-    name: str
-    created: str
-    """UTC, ISO 8601."""
-    challenge: str
-    """Digest of records, ways to train, ceilings, search and seed."""
-    seed: int
-    ceilings: dict[str, float]
-    budget: int
-    searched: int
-    """The number of records of the search."""
-    fresh: int
-    """The number of records that it never touches."""
-    settings: dict[str, JSON]
-    environment: dict[str, str]
-    divulge: str = BEFORE_NAMING
-    schema: int = SCHEMA
-    kind: Literal["hardening"] = "hardening"
+P = TypeVar("P", bound=SearchHead)
 
 
-@dataclass(frozen=True)
-class HardenedModel:
-    """The model that was found, its audit on fresh records, and all that was tried."""
+@dataclass(frozen=True, repr=False)
+class Hardened(ABC, Generic[P, T]):
+    """What a search came to, and its run folder."""
 
-    plan: HardeningManifest
-    log: SearchLog
-    audit: Audit
-    """Of the final model, on records that the search never touched."""
+    plan: P
+    log: SearchLog[T]
     path: Path
     """The run folder."""
     page: ClassVar[str] = PAGE
 
     @property
-    def trials(self) -> tuple[SearchTrial, ...]:
-        """All settings that were tried, in order."""
+    @abstractmethod
+    def contents(self) -> SearchPage:
+        """What the report shows."""
+
+    @abstractmethod
+    def as_json(self) -> dict[str, JSON]:
+        """What ``summary.json`` holds."""
+
+    def draw(self) -> Mapping[str, str]:
+        """By metric that can be drawn, accuracy over leakage of each trial, as SVG."""
+        return {}
+
+    @property
+    def trials(self) -> tuple[T, ...]:
+        """All settings that were tried, in order; the undefended one is the first."""
         return self.log.trials
+
+    @property
+    def refused(self) -> Mapping[str, str]:
+        """By setting, why it could not be tried."""
+        return self.log.refused
+
+    @property
+    def headline(self) -> str:
+        """The outcome in one line."""
+        return self.contents.headline
+
+    def table(self) -> str:
+        """The trials as a Markdown table, with the outcome above it."""
+        return self.contents.as_markdown()
+
+    def files(self) -> dict[str, bytes]:
+        """The files of the report: page, tables, figures, and all that they show as JSON."""
+        from divulge.report import harden_charts  # draws, so it loads the chart library
+
+        told, drawn = self.contents, self.draw()
+        return {
+            PAGE: harden_charts.render_page(told, list(drawn.values())),
+            "summary.json": (json.dumps(self.as_json(), indent=1, default=str) + "\n").encode(),
+            **told.as_files(),
+            **{f"figures/trials-{metric}.svg": svg.encode() for metric, svg in drawn.items()},
+        }
+
+    def report(self) -> Path:
+        """Write these files into the run folder; the page's path.
+
+        Raises:
+            StoreError: they cannot be written.
+        """
+        files = self.files()
+        with hold_run(self.path):
+            for name, content in files.items():
+                atomic.write_within(self.path, name, content)
+        return self.path / PAGE
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.table())}</pre>"
+
+    def __repr__(self) -> str:
+        return f"<divulge.{type(self).__name__}>\n{self.table()}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardeningManifest(SearchHead):
+    """What was asked for: ``run.json``."""
+
+    ceilings: dict[str, float]
+    kind: Literal["hardening"] = "hardening"
+
+
+@dataclass(frozen=True, repr=False)
+class HardenedModel(Hardened[HardeningManifest, SearchTrial]):
+    """The model that was found, its audit on fresh records, and all that was tried."""
+
+    audit: Audit
+    """Of the final model, on records that the search never touched."""
 
     @property
     def model(self) -> Path:
@@ -84,7 +143,7 @@ class HardenedModel:
     @property
     def chosen(self) -> SearchTrial:
         """The setting of the final model."""
-        return self.log.find_chosen(self.plan.ceilings)
+        return find_chosen(self.log, self.plan.ceilings)
 
     @property
     def undefended(self) -> SearchTrial:
@@ -188,27 +247,20 @@ class HardenedModel:
             environment=self.plan.environment,
         )
 
-    def table(self) -> str:
-        """The trials as a Markdown table, with the outcome above it."""
-        return harden_page.as_markdown(self.story)
+    @property
+    def contents(self) -> SearchPage:
+        """What the report shows."""
+        return self.story.as_page()
 
     def as_json(self) -> dict[str, JSON]:
         """What ``summary.json`` holds."""
         return harden_page.as_json(self.story)
 
-    def report(self) -> Path:
-        """Write the page, the tables and the figures into the run folder; the page's path.
+    def draw(self) -> Mapping[str, str]:
+        """By metric, accuracy over leakage of each trial, as SVG."""
+        from divulge.report import harden_charts
 
-        Raises:
-            StoreError: they cannot be written.
-        """
-        from divulge.report import harden_charts  # draws, so it loads the chart library
-
-        files = harden_charts.render_files(self.story)
-        with hold_run(self.path):
-            for name, content in files.items():
-                atomic.write_within(self.path, name, content)
-        return self.path / PAGE
+        return harden_charts.draw_trials(self.story)
 
     def measure(self) -> "HardenedModel":
         """Compute all metrics of the final audit again from the stored scores.
@@ -219,15 +271,9 @@ class HardenedModel:
         with hold_run(self.path):
             audit = self.audit.measure()
             assert isinstance(audit, Audit)
-            again = HardenedModel(self.plan, self.log, audit, self.path)
+            again = replace(self, audit=audit)
             again.report()
         return again
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.table())}</pre>"
-
-    def __repr__(self) -> str:
-        return f"<divulge.HardenedModel>\n{self.table()}"
 
 
 def _row(trial: SearchTrial, ceilings: Mapping[str, float]) -> TrialRow:
@@ -251,42 +297,26 @@ def _as_estimate(leak: Leak | None) -> Estimate | None:
     return None if leak is None else _interval(leak)
 
 
-def begin(path: Path, plan: HardeningManifest) -> HardeningManifest:
-    """Write the plan; of a run that is continued it keeps the date.
-
-    Raises:
-        StoreError: the folder belongs to another search, or cannot be written.
-    """
-    if has_head(path):
-        before = read_head(path, HardeningManifest)
-        if before.challenge != plan.challenge:
-            raise StoreError(
-                f"expected the records, ceilings, search and seed that {path} was begun with, got "
-                "different ones: start a new run"
-            )
-        return before
-    write_head(path, plan)
-    return plan
-
-
-def store_trials(path: Path, log: SearchLog) -> None:
+def store_trials(path: Path, log: ModelLog) -> None:
     """Write ``trials.json``, and let go of what the models of the search answered.
 
     Raises:
         StoreError: it cannot be written.
     """
-    atomic.write(path / TRIALS, atomic.to_json(log, SearchLog).encode())
+    atomic.write(path / TRIALS, atomic.to_json(log, ModelLog).encode())
     shutil.rmtree(path / FOLDER, ignore_errors=True)
 
 
-def read_trials(path: Path) -> SearchLog | None:
+def read_trials(path: Path) -> ModelLog | None:
     """What a search came to, if it has ended.
 
     Raises:
         StoreError: the file is damaged.
     """
     place = path / TRIALS
-    return atomic.from_json(atomic.read(place), SearchLog, place) if place.exists() else None
+    if not place.exists():
+        return None
+    return atomic.from_json(atomic.read(place), ModelLog, place)
 
 
 def load_hardened(path: Path) -> HardenedModel:
@@ -307,4 +337,4 @@ def load_hardened(path: Path) -> HardenedModel:
     audit = load_audit(path / AUDIT)
     if not isinstance(audit, Audit):
         raise atomic.damaged_file_error(path / AUDIT, ValueError("no audit of membership"))
-    return HardenedModel(plan, log, audit, path)
+    return HardenedModel(plan, log, path, audit)
