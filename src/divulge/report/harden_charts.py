@@ -1,7 +1,7 @@
 """The page of a search, with accuracy over leakage of each trial."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 import altair as alt
 
@@ -10,16 +10,17 @@ from divulge.metrics.measure import GUESSING
 from divulge.report import charts
 from divulge.report.compare_table import undominated
 from divulge.report.front import FrontPoint, draw_front
-from divulge.report.harden_page import HardenStory, MeasuredCeiling, SearchPage, TrialRow
+from divulge.report.harden_page import HardenStory, MeasuredCeiling, TrialRow
 from divulge.report.page import inline_figure, template_environment
+from divulge.report.search_page import SearchPage
 
 
-def render_page(told: SearchPage, drawn: Sequence[str]) -> bytes:
+def render_page(told: SearchPage, drawn: Mapping[str, str]) -> bytes:
     """The page of a search.
 
     Args:
         told: what it shows.
-        drawn: charts of accuracy over leakage, as SVG.
+        drawn: by metric, a chart of accuracy over leakage as SVG.
     """
     reproduction = showable.make_all_showable(
         {"settings": told.settings, "environment": dict(told.environment)}
@@ -31,7 +32,7 @@ def render_page(told: SearchPage, drawn: Sequence[str]) -> bytes:
         headings=heads,
         rows=[[showable.make_showable(cell) for cell in row] for row in rows],
         label_at=heads.index("Setting"),
-        figures=[inline_figure(svg) for svg in drawn],
+        figures={metric: inline_figure(svg) for metric, svg in drawn.items()},
         reproduction=json.dumps(reproduction, indent=2, ensure_ascii=False, default=str),
     ).encode()
 

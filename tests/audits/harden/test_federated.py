@@ -26,6 +26,7 @@ from divulge.federation import Federation, iid, simulate
 from divulge.training import Recipe
 
 from ...defences import trained_table as table
+from ...report import markup
 
 pytest.importorskip("optuna")
 
@@ -316,6 +317,14 @@ def test_the_fresh_run_decides(
     assert sum(line.endswith("| chosen |") for line in lines) == 1
     assert setting.build() == LocalNoise(1.0, 1e-5, 1.0)
     assert 'name = "local-noise"\nepsilon = 1.0\ndelta = 1e-05\n' in setting.as_toml()
+    files = {name: content.decode() for name, content in told.files().items()}
+    page = markup.parse(files["report.html"])
+    toml = " ".join(setting.as_toml().split())
+    for text in (said, "0.800 (0.700-0.900)", "<b>", "x|y could not be tried", toml):
+        assert text in page.text
+    assert "<b>" not in files["report.html"]
+    assert setting.as_toml() in files["summary.md"]
+    assert files["trials.csv"].count("\n") == 2 + len(told.trials)
 
 
 @pytest.mark.parametrize(

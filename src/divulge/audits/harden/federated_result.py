@@ -16,14 +16,14 @@ from divulge.audits.harden.federated_limits import (
     FederationTrial,
     FederationVariant,
 )
+from divulge.audits.harden.hardened import Hardened
 from divulge.audits.harden.head import SearchHead
-from divulge.audits.harden.result import Hardened
 from divulge.audits.harden.trials import SearchLog
 from divulge.audits.run_folder import read_head
 from divulge.core import Estimate, Finding
 from divulge.errors import StoreError
 from divulge.report import words
-from divulge.report.harden_page import SearchPage
+from divulge.report.search_page import SearchPage
 
 TRIALS, FRESH = "trials", "fresh.json"
 """Names of files: a folder with one for each setting, and the run with fresh clients."""

@@ -17,7 +17,7 @@ from divulge.audits.harden import looks, result
 from divulge.audits.harden.config import FIRST, UNDEFENDED
 from divulge.audits.harden.final import HardenDesign
 from divulge.audits.harden.finish import finish
-from divulge.audits.harden.looks import Look, Training, excess
+from divulge.audits.harden.looks import Training
 from divulge.audits.harden.result import HardenedModel, HardeningManifest
 from divulge.audits.harden.search import Attempt, Bench, Study
 from divulge.audits.harden.space import (
@@ -25,6 +25,7 @@ from divulge.audits.harden.space import (
     Proposal,
     first_proposal,
     is_staged,
+    next_stage,
     propose,
     stages,
     values_of,
@@ -35,6 +36,7 @@ from divulge.audits.harden.trials import (
     choose,
     is_ended,
     summarise,
+    useful_epochs,
 )
 from divulge.errors import DivulgeError, NotApplicable, SpecError
 from divulge.report import words
@@ -45,8 +47,6 @@ if TYPE_CHECKING:
 
 _CONFIRMED = 1
 """For how many settings the budget is to leave further models."""
-_MARGIN = 0.02
-"""An accuracy this close to the best of the undefended model counts as reached."""
 
 
 class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
@@ -100,7 +100,7 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
         (self._undefended,) = (
             trial for trial in self._trials(plain) if trial.proposal == plain.setting
         )
-        self._short, longer = self._useful_epochs(plain.looks)
+        self._short, longer = useful_epochs(plain.looks, self._ceilings, self._whole)
         self._lengths = tuple(sorted({self._short, *longer, self._whole}))
         group: list[Attempt[Proposal]] = []
         for name in self._asked.families[1:]:
@@ -121,27 +121,6 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
                         f"more than the {left:.1f} trainings that are left"
                     )
         yield group
-
-    def _useful_epochs(self, undefended: Sequence[Look]) -> tuple[int, tuple[int, ...]]:
-        """For how long others are trained at first, and for how long teachers may be.
-
-        Twice as long as an undefended model may be trained before it leaks too much: by then a
-        defence has shown whether it leaks less. Teachers twice as long as until it is about as
-        accurate as it gets, since they take fewer steps on fewer records; or as long as that.
-        """
-        whole = self._whole
-        plain = [look for look in undefended if look.answers == UNDEFENDED]
-        best = max(look.accuracy.value for look in plain)
-        reached = next(
-            look.epochs or whole for look in plain if look.accuracy.value >= best - _MARGIN
-        )
-        over = [look.epochs or whole for look in plain if excess(look.leaks, self._ceilings) > 0]
-        short = self._at_least(2 * min(over)) if over else whole
-        return short, (self._at_least(2 * reached), reached)
-
-    def _at_least(self, epochs: int) -> int:
-        """The first number of epochs to look at that is not smaller; the last one if all are."""
-        return next((k for k in stages(self._whole) if k >= epochs), self._whole)
 
     def values_of(self, first: Proposal) -> Mapping[str, Any]:
         """See `Bench.values_of`."""
@@ -191,7 +170,7 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
         until, going = self._short, list(group)
         while going:
             self._run([(one, self._first(one, until)) for one in going], track)
-            until = self._at_least(2 * until)
+            until = next_stage(2 * until, self._whole)
             going = self._promising(going, until)
 
     def _promising(self, group: Sequence[Attempt[Proposal]], until: int) -> list[Attempt[Proposal]]:

@@ -4,14 +4,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
 
-from divulge.audits.harden.config import Ceilings
+from divulge.audits.harden.config import UNDEFENDED, Ceilings
 from divulge.audits.harden.looks import Leak, Look, excess
 from divulge.audits.harden.search import Attempt
-from divulge.audits.harden.space import Proposal
+from divulge.audits.harden.space import Proposal, next_stage
 from divulge.core import Estimate
 
 THREE_OF_FOUR = 0.6745
 """Standard deviations above the mean under which three of four normal values are."""
+_MARGIN = 0.02
+"""An accuracy this close to the best of the undefended model counts as reached."""
 
 T = TypeVar("T")
 
@@ -144,6 +146,28 @@ def _spread(name: str, tried: Sequence[Attempt[Proposal]], ceiling: float) -> fl
         if look.useful and ceiling / 2 <= (leak := look.leaks[name]).high <= 2 * ceiling
     ]
     return (sum(near) / len(near)) ** 0.5 if near else 0.0
+
+
+def useful_epochs(
+    undefended: Sequence[Look], ceilings: Ceilings, whole: int
+) -> tuple[int, tuple[int, ...]]:
+    """For how long others are trained at first, and for how long teachers may be.
+
+    Twice as long as an undefended model may be trained before it leaks too much: by then a
+    defence has shown whether it leaks less. Teachers twice as long as until it is about as
+    accurate as it gets, since they take fewer steps on fewer records; or as long as that.
+
+    Args:
+        undefended: the looks at the undefended model.
+        ceilings: by metric.
+        whole: for how many epochs it was trained.
+    """
+    plain = [look for look in undefended if look.answers == UNDEFENDED]
+    best = max(look.accuracy.value for look in plain)
+    reached = next(look.epochs or whole for look in plain if look.accuracy.value >= best - _MARGIN)
+    over = [look.epochs or whole for look in plain if excess(look.leaks, ceilings) > 0]
+    short = next_stage(2 * min(over), whole) if over else whole
+    return short, (next_stage(2 * reached, whole), reached)
 
 
 def find_chosen(log: SearchLog[SearchTrial], ceilings: Ceilings) -> SearchTrial:
