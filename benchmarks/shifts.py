@@ -114,11 +114,11 @@ def audit(shift: Shift, size: int, target: str, number: int, *, leak: bool) -> O
     )
     contents = found.contents
     checks = {check.name: check for check in found.checks}
-    facts: Any = contents.manifest.facts
+    facts: Any = contents.head.facts
     kept = replace(facts, checks=tuple(c for c in found.checks if c.name != DIFFICULTY))
     blindly = replace(
         contents,
-        manifest=replace(contents.manifest, facts=kept),
+        head=replace(contents.head, facts=kept),
         candidates=replace(contents.model()[1], ease=None),
     )
     return Outcome(

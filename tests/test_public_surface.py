@@ -27,6 +27,7 @@ NAMES = [
     "FederationTrial",
     "FederationVariant",
     "Finding",
+    "FinishedRun",
     "Game",
     "Guarantee",
     "HardenedFederation",

@@ -39,6 +39,7 @@ NEEDS_NO_CHECK = {
     "Control": "made by audits",
     "Estimate": "made by metrics",
     "Finding": "made by audits",
+    "FinishedRun": "what load returns",
     "demo": "trains for seconds; its arguments are those of the other commands",
     "ImageVersions": "a named tuple, checked where it is used",
     "Header": "checked when it is written",

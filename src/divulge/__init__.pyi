@@ -60,6 +60,7 @@ from .audits.planning import plan_file as plan_file
 from .audits.result import Audit as Audit
 from .audits.result import FederationAudit as FederationAudit
 from .audits.result import SecretAudit as SecretAudit
+from .audits.runs import FinishedRun as FinishedRun
 from .core import Check as Check
 from .core import Control as Control
 from .core import Estimate as Estimate

@@ -84,8 +84,8 @@ def test_the_same_seed_gives_the_same_findings(found: divulge.Audit) -> None:
         for _ in range(2)
     ]
     assert [f.metrics for f in pair[0].findings] == [f.metrics for f in pair[1].findings]
-    assert pair[0].contents.manifest.challenge == pair[1].contents.manifest.challenge
-    assert pair[0].contents.manifest.challenge != found.contents.manifest.challenge
+    assert pair[0].contents.head.challenge == pair[1].contents.head.challenge
+    assert pair[0].contents.head.challenge != found.contents.head.challenge
 
 
 def test_the_index_names_the_record_as_the_user_gave_it() -> None:

@@ -4,6 +4,7 @@ import pytest
 
 from divulge.attacks import catalog
 from divulge.audits import config
+from divulge.audits.gate import GateSpec
 from divulge.cli import init
 from divulge.errors import SpecError
 
@@ -184,7 +185,7 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
     assert read.data.model_fields_set == set(config.DataSpec.model_fields) - {"records"}
     assert read.shadows is not None
     assert read.shadows.model_fields_set == set(config.ShadowsSpec.model_fields)
-    assert read.gate.model_fields_set == set(config.GateSpec.model_fields)
+    assert read.gate.model_fields_set == set(GateSpec.model_fields)
     keys = set()
     answers = ("probabilities ", "label ", "output ")
     ways: tuple[tuple[str, ...], ...] = (

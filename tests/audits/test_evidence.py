@@ -19,7 +19,7 @@ import pytest
 
 import divulge
 from divulge.audits.evidence import minisign, pack, reproduce
-from divulge.audits.load import load_audited
+from divulge.audits.load import load
 from divulge.audits.trackers.tracked import gather_figures, name_figures
 from divulge.errors import SpecError, StoreError
 from tests.audits import finished
@@ -65,7 +65,7 @@ def read(place: Path) -> dict[str, bytes]:
 def test_a_pack_holds_the_report_and_no_record(make: Callable[[str], Path], tmp_path: Path) -> None:
     run, place = make("run-membership"), tmp_path / "pack.zip"
     call(run, "--pack", place)
-    found = load_audited(run)
+    found = load(run)
     told = divulge.check_evidence(place).manifest
     assert told.figures == name_figures(gather_figures(found))
     assert {"annex.html", "settings.json", "reproduce.py", found.page} <= told.files.keys()

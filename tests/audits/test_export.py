@@ -19,7 +19,7 @@ import pytest
 import divulge
 from divulge.audits.export import gather_cases, read_gate
 from divulge.audits.gate import Gate
-from divulge.audits.load import load_audited
+from divulge.audits.load import load
 from divulge.audits.result import Audit
 from divulge.audits.trackers.tracked import gather_figures, name_figures
 from divulge.core import Status
@@ -133,7 +133,7 @@ def test_every_kind_of_run_is_written_for_every_tool(
     options = ["--junit", files[0], "--sarif", files[1], "--job-summary", files[2]]
     done = call(run, *options)
     assert done.stdout.split() == [str(path) for path in files]
-    found = load_audited(run)
+    found = load(run)
     suites = read_junit(files[0].read_bytes(), tmp_path)
     tests = [test for suite in suites for test in suite]
     assert suites.tests == len(tests) == len(found.findings)
@@ -475,7 +475,7 @@ def test_a_comparison_has_a_verdict_for_each_defence_and_no_gate(
     refused = call(run, "--junit", tmp_path / "junit.xml", *LEAK, code=2)
     assert "export one of its folders" in refused.stderr
     assert not (tmp_path / "junit.xml").exists()
-    found = load_audited(run)
+    found = load(run)
     told = gather_cases(found, run, read_gate(found))
     assert [case.about for case in told.verdicts] == ["plain", "again"]
     suites = read_junit(junit.render(told), tmp_path)

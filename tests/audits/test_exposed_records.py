@@ -223,7 +223,7 @@ def test_a_resumed_audit_writes_the_same_file(tmp_path: Path) -> None:
     run = tmp_path / "run"
     first = audit_model(path, run)
     whole = (run / "exposed.csv").read_bytes()
-    key = first.contents.manifest.findings[0]
+    key = first.contents.head.findings[0]
     for name in (f"findings/{key}.json", "exposed.csv"):
         (run / name).unlink()
     audit_model(path, run, resume=True)

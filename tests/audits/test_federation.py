@@ -103,7 +103,7 @@ def test_the_command_stores_findings_guesses_and_a_page_and_renders_them_again(
     old |= {"schema": 2, "another-name": "0.1.0", "subject": now["facts"]}
     (run / "federation.json").write_text(json.dumps(old))
     assert load_federation(run).findings == first.findings
-    assert load_federation(run).contents.manifest.divulge == "0.1.0"
+    assert load_federation(run).contents.head.divulge == "0.1.0"
     old["subject"]["kind"] = "assignment"
     (run / "federation.json").write_text(json.dumps(old))
     with pytest.raises(StoreError, match="run the audit again"):

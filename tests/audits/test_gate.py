@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from divulge.audits.config import FailOn, GateSpec
 from divulge.audits.gate import (
+    FailOn,
     Gate,
+    GateSpec,
     Ruling,
     hold_against_gate,
     hold_claim_against_gate,
@@ -32,6 +33,8 @@ class Verdict:
     level: Level = "no leak found"
     headline: str = "Headline"
     next_step: str = "Do this next."
+    sentences: tuple[str, ...] = ()
+    attack: str | None = None
 
 
 LIMITS = {

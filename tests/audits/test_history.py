@@ -36,8 +36,8 @@ def version(
 def store(contents: Contents, path: Path) -> Path:
     """A run folder without the report, which takes longest."""
     run = Run.create(path)
-    run.begin(contents.manifest, contents.candidates)
-    for key, entry in zip(contents.manifest.findings, contents.entries, strict=True):
+    run.begin(contents.head, contents.candidates)
+    for key, entry in zip(contents.head.findings, contents.entries, strict=True):
         run.put(key, entry)
     return path
 
@@ -152,9 +152,9 @@ def test_the_settings_name_the_earlier_run_from_their_folder(
 ) -> None:
     contents = version(1.6)  # leaks more than the first run
     asked = {"gate": {"not_worse_than": f"../{runs[0].name}"}}
-    manifest = replace(contents.manifest, settings={**contents.manifest.settings, **asked})
+    head = replace(contents.head, settings={**contents.head.settings, **asked})
     shutil.copytree(runs[0], tmp_path / runs[0].name)
-    later = Audit(replace(contents, manifest=manifest)).save(tmp_path / "later")
+    later = Audit(replace(contents, head=head)).save(tmp_path / "later")
     (tmp_path / "privacy").mkdir()
     monkeypatch.chdir(tmp_path)
     place = ("--settings", "privacy/audit.toml", "--junit", "junit.xml")

@@ -251,7 +251,7 @@ def test_clients_who_acted_on_all_or_nothing_are_told_and_left_out() -> None:
 
 def test_a_damaged_guess_is_refused(place: Path) -> None:
     found = audit_federation(place / "films.toml", place / "damaged")
-    path = place / "damaged" / "findings" / f"{found.contents.manifest.findings[0]}.npz"
+    path = place / "damaged" / "findings" / f"{found.contents.head.findings[0]}.npz"
     with np.load(path) as stored:
         arrays = dict(stored)
     for name in ("correlation", "shuffled"):

@@ -14,7 +14,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge
 from divulge.audits.attack_check import forests
-from divulge.audits.leave_one_out import joint, result
+from divulge.audits.leave_one_out import joint
+from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.cli.main import main
 from divulge.core import Shadows
 from divulge.metrics import intervals
@@ -157,18 +158,18 @@ def test_permuted_memberships_are_kept_in_the_folder(tmp_path: Path) -> None:
         "records": RECORDS, "attacks": ATTACKS[:2], "rotation": divulge.Rotation(4, targets=2)
     }  # fmt: skip
     first = divulge.leave_one_out(learn, **asked, run=tmp_path / "run")
-    again = result.load_leave_one_out(tmp_path / "run")
+    again = LeaveOneOut.load(tmp_path / "run")
     assert first.drawn is not None
     np.testing.assert_array_equal(first.drawn, again.drawn)
     assert first.verdict == again.verdict
     (tmp_path / "run" / joint.FILE).unlink()  # as in older folders: p-values of targets are merged
-    older = result.load_leave_one_out(tmp_path / "run")
+    older = LeaveOneOut.load(tmp_path / "run")
     assert older.drawn is None
     assert older.verdict.p_value is not None
     assert first.drawn is not None
     joint.store(tmp_path / "run", first.drawn[:1])
     with pytest.raises(divulge.errors.StoreError, match="run the audit again"):
-        result.load_leave_one_out(tmp_path / "run")
+        LeaveOneOut.load(tmp_path / "run")
 
 
 def test_students_interval_covers_what_it_promises() -> None:
@@ -251,7 +252,7 @@ def test_fewer_shadows_are_those_that_follow() -> None:
         rotation=divulge.Rotation(4, targets=4, shadows=2),
         attacks=ATTACKS[:1],
     )
-    compared = [audit.contents.manifest.settings["leave_one_out"] for audit in few.targets]
+    compared = [audit.contents.head.settings["leave_one_out"] for audit in few.targets]
     others = [[1, 2], [2, 3], [0, 3], [0, 1]]
     assert compared == [{"target": k, "shadows": own} for k, own in enumerate(others)]
 
@@ -280,7 +281,7 @@ def test_from_settings_to_a_table_and_on_with_more(tmp_path: Path) -> None:
     assert "Means over 3 targets, each against 3 of the other 3 models" in done.stdout
     log = tmp_path / "subject.py.log"
     assert log.read_text() == "x" * 4
-    kept = result.load_leave_one_out(tmp_path / "run")
+    kept = LeaveOneOut.load(tmp_path / "run")
     content = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert content["across"]["calibrated"]["auc"]["value"] == kept.across["calibrated"]["auc"].value
     shown = CliRunner().invoke(main, ["report", str(tmp_path / "run")])
@@ -301,30 +302,27 @@ def test_from_settings_to_a_table_and_on_with_more(tmp_path: Path) -> None:
 
     (tmp_path / "run" / "summary.md").unlink()
     (tmp_path / "run" / "targets" / "000" / "findings").joinpath(
-        kept.targets[0].contents.manifest.findings[0] + ".json"
+        kept.targets[0].contents.head.findings[0] + ".json"
     ).unlink()
     assert run(tmp_path, "--resume").exit_code == 0
     assert log.read_text() == "x" * 4
-    assert result.load_leave_one_out(tmp_path / "run").across == kept.across
+    assert LeaveOneOut.load(tmp_path / "run").across == kept.across
 
     assert run(tmp_path, "--resume", models=6, targets=5).exit_code == 0
     assert log.read_text() == "x" * (4 + 2 + 1)  # model 3 again: it was no target, so it was let go
     fresh = tmp_path / "fresh"
     fresh.mkdir()
     run(fresh, models=6, targets=5)
-    assert (
-        result.load_leave_one_out(fresh / "run").across
-        == result.load_leave_one_out(tmp_path / "run").across
-    )
+    assert LeaveOneOut.load(fresh / "run").across == LeaveOneOut.load(tmp_path / "run").across
 
 
 def test_members_and_nonmembers_are_joined(tmp_path: Path) -> None:
     data = 'members = "subject.py:some"\nnonmembers = "subject.py:rest"'
     assert run(tmp_path, data=data).exit_code == 0
-    joined = result.load_leave_one_out(tmp_path / "run")
+    joined = LeaveOneOut.load(tmp_path / "run")
     (tmp_path / "whole").mkdir()
     run(tmp_path / "whole")
-    assert joined.across == result.load_leave_one_out(tmp_path / "whole" / "run").across
+    assert joined.across == LeaveOneOut.load(tmp_path / "whole" / "run").across
 
 
 def test_the_gate_looks_at_the_means(tmp_path: Path) -> None:

@@ -12,8 +12,9 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge
 from divulge.audits.attack_check import forests
-from divulge.audits.compare import result as compare_result
+from divulge.audits.compare.result import Comparison
 from divulge.audits.leave_one_out import result
+from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.cli.main import main
 from divulge.core import Records
 
@@ -66,7 +67,7 @@ def test_copies_change_nothing_but_positions(
 ) -> None:
     assert found.across == plain.across
     assert found.verdict == plain.verdict
-    assert found.plan.records == plain.plan.records == 160
+    assert found.facts.records == plain.facts.records == 160
     for one, other in zip(found.targets, plain.targets, strict=True):
         ours, theirs = one.candidates, other.candidates
         np.testing.assert_array_equal(ours.member, theirs.member)
@@ -88,7 +89,7 @@ def test_what_was_set_aside_is_said_everywhere(
     assert SAID in (found.path / "summary.md").read_text()
     told = json.loads((found.path / "run.json").read_text())["copies"]
     assert told == {"records": 208, "repeated": 48, "reference": 80, "known": 20, "repeats": 0}
-    assert plain.plan.set_aside == ""
+    assert plain.facts.set_aside == ""
     assert "set aside" not in plain.table()
     for target in found.targets:
         (check,) = [one for one in target.checks if one.name == "duplicates"]
@@ -118,8 +119,8 @@ def test_members_are_listed_under_the_users_own_positions_and_ids(
 
 def test_a_run_that_is_continued_or_read_says_the_same(found: divulge.LeaveOneOut) -> None:
     assert found.path is not None
-    again = result.load_leave_one_out(found.path)
-    assert again.plan == found.plan
+    again = LeaveOneOut.load(found.path)
+    assert again.head == found.head
     assert again.table() == found.table()
     TRAINED.clear()
     more = divulge.leave_one_out(
@@ -158,7 +159,7 @@ def test_a_folder_from_before_copies_were_looked_for_is_read(
     content = json.loads((run / "run.json").read_text())
     del content["copies"]
     (run / "run.json").write_text(json.dumps(content))
-    assert result.load_leave_one_out(run).plan.set_aside == ""
+    assert LeaveOneOut.load(run).facts.set_aside == ""
     TRAINED.clear()
     divulge.leave_one_out(
         train, records=POOL, run=run, options=divulge.Options(resume=True), **GIVEN
@@ -184,7 +185,7 @@ def test_a_comparison_sets_copies_aside_likewise(tmp_path: Path) -> None:
     assert "set aside" not in plain.table()
     assert SAID in (run / "report.html").read_text()
     assert json.loads((run / "summary.json").read_text())["set_aside"] == SAID
-    assert compare_result.load_comparison(run).table() == found.table()
+    assert Comparison.load(run).table() == found.table()
     TRAINED.clear()
     more = divulge.compare(
         ways,
@@ -259,7 +260,7 @@ def test_settings_set_copies_aside_too(tmp_path: Path, settings: str, data: str)
     assert said in " ".join(done.output.split())  # a terminal wraps lines
     inside = [run] if settings == IN_TURN else list((run / "defences").iterdir())
     for folder in inside:
-        for target in result.load_leave_one_out(folder).targets:
+        for target in LeaveOneOut.load(folder).targets:
             index = target.candidates.index.tolist()
             assert index == [*range(60), *range(90, 130)]
     again = command(tmp_path, settings, "--run", str(run), "--resume", data=data)
@@ -271,7 +272,7 @@ def test_ids_in_settings_are_those_of_the_records_kept(tmp_path: Path) -> None:
     data = 'records = "subject.py:records"\nid = "subject.py:ids"'
     done = command(tmp_path, IN_TURN, "--run", str(tmp_path / "run"), data=data)
     assert done.exit_code == 0, done.output
-    ids = result.load_leave_one_out(tmp_path / "run").targets[0].candidates.ids
+    ids = LeaveOneOut.load(tmp_path / "run").targets[0].candidates.ids
     assert ids is not None
     assert ids.tolist() == [f"r{k}" for k in (*range(60), *range(90, 130))]
 

@@ -23,7 +23,7 @@ from divulge.core import (
     Estimate,
     Finding,
     Guarantee,
-    Manifest,
+    Head,
     MembershipFacts,
     Status,
 )
@@ -40,7 +40,8 @@ FACTS = MembershipFacts(
     checks=(),
     shadows="none",
 )
-MANIFEST = Manifest(
+HEAD = Head(
+    kind="audit",
     name="test",
     created="2026-01-01T00:00:00+00:00",
     challenge="abc",
@@ -74,14 +75,14 @@ ENTRY = Entry(
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
     run = Run.create(tmp_path / "run")
-    run.begin(MANIFEST, CANDIDATES)
+    run.begin(HEAD, CANDIDATES)
     run.put("gap-1", ENTRY)
     return run
 
 
 def test_what_goes_in_comes_out(run: Run) -> None:
     contents = Run.open(run.path).contents()
-    assert contents.manifest == MANIFEST
+    assert contents.head == HEAD
     assert contents.missing == ("threshold(signal=loss)",)
     (entry,) = contents.entries
     assert entry.finding == ENTRY.finding
@@ -124,7 +125,7 @@ def test_an_empty_folder_may_become_a_run(tmp_path: Path) -> None:
 
 
 def test_another_challenge_cannot_continue_a_run(run: Run) -> None:
-    other = dataclasses.replace(MANIFEST, challenge="xyz")
+    other = dataclasses.replace(HEAD, challenge="xyz")
     with pytest.raises(StoreError, match="start a new run"):
         run.begin(other, CANDIDATES)
 
@@ -132,13 +133,13 @@ def test_another_challenge_cannot_continue_a_run(run: Run) -> None:
 def test_a_claim_goes_in_and_out_and_older_folders_have_none(run: Run) -> None:
     file = run.path / "run.json"
     facts = dataclasses.replace(FACTS, claim=Claim(Guarantee(8.0, 1e-5, "DP-SGD"), True))
-    claimed = dataclasses.replace(MANIFEST, facts=facts)
+    claimed = dataclasses.replace(HEAD, facts=facts)
     run.begin(claimed, CANDIDATES)
-    assert run.manifest() == claimed
+    assert run.head() == claimed
     table = json.loads(file.read_text())
     del table["facts"]["claim"]  # as folders were before there were claims
     file.write_text(json.dumps(table))
-    assert run.manifest() == MANIFEST
+    assert run.head() == HEAD
 
 
 @pytest.mark.parametrize("epsilon", [-1.0, 0.0, None, "x"])
@@ -222,7 +223,7 @@ def test_a_run_from_before_the_program_had_its_name_is_read(run: Run) -> None:
     content = json.loads(path.read_text())
     content["another-name"] = content.pop("divulge")
     path.write_text(json.dumps(content))
-    assert Run.open(run.path).manifest() == dataclasses.replace(MANIFEST, divulge="0.1.0")
+    assert Run.open(run.path).head() == dataclasses.replace(HEAD, divulge="0.1.0")
 
 
 def test_a_folder_from_before_heads_had_kinds_is_read(run: Run) -> None:
@@ -231,7 +232,7 @@ def test_a_folder_from_before_heads_had_kinds_is_read(run: Run) -> None:
     old = {key: table[key] for key in table if key not in ("facts", "kind")} | table["facts"]
     del old["kind"]
     file.write_text(json.dumps(old | {"schema": 1}))
-    assert run.manifest() == dataclasses.replace(MANIFEST, schema=1)
+    assert run.head() == dataclasses.replace(HEAD, schema=1)
 
 
 @pytest.mark.parametrize(
@@ -272,7 +273,7 @@ def test_a_run_of_another_kind_is_refused_by_name(run: Run) -> None:
     file = run.path / "run.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"kind": "comparison"}))
     with pytest.raises(StoreError, match="got 'comparison'"):
-        run.manifest()
+        run.head()
     file.write_text(json.dumps(json.loads(file.read_text()) | {"kind": "tea party"}))
     with pytest.raises(StoreError, match="got 'tea party'"):
         divulge.load(run.path)
@@ -336,7 +337,7 @@ def test_a_link_in_place_of_a_folder_is_not_followed_for_reading(
     else:
         elsewhere.mkdir()
     place.symlink_to(elsewhere)
-    for read in (run.contents, run.manifest, lambda: divulge.load(run.path)):
+    for read in (run.contents, run.head, lambda: divulge.load(run.path)):
         with pytest.raises(StoreError, match=f"expected a folder at .*{name}, got a link"):
             read()
     with pytest.raises(StoreError, match="got a link"):
@@ -348,10 +349,10 @@ def test_a_run_within_a_run_is_no_link(run: Run, tmp_path: Path) -> None:
     within.parent.mkdir(parents=True)
     within.symlink_to(run.path)
     with pytest.raises(StoreError, match="targets/001, got a link"):
-        Run(within).manifest()
+        Run(within).head()
     named = tmp_path / "mine"
     named.symlink_to(run.path)  # what the user names may be one
-    assert Run(named).manifest() == run.manifest()
+    assert Run(named).head() == run.head()
 
 
 @pytest.mark.parametrize("key", ["../../outside", "a/../../b"])

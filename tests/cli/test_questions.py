@@ -25,7 +25,9 @@ def test_a_table_says_what_fewer_questions_would_have_shown(tmp_path: Path) -> N
     sure = np.random.default_rng(0).uniform(0.5, 1, 240)
     sure[:120] = 1 - (1 - sure[:120]) / 4
     run = saved(tmp_path, np.column_stack([sure, 1 - sure]))
-    rows = divulge.load(run).questions()  # type: ignore[union-attr]
+    found = divulge.load(run)
+    assert isinstance(found, divulge.Audit)
+    rows = found.questions()
     assert [row.candidates for row in rows] == [10, 30, 100, 240]
     assert rows[-1].found.value == 1
     shown = CliRunner().invoke(main, ["questions", str(run)])

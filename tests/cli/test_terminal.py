@@ -54,10 +54,8 @@ def show_audit() -> None:
         replace(entry, finding=replace(entry.finding, label=f"{k} {HOSTILE}", reason=HOSTILE))
         for k, entry in enumerate(contents.entries)
     )
-    manifest = replace(
-        contents.manifest, facts=facts, attacks=tuple(f"{k} {HOSTILE}" for k in (0, 1))
-    )
-    render.show_result(Audit(replace(contents, manifest=manifest, entries=entries)))
+    head = replace(contents.head, facts=facts, attacks=tuple(f"{k} {HOSTILE}" for k in (0, 1)))
+    render.show_result(Audit(replace(contents, head=head, entries=entries)))
 
 
 @pytest.mark.parametrize("show", [show_inspection, show_outcome, show_audit])

@@ -89,9 +89,9 @@ def test_what_flowers_accountant_states_is_read_and_held(tmp_path: Path) -> None
     canaries, run = play(tmp_path, 2.0)
     stated = Transcript.open(run).rounds[-1].metrics["stated epsilon"]
     found = judge(canaries, run)
-    assert found.epsilon == stated
+    assert found.facts.epsilon == stated
     assert 2.9 < stated < 4  # 2.94 exactly; Flower accounts by Rényi's divergence
-    assert found.verdict == "consistent"
+    assert found.verdict.level == "consistent"
 
 
 def test_noise_that_flower_leaves_out_is_found(
@@ -105,7 +105,7 @@ def test_noise_that_flower_leaves_out_is_found(
     )
     assert kept is not None  # the contract with Flower: this is where it adds noise
     canaries, run = play(tmp_path, 2.0)
-    assert judge(canaries, run).verdict == "contradicted"
+    assert judge(canaries, run).verdict.level == "contradicted"
 
 
 @pytest.mark.parametrize("how", canary_flower.MECHANISMS, ids=lambda one: one.name)

@@ -79,17 +79,19 @@ def judge(folder: Path, *mods: Any) -> CanaryAudit:
 def test_noise_for_another_update_of_the_client_is_consistent(tmp_path: Path) -> None:
     np.random.seed(1)  # Flower draws from it
     found = judge(tmp_path, LocalDpMod(CLIP, 2 * CLIP, EPSILON, DELTA))
-    assert found.verdict == "consistent"
-    assert found.neighbours == "replacing the update of one client"
+    assert found.verdict.level == "consistent"
+    assert found.facts.neighbours == "replacing the update of one client"
 
 
 def test_noise_for_a_quarter_of_the_sensitivity_is_found(tmp_path: Path) -> None:
     np.random.seed(1)
-    assert judge(tmp_path, LocalDpMod(CLIP, CLIP / 2, EPSILON, DELTA)).verdict == "contradicted"
+    assert (
+        judge(tmp_path, LocalDpMod(CLIP, CLIP / 2, EPSILON, DELTA)).verdict.level == "contradicted"
+    )
 
 
 def test_no_mod_is_found(tmp_path: Path) -> None:
-    assert judge(tmp_path).verdict == "contradicted"
+    assert judge(tmp_path).verdict.level == "contradicted"
 
 
 def test_what_is_sent_stays_and_the_client_trains_once_a_round(tmp_path: Path) -> None:

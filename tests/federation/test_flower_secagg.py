@@ -131,19 +131,19 @@ def test_a_client_that_drops_out_is_not_among_those_of_the_mean(tmp_path: Path) 
 
 def test_without_noise_canaries_contradict_from_sums_alone(tmp_path: Path) -> None:
     found = judge(tmp_path, 0.0)
-    assert found.verdict == "contradicted"
+    assert found.verdict.level == "contradicted"
     assert "Rounding by secure aggregation: up to 0.01% of a round's change." in str(found)
 
 
 def test_with_noise_canaries_do_not_contradict(tmp_path: Path) -> None:
     np.random.seed(3)  # Flower draws from it
-    assert judge(tmp_path, 2.0).verdict == "consistent"
+    assert judge(tmp_path, 2.0).verdict.level == "consistent"
 
 
 def test_rounding_that_hides_canaries_is_said(tmp_path: Path) -> None:
     np.random.seed(3)  # Flower rounds by it
     found = judge(tmp_path, 0.0, quantization_range=8)
-    assert found.verdict == "consistent"
+    assert found.verdict.level == "consistent"
     assert "can hide canaries that noise does not hide" in str(found)
 
 

@@ -19,7 +19,7 @@ from divulge.core import (
     Estimate,
     Finding,
     Guarantee,
-    Manifest,
+    Head,
     Membership,
     MembershipFacts,
     Scores,
@@ -112,7 +112,8 @@ class Bench:
         """The whole run."""
         inside = int(self.member.sum())
         index = np.where(self.member, np.cumsum(self.member), np.cumsum(~self.member)) - 1
-        manifest = Manifest(
+        head = Head(
+            kind="audit",
             name=name,
             created="2025-01-02T03:04:05Z",
             challenge="0f" * 32,
@@ -136,7 +137,7 @@ class Bench:
             divulge="0.1.0",
         )
         candidates = Candidates(self.member, self.label, index, ids, ease)
-        return Contents(manifest, candidates, tuple(entries), tuple(missing))
+        return Contents(head, candidates, tuple(entries), tuple(missing))
 
 
 def bench(members: int = 1000, nonmembers: int = 1000, classes: int = 10, seed: int = 0) -> Bench:

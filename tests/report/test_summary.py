@@ -24,7 +24,7 @@ DOCS = Path(__file__).parents[2] / "docs" / "reference" / "summary-json.md"
 
 def test_every_attack_asked_for_has_a_row_in_order() -> None:
     rows = cases.summary("leaky").attacks
-    assert [row.label for row in rows] == list(cases.contents("leaky").manifest.attacks)
+    assert [row.label for row in rows] == list(cases.contents("leaky").head.attacks)
     assert [row.status for row in rows] == [
         *["done"] * 3, "not applicable", "failed", "missing",
     ]  # fmt: skip
@@ -32,8 +32,8 @@ def test_every_attack_asked_for_has_a_row_in_order() -> None:
 
 def test_a_finding_that_nobody_asked_for_is_kept() -> None:
     contents = cases.contents("tight")
-    fewer = replace(contents.manifest, attacks=contents.manifest.attacks[:1])
-    rows = summarise(replace(contents, manifest=fewer)).attacks
+    fewer = replace(contents.head, attacks=contents.head.attacks[:1])
+    rows = summarise(replace(contents, head=fewer)).attacks
     assert [row.label for row in rows] == ["attack0", "attack1", "attack2"]
 
 

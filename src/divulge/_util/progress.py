@@ -3,11 +3,11 @@
 import contextlib
 import sys
 import time
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, runtime_checkable
 
 from divulge._util.showable import make_showable
 from divulge.errors import SpecError
@@ -19,10 +19,10 @@ T = TypeVar("T")
 
 
 @runtime_checkable
-class Track(Protocol[T]):
+class ProgressFunction(Protocol):
     """Passes a sequence through, showing how far it is."""
 
-    def __call__(self, items: Sequence[T], text: str, done: int = 0) -> Iterable[T]:
+    def __call__(self, items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
         """Yield the items, and show how many are done.
 
         Args:
@@ -33,7 +33,34 @@ class Track(Protocol[T]):
         ...
 
 
-Progress = bool | Track[Any]
+@dataclass(frozen=True, slots=True)
+class Track(Generic[T]):
+    """Shows how far work is, by a function that passes a sequence through."""
+
+    show: ProgressFunction
+
+    def __call__(self, items: Sequence[T], text: str, done: int = 0) -> Iterable[T]:
+        """Yield the items, and show how many are done; see `ProgressFunction`."""
+        return self.show(items, text, done)
+
+    @contextlib.contextmanager
+    def step(self, text: str) -> Iterator[None]:
+        """Show that one thing is done, for as long as it takes.
+
+        Args:
+            text: what is done, for the user.
+
+        Examples:
+            >>> with track_silently.step("Loading the data"):
+            ...     found = sum(range(4))
+            >>> found
+            6
+        """
+        for _ in self.show([None], text, 0):
+            yield
+
+
+Progress = bool | ProgressFunction
 """What users say about progress: whether to show it, or a function that does."""
 
 
@@ -50,13 +77,16 @@ def as_track(progress: Progress) -> Track[Any]:
             f"expected progress as True, False or a function of items, a text and a number done, "
             f"got {progress!r}: pass True to see how far the work is"
         )
-    return progress
+    return progress if isinstance(progress, Track) else Track(progress)
 
 
-def track_silently(items: Sequence[T], text: str, done: int = 0) -> Iterable[T]:
-    """Show nothing."""
+def _pass_through(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
     del text, done
     return items
+
+
+track_silently: Track[Any] = Track(_pass_through)
+"""Shows nothing."""
 
 
 def with_title(track: Track[Any], title: str) -> Track[Any]:
@@ -65,13 +95,16 @@ def with_title(track: Track[Any], title: str) -> Track[Any]:
     def titled(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
         return track(items, f"{title}: {text}", done)
 
-    return titled
+    return Track(titled)
 
 
-def track_visibly(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
-    """Show a bar in a terminal, and lines elsewhere, on standard error."""
+def _choose_form(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
     terminal = sys.stderr is not None and sys.stderr.isatty()
     return (track_with_bar if terminal else track_with_lines)(items, text, done)
+
+
+track_visibly: Track[Any] = Track(_choose_form)
+"""Shows a bar in a terminal, and lines elsewhere, on standard error."""
 
 
 @cache

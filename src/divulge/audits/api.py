@@ -123,14 +123,15 @@ def audit(
     )
     if access.answers is not None:
         subject = subject.behind(access.answers, options.seed)
-    usual = catalog.default_attacks(
-        shadows=plan is not None,
-        partial=known is not None,
-        known_members=known_members is not None,
-        checkpoints=bool(subject.checkpoints),
-        cascade=trained.cascade > 0,
-        regression=regression,
-    )
+    if attacks is None:
+        attacks = catalog.default_attacks(
+            shadows=plan is not None,
+            partial=known is not None,
+            known_members=known_members is not None,
+            checkpoints=bool(subject.checkpoints),
+            cascade=trained.cascade > 0,
+            regression=regression,
+        )
     settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
     if access.output_name is not None:
         settings["output_name"] = access.output_name
@@ -142,7 +143,7 @@ def audit(
         settings["known_members"] = known_members
     if subject.checkpoints:
         settings["checkpoints"] = len(subject.checkpoints)
-    wanted = tuple(usual if attacks is None else attacks)
+    wanted = tuple(attacks)
     heading = RunHeading(options.name or "audit", options.seed, settings)
     with open_run_folder(run, resume=options.resume) as folder:
         return audit_subject(subject, wanted, heading, options.delta, folder, options.track, who)
@@ -244,8 +245,8 @@ def audit_subject(
     assert isinstance(found, Audit)
     del posed, challenge  # the page needs no answers, nor what the controls remember of them
     if folder is not None:
-        for audit in track([found], "Writing the report"):
-            audit.report()
+        with track.step("Writing the report"):
+            found.report()
     return found
 
 

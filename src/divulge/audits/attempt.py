@@ -211,8 +211,8 @@ def run_on_federation(
 
     def guess(rng: np.random.Generator) -> Assignment:
         _check_needs(attack, view.offers)
-        (guessed,) = (attack(view, rng) for _ in track([attack], attack_label(attack)))
-        return guessed
+        with track.step(attack_label(attack)):
+            return attack(view, rng)
 
     return attempt(attack, seed, guess, measure)
 

@@ -15,6 +15,7 @@ LEAD = {
     "composition": "null_accuracy",
     "interactions": "auc",
     "assignment": "accuracy",
+    "canaries": "auc",
 }
 """By secret, the metric whose change is tested."""
 

@@ -15,19 +15,12 @@ from divulge._util.credentials import NOT_SHOWN
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog, own
+from divulge.audits.gate import GateSpec
 from divulge.core import Attack, MembershipAttack, MembershipDraw, Need, NoiseAssumption
 from divulge.errors import SpecError
 from divulge.targets import http, http_address, http_formats, http_keys
 from divulge.targets.given_scores import ScoreKind
 from divulge.targets.model_process import TIME_LIMIT, TimeLimit
-
-Judge = Literal["low", "value"]
-
-FailOn = Literal[
-    "leak", "leak-or-shift", "confounded", "control-failed", "control-untested", "undecided"
-]
-
-Ceiling = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 
 Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
@@ -352,25 +345,6 @@ class MetricsSpec(Section):
     delta: Delta | None = None
     """The δ of the [epsilon bounds](metrics.md#the-epsilon-bound) in the table of attacks; that of
     the claim unless given, and 0 without a claim."""
-
-
-class GateSpec(Section):
-    """``[gate]``: when a continuous-integration job should fail."""
-
-    fail_on: list[FailOn] = pydantic.Field(default=[])
-    """Verdicts that fail, or ``"control-untested"``: an attack whose
-    [controls](checks-and-controls.md#controls) could not be run; with ``"leak"``, every verdict but
-    "no leak found" is at least undecided."""
-    fail_above: dict[str, Ceiling] = pydantic.Field(default={})
-    """Per metric, the highest admissible value: ``{ "auc" = 0.6 }``."""
-    judge: Judge = "low"
-    """What is compared: the lower limit of the strongest attack, or the highest value."""
-    claim: bool = False
-    """Also fail where the claimed ``epsilon`` is contradicted; a claim that is missing, or that
-    could not be tested, is undecided."""
-    not_worse_than: str | None = None
-    """Also fail where an attack finds more than in the run folder of an earlier audit named here,
-    as with [``--not-worse-than``](ci.md#the-gate)."""
 
 
 _FROM_TRANSCRIPT: tuple[str, ...] = ("transcript", "network", "candidates", "external")

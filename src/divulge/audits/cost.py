@@ -184,10 +184,9 @@ def _estimate_shadows(settings: config.ModelAuditSpec, folder: Path, who: Worker
 
 def _estimate_in_turn(asked: LeaveOneOutDesign, who: Workers) -> CostEstimate:
     """About what training models will cost that are audited in turn."""
-    plan = asked.plan
-    return _run_trial(
-        training.prepare_workload(asked.shadows, asked.queries, plan.seed, plan.targets), who
-    )
+    head = asked.head
+    work = training.prepare_workload(asked.shadows, asked.queries, head.seed, head.facts.targets)
+    return _run_trial(work, who)
 
 
 def _estimate_search(wanted: HardenDesign, who: Workers) -> SearchCost:

@@ -63,5 +63,6 @@ def demo(run: FilePath | None = None, *, progress: Progress = False) -> Audit:
     place = numbered_folder(Path("runs") / "demo") if run is None else run
     heading = RunHeading("digits demonstration", 0, {"demo": DESCRIPTION})
     with open_run_folder(place, resume=False) as folder:
-        (loaded,) = (train() for train in track([train_network], "Training a network on digits"))
+        with track.step("Training a network on digits"):
+            loaded = train_network()
         return audit_subject(loaded, catalog.default_attacks(), heading, 0.0, folder, track)

@@ -10,14 +10,22 @@ from divulge._util import atomic, untrusted
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.showable import make_showable
 from divulge.audits.archive import check_archive, write_archive
-from divulge.audits.compare.result import Comparison, VariantAudits
-from divulge.audits.config import FailOn, GateSpec, Judge
-from divulge.audits.gate import METRICS, Ceilings, Gate, Ruling, join_gate
-from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.load import load_audited
+from divulge.audits.gate import (
+    METRICS,
+    CanaryFailOn,
+    Ceilings,
+    FailOn,
+    Gate,
+    GateSpec,
+    Judge,
+    JudgedVerdict,
+    Ruling,
+    join_gate,
+)
+from divulge.audits.heads import HEAD
+from divulge.audits.load import load
 from divulge.audits.outputs import Output, check_places, write_outputs
-from divulge.audits.result import Audit, FederationAudit, SecretAudit
-from divulge.audits.run_folder import HEAD
+from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.audits.trackers import mlflow_runs, wandb_runs
 from divulge.audits.trackers.model_index import put_figures
 from divulge.audits.trackers.tracked import (
@@ -27,22 +35,18 @@ from divulge.audits.trackers.tracked import (
     name_tags,
     read_report,
 )
-from divulge.core import Check, Finding, Verdict
+from divulge.core import Finding, Verdict
 from divulge.core.runs import BEFORE_NAMING
 from divulge.errors import SpecError, StoreError
-from divulge.report import compare_table, markdown, words
+from divulge.report import words
 from divulge.report.ci import job_summary as job_summaries
 from divulge.report.ci import junit as junit_files
 from divulge.report.ci import model_card as model_cards
 from divulge.report.ci import sarif as sarif_files
 from divulge.report.ci.cases import AttackCase, GateCase, RunCases, VerdictCase, describe_estimate
-from divulge.report.federation.verdicts.judge import Judgement
-from divulge.report.schema import Conclusion
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"
 """The variable in which GitHub names the file of a step's summary."""
-
-FoundRun = SecretAudit | LeaveOneOut | Comparison
 
 
 @check_arguments
@@ -58,7 +62,7 @@ def export(
     mlflow: str | Literal[True] | None = None,
     wandb: FilePath | None = None,
     settings: FilePath = "audit.toml",
-    fail_on: Iterable[FailOn] = (),
+    fail_on: Iterable[FailOn | CanaryFailOn] = (),
     fail_above: Ceilings | None = None,
     judge: Judge | None = None,
     not_worse_than: FilePath | None = None,
@@ -111,7 +115,7 @@ def export(
     place = _place_in_repository(settings)
     summary_file = _name_summary_file(job_summary)
     path = Path(run)
-    found = load_audited(path)
+    found = load(path)
     folder = Path(place).parent
     gate = read_gate(found, tuple(fail_on), fail_above, judge, not_worse_than, folder)
     cases = gather_cases(found, path, gate)
@@ -119,7 +123,7 @@ def export(
     card = _add_section(cases, model_card)
     if model_index is not None:
         card = _add_figures(card, model_index, cases.name, found, figures)
-    ruling = Ruling() if isinstance(found, Comparison) else found.rule(gate)
+    ruling = found.judged().rule(gate) if "" in found.parts else Ruling()
     contents = {
         "--junit": (junit, junit_files.render(cases)),
         "--sarif": (sarif, sarif_files.render(cases, place)),
@@ -167,7 +171,7 @@ def _prepare_files(
 
 def _prepare_trackers(
     cases: RunCases,
-    found: FoundRun,
+    found: FinishedRun,
     path: Path,
     figures: tuple[TrackedFigure, ...],
     mlflow: str | Literal[True] | None,
@@ -201,8 +205,8 @@ def _prepare_trackers(
 
 
 def read_gate(
-    found: FoundRun,
-    fail_on: Iterable[FailOn] = (),
+    found: FinishedRun,
+    fail_on: Iterable[FailOn | CanaryFailOn] = (),
     fail_above: Ceilings | None = None,
     judge: Judge | None = None,
     not_worse_than: str | Path | None = None,
@@ -211,24 +215,19 @@ def read_gate(
     """The gate in a run's settings, with what is asked besides; see `join_gate`.
 
     Raises:
-        SpecError: a comparison, which has no verdict of its own, is held against a gate.
+        SpecError: a run without a verdict of its own is held against a gate; says what it is.
         StoreError: the run's settings are damaged.
     """
-    if isinstance(found, Comparison):
-        if fail_on or fail_above or not_worse_than:
-            folders = ", ".join(one.entered.run for one in found.defences)
-            raise SpecError(
-                "expected a run with one verdict to hold against a gate, got a comparison: export "
-                f"one of its folders with the gate ({folders})"
-            )
+    asks = fail_on or fail_above or not_worse_than
+    if "" not in found.parts and not asks:
         return Gate()
-    held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
+    about, held = found.judged().about, found.head
     raw = atomic.to_json(held.settings.get("gate", {}), dict)
     spec = atomic.from_json(raw.encode(), GateSpec, (found.path or Path()) / HEAD)
-    return join_gate(spec, found.about, fail_on, fail_above, judge, not_worse_than, folder)
+    return join_gate(spec, about, fail_on, fail_above, judge, not_worse_than, folder)
 
 
-def gather_cases(found: FoundRun, path: Path, gate: Gate) -> RunCases:
+def gather_cases(found: FinishedRun, path: Path, gate: Gate) -> RunCases:
     """All that files for other tools say of a run.
 
     Args:
@@ -239,36 +238,31 @@ def gather_cases(found: FoundRun, path: Path, gate: Gate) -> RunCases:
     Raises:
         StoreError: the run is not finished.
     """
-    if isinstance(found, SecretAudit) and found.contents.missing:
+    if found.missing:
         raise StoreError(f"expected every attack in {path}, some are missing: finish with --resume")
-    held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
-    cases = () if isinstance(found, Comparison) else tuple(_gate_cases(found, gate))
-    groups = (
-        {one.entered.name: one.audits for one in found.defences}
-        if isinstance(found, Comparison)
-        else {"": found}
-    )
+    held = found.head
     return RunCases(
         name=make_showable(held.name),
-        created=make_showable(getattr(held, "created", "")),
+        created=make_showable(held.created),
         divulge=make_showable(held.divulge or BEFORE_NAMING),
         report=make_showable((path / found.page).as_posix()),
         verdicts=tuple(_verdict_cases(found)),
-        gate=cases,
-        attacks=tuple(one for name, audit in groups.items() for one in _attack_cases(name, audit)),
+        gate=tuple(_gate_cases(found, gate)),
+        attacks=tuple(
+            one for name, audit in found.parts.items() for one in _attack_cases(name, audit)
+        ),
         warnings={
             make_showable(check.name): make_showable(check.text)
-            for audit in groups.values()
-            for check in _checks(audit)
+            for check in found.checks
             if check.verdict is Verdict.WARNING
         },
-        markdown=make_showable(_as_markdown(found)),
+        markdown=make_showable(found.table()),
     )
 
 
-def _gate_cases(found: SecretAudit | LeaveOneOut, gate: Gate) -> Iterator[GateCase]:
+def _gate_cases(found: FinishedRun, gate: Gate) -> Iterator[GateCase]:
     for asked, part in gate.parts.items():
-        ruling = found.rule(part)
+        ruling = found.judged().rule(part)
         said = ruling.failed or ruling.undecided or ruling.passed
         result: Literal["failed", "undecided", "passed"] = (
             "failed" if ruling.failed else "undecided" if ruling.undecided else "passed"
@@ -276,38 +270,20 @@ def _gate_cases(found: SecretAudit | LeaveOneOut, gate: Gate) -> Iterator[GateCa
         yield GateCase(make_showable(asked), result, tuple(map(make_showable, said)))
 
 
-def _verdict_cases(found: FoundRun) -> Iterator[VerdictCase]:
-    if not isinstance(found, Comparison):
-        yield _verdict_case("", found.verdict, found)
-        return
-    for one, row in zip(found.defences, found.rows, strict=True):
-        yield _variant_case(one, row, len(found.rows))
+def _verdict_cases(found: FinishedRun) -> Iterator[VerdictCase]:
+    for about, verdict in found.verdicts.items():
+        audit = found.parts.get(about)
+        yield VerdictCase(
+            about=make_showable(about),
+            level=verdict.level,
+            headline=make_showable(verdict.headline),
+            sentences=tuple(make_showable(said) for said in verdict.sentences if said),
+            next_step=make_showable(verdict.next_step),
+            deciding="" if audit is None else make_showable(_describe_deciding(audit, verdict)),
+        )
 
 
-def _variant_case(one: VariantAudits, row: compare_table.DefenceRow, ways: int) -> VerdictCase:
-    """The verdict on one way to train, which counts the ways that were looked at."""
-    case = _verdict_case(one.entered.name, one.audits.verdict, one.audits)
-    if row.level != "leak" or compare_table.is_leaking(row, ways):
-        return case
-    said = compare_table.describe_open_row(row, words.format_count(ways, "way"))
-    headline = f"Nothing is decided: {make_showable(said)}"
-    return VerdictCase(case.about, "undecided", headline, (), case.next_step, case.deciding)
-
-
-def _verdict_case(
-    about: str, verdict: Conclusion | Judgement, found: SecretAudit | LeaveOneOut
-) -> VerdictCase:
-    return VerdictCase(
-        about=make_showable(about),
-        level=verdict.level,
-        headline=make_showable(verdict.headline),
-        sentences=tuple(make_showable(said) for said in verdict.sentences if said),
-        next_step=make_showable(verdict.next_step),
-        deciding=make_showable(_describe_deciding(found)),
-    )
-
-
-def describe_run(found: FoundRun) -> str:
+def describe_run(found: FinishedRun) -> str:
     """Say what a run found, for people who read why a test failed: what, by what, and where."""
     lines = [
         line
@@ -323,9 +299,9 @@ def describe_run(found: FoundRun) -> str:
     return "\n".join([*filter(None, lines), f"Report: {where}"])
 
 
-def _describe_deciding(found: SecretAudit | LeaveOneOut) -> str:
+def _describe_deciding(found: GatedAudit, verdict: JudgedVerdict) -> str:
     """Name the deciding attack with its first figure and the interval; empty if there is none."""
-    label = found.verdict.attack
+    label = verdict.attack
     for finding in found.findings:
         if label is not None and make_showable(finding.label) == make_showable(label):
             names = [name for name in METRICS[found.about] if name in finding.metrics]
@@ -334,7 +310,7 @@ def _describe_deciding(found: SecretAudit | LeaveOneOut) -> str:
     return ""
 
 
-def _attack_cases(about: str, found: SecretAudit | LeaveOneOut) -> Iterator[AttackCase]:
+def _attack_cases(about: str, found: GatedAudit) -> Iterator[AttackCase]:
     untested, counting = found.untested, found.figures()
     for finding in found.findings:
         figures = _figures(finding, finding.metrics)
@@ -359,21 +335,6 @@ def _figures(finding: Finding, names: Iterable[str]) -> tuple[str, ...]:
         make_showable(describe_estimate(name, finding.metrics[name], finding.unmeasured))
         for name in names
     )
-
-
-def _checks(found: SecretAudit | LeaveOneOut) -> Iterator[Check]:
-    for audit in found.targets if isinstance(found, LeaveOneOut) else (found,):
-        if isinstance(audit, Audit):
-            yield from audit.checks
-
-
-def _as_markdown(found: FoundRun) -> str:
-    if isinstance(found, Audit):
-        return markdown.render(found.summary)
-    if isinstance(found, FederationAudit):
-        return "\n".join(f"- {markdown.make_inert(line)}" for line in found.lines())
-    assert isinstance(found, LeaveOneOut | Comparison)
-    return found.table()
 
 
 def _place_in_repository(settings: str | Path) -> str:
@@ -423,16 +384,15 @@ def _add_section(cases: RunCases, path: str | Path | None) -> bytes:
 
 
 def _add_figures(
-    card: bytes, model: str, run: str, found: FoundRun, figures: tuple[TrackedFigure, ...]
+    card: bytes, model: str, run: str, found: FinishedRun, figures: tuple[TrackedFigure, ...]
 ) -> bytes:
     """The model card with figures in its metadata.
 
     Raises:
         StoreError: its metadata are damaged.
     """
-    about = "membership" if isinstance(found, Comparison) else found.about
     try:
-        return put_figures(card.decode(), model, run, about, figures).encode()
+        return put_figures(card.decode(), model, run, found.about, figures).encode()
     except ValueError as error:
         raise StoreError(
             "expected a model card with metadata as Hugging Face takes them, got something else "

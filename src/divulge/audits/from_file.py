@@ -20,6 +20,7 @@ from divulge.audits.pose_federation import pose
 from divulge.audits.result import SecretAudit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
+from divulge.audits.runs import refuse_images
 from divulge.core import (
     AssignmentFacts,
     Attack,
@@ -63,7 +64,7 @@ def audit_file(
     who, path = workers_by_name(workers), Path(path)
     settings = config.read_config(path)
     if show_records and not isinstance(settings, config.FederationAuditSpec):
-        images.refuse_images()
+        refuse_images()
     folder = choose_run_folder(run, path, settings.name, resume=resume)
     track = as_track(progress)
     if isinstance(settings, config.LeaveOneOutAuditSpec):
@@ -90,8 +91,8 @@ def audit_file(
 
 
 def _load(load: Callable[[], T], track: Track[Any]) -> T:
-    loaded = [load() for _ in track([load], "Loading models and data")]
-    return loaded[0]
+    with track.step("Loading models and data"):
+        return load()
 
 
 def _with_workers(attack: Attack[Any, Any], workers: str) -> Attack[Any, Any]:
@@ -151,7 +152,7 @@ def _pictures(
         SpecError: the audit is about no images.
     """
     if settings.interactions is None or not isinstance(facts, InteractionFacts):
-        images.refuse_images()
+        refuse_images()
     return images.draw_sheets(
         Transcript.open(folder / settings.interactions.transcript), facts.clients
     )

@@ -12,30 +12,48 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import Protocol, get_args, runtime_checkable
+from typing import Annotated, Literal, Protocol, get_args, runtime_checkable
 
-from divulge._util.arguments import FilePath, check_arguments
-from divulge.audits.changes import LEAD, FigureChange, ScoredCandidates, compare_figures
-from divulge.audits.config import FailOn, GateSpec, Judge
-from divulge.core import Estimate
+import pydantic
+
+from divulge._util.toml import Section
+from divulge.audits.changes import LEAD, ComparableAudit, FigureChange, compare_figures
+from divulge.audits.kinds import load_run
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import assignment, composition, interactions, measure
-from divulge.report.schema import ClaimRow, Conclusion, Level, Limits
+from divulge.report.schema import ClaimRow, Conclusion, Limits
 from divulge.report.sentences import next_step
 
-_LEVELS: Mapping[str, tuple[Level, ...]] = {
+_LEVELS: Mapping[str, tuple[str, ...]] = {
     "leak": ("leak",),
     "leak-or-shift": ("leak or shift",),
     "confounded": ("confounded",),
     "control-failed": ("instrument failed",),
     "undecided": ("undecided", "nothing measured"),
+    "contradicted": ("contradicted",),
+    "undecidable": ("undecidable",),
 }
 _INCOMPARABLE = ("instrument failed", "confounded", "leak or shift", "nothing measured")
 """Levels of a verdict beside which no figure is about the model alone."""
+_DECIDED = {"leak": "no leak found", "contradicted": "consistent"}
+"""By word that fails: the level that passes it. Every other level is undecided."""
 _UNTESTED = "control-untested"
 """The one word of ``fail_on`` that is about attacks, and not about the verdict."""
 
+Judge = Literal["low", "value"]
+
+FailOn = Literal[
+    "leak", "leak-or-shift", "confounded", "control-failed", "control-untested", "undecided"
+]
+"""Verdicts of audits that fail, and `_UNTESTED`."""
+
+CanaryFailOn = Literal["contradicted", "undecidable"]
+"""Verdicts of audits by canaries that fail."""
+
+Ceiling = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
+
 METRICS: Mapping[str, Collection[str]] = {
+    "canaries": ("epsilon", "auc"),
     "membership": measure.METRICS,
     "composition": [name for name in composition.METRICS if name.startswith("null")],
     "interactions": interactions.METRICS,
@@ -48,6 +66,30 @@ Ceilings = Mapping[str, float] | Sequence[tuple[str, float]]
 
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", re.ASCII)
 _PERCENT = re.compile(r"(.*@)([0-9]+\.?[0-9]*)%?(.*)", re.ASCII)
+
+
+class GateSpec(Section):
+    """``[gate]``: when a continuous-integration job should fail."""
+
+    fail_on: list[FailOn] = pydantic.Field(default=[])
+    """Verdicts that fail, or ``"control-untested"``: an attack whose
+    [controls](checks-and-controls.md#controls) could not be run; with ``"leak"``, every verdict but
+    "no leak found" is at least undecided."""
+    fail_above: dict[str, Ceiling] = pydantic.Field(default={})
+    """Per metric, the highest admissible value: ``{ "auc" = 0.6 }``."""
+    judge: Judge = "low"
+    """What is compared: the lower limit of the strongest attack, or the highest value."""
+    claim: bool = False
+    """Also fail where the claimed ``epsilon`` is contradicted; a claim that is missing, or that
+    could not be tested, is undecided."""
+    not_worse_than: str | None = None
+    """Also fail where an attack finds more than in the run folder of an earlier audit named here,
+    as with [``--not-worse-than``](ci.md#the-gate)."""
+
+
+def words_of(about: str) -> tuple[str, ...]:
+    """The words that a gate about a secret may fail on."""
+    return get_args(CanaryFailOn if about == "canaries" else FailOn)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +111,15 @@ class Gate:
     """The secret that the audit is about."""
     claim: bool = False
     """Whether the claimed epsilon has to be consistent with the measurement."""
-    not_worse_than: "Mapping[str, GatedAudit]" = field(default_factory=dict)
+    not_worse_than: "Mapping[str, JudgedAudit]" = field(default_factory=dict)
     """By name, earlier audits, than none of which this one may show more."""
 
     def __post_init__(self) -> None:
         for word in self.fail_on:
-            if word not in get_args(FailOn):
-                hint = did_you_mean(word, get_args(FailOn))
-                raise SpecError(f"expected a verdict to fail on, got {word!r}: {hint}")
+            if word not in words_of(self.about):
+                of = " of an audit by canaries" if self.about == "canaries" else ""
+                hint = did_you_mean(word, words_of(self.about))
+                raise SpecError(f"expected a verdict{of} to fail on, got {word!r}: {hint}")
         if self.judge not in get_args(Judge):
             raise SpecError(f"expected judge 'low' or 'value', got {self.judge!r}")
         for name, ceiling in self.ceilings:
@@ -91,7 +134,7 @@ class Gate:
     @property
     def words(self) -> tuple[str, ...]:
         """The verdicts that fail, each once."""
-        return tuple(word for word in get_args(FailOn) if word in self.fail_on)
+        return tuple(word for word in words_of(self.about) if word in self.fail_on)
 
     @property
     def ceilings(self) -> tuple[tuple[str, float], ...]:
@@ -114,94 +157,6 @@ class Gate:
             which = "" if len(self.not_worse_than) == 1 else f" {name}"
             parts[f"not-worse-than{which}"] = replace(nothing, not_worse_than={name: earlier})
         return parts
-
-
-class GatedAudit:
-    """Audits that can be held against a gate."""
-
-    __slots__ = ()
-    about = "membership"
-
-    @property
-    def verdict(self) -> "JudgedVerdict":
-        """Whether there is a leak."""
-        raise NotImplementedError
-
-    @property
-    def limits(self) -> Mapping[str, Limits]:
-        """By metric, intervals that hold for all attacks at once: what a gate compares."""
-        raise NotImplementedError
-
-    @property
-    def untested(self) -> Mapping[str, str]:
-        """By label of an attack that is done, why its controls could not be run."""
-        raise NotImplementedError
-
-    def figures(self, best_of: int = 1) -> Mapping[str, Mapping[str, Estimate]]:
-        """By label of each attack that passed its controls, its metrics.
-
-        Args:
-            best_of: the number of figures for which intervals hold at once, at 95 % (Bonferroni).
-        """
-        raise NotImplementedError
-
-    @property
-    def scored(self) -> ScoredCandidates | None:
-        """The candidates with their scores, where one model was audited for membership."""
-        return None
-
-    @property
-    def claims(self) -> tuple[ClaimRow | None, ...]:
-        """What became of claimed guarantees, one entry for each audited model."""
-        raise SpecError(
-            "expected no claim in the gate of this audit, got one: a claim is about one model"
-        )
-
-    @check_arguments
-    def gate(
-        self,
-        *,
-        fail_on: Iterable[str] = (),
-        fail_above: Ceilings | None = None,
-        judge: str = "low",
-        claim: bool = False,
-        not_worse_than: FilePath | None = None,
-    ) -> "Ruling":
-        """Hold the audit against a gate, as ``divulge audit --fail-on`` does.
-
-        Args:
-            fail_on: verdicts that fail: leak, leak-or-shift, confounded, control-failed, undecided;
-                and control-untested, which fails if a control of some attack could not be run.
-            fail_above: by metric, the highest admissible value; as pairs where a metric has
-                several, which all hold.
-            judge: compare the ``low`` limit with it, or the ``value``.
-            claim: also require that the claimed epsilon is consistent with the measurement.
-            not_worse_than: run folder of an earlier audit, than which no attack may show more.
-
-        Raises:
-            SpecError: a word or a metric is unknown, a ceiling is out of the metric's range, a
-                claim is asked about where not one model was audited, or the earlier audit is about
-                something else.
-            StoreError: the earlier run cannot be read.
-        """
-        asked = GateSpec(claim=claim)
-        gate = join_gate(asked, self.about, fail_on, fail_above, judge, not_worse_than)
-        return self.rule(gate)
-
-    def rule(self, gate: Gate) -> "Ruling":
-        """Hold the audit against a gate that is about its secret.
-
-        Raises:
-            SpecError: a claim is asked about where not one model was audited.
-        """
-        ruling = hold_against_gate(gate, self.verdict, self.limits, self.untested)
-        for one in self.claims if gate.claim else ():
-            ruling += hold_claim_against_gate(one)
-        for name, earlier in gate.not_worse_than.items():
-            change = hold_against_earlier(self, earlier)
-            several = len(gate.not_worse_than) > 1
-            ruling += change.prefix(f"against {name}: ") if several else change
-        return ruling
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,7 +190,7 @@ class JudgedVerdict(Protocol):
     """What a gate looks at: the verdict of an audit of any kind."""
 
     @property
-    def level(self) -> Level:
+    def level(self) -> str:
         """In a word."""
         ...
 
@@ -245,8 +200,28 @@ class JudgedVerdict(Protocol):
         ...
 
     @property
+    def sentences(self) -> Sequence[str]:
+        """What was measured, and what that means."""
+        ...
+
+    @property
     def next_step(self) -> str:
         """What to do next; where nothing was decided, how many records would do."""
+        ...
+
+    @property
+    def attack(self) -> str | None:
+        """Label of the deciding attack."""
+        ...
+
+
+@runtime_checkable
+class JudgedAudit(ComparableAudit, Protocol):
+    """An audit of any kind with its verdict."""
+
+    @property
+    def verdict(self) -> JudgedVerdict:
+        """Whether there is a leak."""
         ...
 
 
@@ -290,20 +265,14 @@ def _pair(ceilings: Ceilings) -> Iterable[tuple[str, float]]:
     return ceilings.items() if isinstance(ceilings, Mapping) else ceilings
 
 
-def load_earlier(run: str | Path) -> GatedAudit:
+def load_earlier(run: str | Path) -> JudgedAudit:
     """The earlier audit that a gate compares with.
 
     Raises:
-        SpecError: it is a comparison, which has no figures of its own.
+        SpecError: it has no figures of its own; says what it is.
         StoreError: it cannot be read.
     """
-    from divulge.audits.load import load  # which loads audits of all kinds, and they this module
-
-    found = load(run)
-    if not isinstance(found, GatedAudit):
-        raise SpecError(
-            f"expected an audit in {run}, got a comparison: name the folder of one of its defences"
-        )
+    found: JudgedAudit = load_run(Path(run)).judged()
     return found
 
 
@@ -352,7 +321,7 @@ def hold_claim_against_gate(claim: ClaimRow | None) -> Ruling:
     return Ruling(undecided=(claim.sentence,))
 
 
-def hold_against_earlier(found: GatedAudit, earlier: GatedAudit) -> Ruling:
+def hold_against_earlier(found: JudgedAudit, earlier: JudgedAudit) -> Ruling:
     """Whether more leaks than in an earlier audit: no passing where that cannot be decided.
 
     Args:
@@ -365,7 +334,7 @@ def hold_against_earlier(found: GatedAudit, earlier: GatedAudit) -> Ruling:
     said = "nothing shows that no more leaks than before"
     for name, audit in (("earlier", earlier), ("later", found)):
         level = audit.verdict.level
-        if level not in ("leak", "no leak found"):
+        if level not in (*_DECIDED, *_DECIDED.values()):
             why = f"the verdict of the {name} audit is {level!r}"
             return Ruling(undecided=(f"{said}: {why}. {audit.verdict.next_step}",))
     metric = LEAD[found.about]
@@ -437,7 +406,7 @@ def _on_verdict(
     level, said = verdict.level, f"the verdict is {verdict.level!r}: {verdict.headline}"
     if any(level in _LEVELS[word] for word in fail_on):
         return Ruling(failed=(said,))
-    if "leak" in fail_on and level != "no leak found":
+    if any(word in fail_on and level != passing for word, passing in _DECIDED.items()):
         return Ruling(undecided=(f"{said}. {verdict.next_step}",))
     unknown = f"; controls not tested of {', '.join(untested)}" if untested else ""
     return Ruling(passed=(f"{said} (asked for: {', '.join(fail_on)}{unknown})",))

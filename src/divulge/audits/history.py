@@ -4,19 +4,16 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.json import JSON
 from divulge._util.showable import make_showable
 from divulge.audits.changes import LEAD, FigureChange, compare_figures, have_same_candidates
-from divulge.audits.gate import GatedAudit, load_earlier
-from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.result import Audit, SecretAudit
+from divulge.audits.load import load
+from divulge.audits.runs import GatedAudit
 from divulge.core import Estimate
 from divulge.errors import SpecError
-from divulge.report.schema import Level
 
 SHOWN = {"membership": ("auc", "tpr@0.01", "tpr@0.1")}
 """Metrics of a history by secret, besides the one whose change is tested."""
@@ -31,7 +28,7 @@ class RunVersion:
     name: str
     created: str
     """UTC, ISO 8601; empty if the folder does not say."""
-    level: Level
+    level: str
     headline: str
 
 
@@ -124,13 +121,14 @@ def history(runs: Iterable[FilePath]) -> History:
         runs: run folders of audits of the same secret, two or more, the earliest first.
 
     Raises:
-        SpecError: fewer than two, a comparison, or audits of different secrets.
+        SpecError: fewer than two, a run without a verdict of its own, or audits of different
+            secrets.
         StoreError: one of them cannot be read.
     """
     paths = list(runs)
     if len(paths) < 2:
         raise SpecError(f"expected two run folders or more, got {len(paths)}: name the others too")
-    found = [load_earlier(path) for path in paths]
+    found = [load(path).judged() for path in paths]
     for path, one in zip(paths, found, strict=True):
         if one.about != found[0].about:
             raise SpecError(
@@ -155,10 +153,10 @@ def diff(before: FilePath, after: FilePath) -> RunDifference:
         after: run folder of the later audit, about the same secret.
 
     Raises:
-        SpecError: a comparison, or audits of different secrets.
+        SpecError: a run without a verdict of its own, or audits of different secrets.
         StoreError: one of them cannot be read.
     """
-    earlier, later = load_earlier(before), load_earlier(after)
+    earlier, later = load(before).judged(), load(after).judged()
     if earlier.about != later.about:
         raise SpecError(
             f"expected audits of one secret, got {earlier.about} and {later.about}: name two runs "
@@ -204,19 +202,14 @@ def _change_as_json(change: FigureChange) -> dict[str, JSON]:
 
 
 def _version(path: str | Path, found: GatedAudit) -> RunVersion:
-    held: Any = _manifest(found)
+    held = found.head
     return RunVersion(
         run=make_showable(str(path)),
         name=make_showable(held.name),
-        created=make_showable(getattr(held, "created", "")),
+        created=make_showable(held.created),
         level=found.verdict.level,
         headline=make_showable(found.verdict.headline),
     )
-
-
-def _manifest(found: GatedAudit) -> Any:
-    assert isinstance(found, SecretAudit | LeaveOneOut)
-    return found.contents.manifest if isinstance(found, SecretAudit) else found.plan
 
 
 def _series(
@@ -235,21 +228,13 @@ def _series(
 
 
 def _settings(found: GatedAudit) -> dict[str, JSON]:
-    held = _manifest(found)
+    held = found.head
     settings = {"seed": held.seed, "divulge": held.divulge, **held.settings}
     return dict(_flatten(settings, "")) | {"attacks": list(map(make_showable, held.attacks))}
 
 
 def _data(found: GatedAudit) -> dict[str, JSON]:
-    held = _manifest(found)
-    data: dict[str, JSON] = {"challenge": held.challenge}
-    if isinstance(found, LeaveOneOut):
-        return data | {"records": held.records, "models": held.models, "targets": held.targets}
-    if isinstance(found, Audit):
-        facts = found.facts
-        sizes = {"members": facts.members, "nonmembers": facts.nonmembers}
-        return data | sizes | {"reference": facts.reference, "classes": facts.classes}
-    return data
+    return {"challenge": found.head.challenge, **found.sizes}
 
 
 def _flatten(settings: Mapping[str, JSON], prefix: str) -> Iterator[tuple[str, JSON]]:

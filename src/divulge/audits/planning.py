@@ -6,7 +6,7 @@ from pathlib import Path
 from divulge._util.arguments import Count, FilePath, check_arguments
 from divulge.audits import config, inputs
 from divulge.audits.leave_one_out import design
-from divulge.audits.result import Audit, load_audit
+from divulge.audits.result import Audit, SecretAudit
 from divulge.data import records as data_records
 from divulge.errors import DataError, SpecError
 from divulge.metrics import power as powers
@@ -135,7 +135,7 @@ def plan_file(path: FilePath, *, power: float = powers.POWER) -> AuditPlan:
     """
     path = Path(path)
     if path.is_dir():
-        found = load_audit(path)
+        found = SecretAudit.load(path)
         if not isinstance(found, Audit):
             raise SpecError(
                 f"expected an audit of a model in {path}, got one of {found.about}: a federation's "

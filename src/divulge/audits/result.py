@@ -1,21 +1,19 @@
 """What an audit of one secret found, as Python users hold it."""
 
-import html
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from divulge._util import showable
-from divulge._util.arguments import FilePath, check_arguments
-from divulge._util.extras import name_missing_extra
-from divulge.audits.challenges import images
+from divulge._util.arguments import check_arguments
+from divulge._util.json import JSON
 from divulge.audits.changes import ScoredCandidates
-from divulge.audits.gate import GatedAudit
-from divulge.audits.run_folder import Run, hold_run, open_run_folder
+from divulge.audits.run_folder import Run, hold_run
+from divulge.audits.runs import GatedAudit, as_frame, refuse_images
 from divulge.audits.secrets import Secret, decode_beyond, secret_of
 from divulge.core import (
     AssignmentFacts,
@@ -27,7 +25,9 @@ from divulge.core import (
     ControlOutcome,
     Entry,
     Estimate,
+    Facts,
     Finding,
+    Head,
     InteractionFacts,
     MembershipFacts,
     Status,
@@ -36,16 +36,16 @@ from divulge.errors import DataError, NotApplicable, SpecError, StoreError
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.questions import QuestionsRow, leak_by_questions
 from divulge.report import exposed as exposing
+from divulge.report import markdown
 from divulge.report import summary as summaries
 from divulge.report.evidence import limits_by_metric
 from divulge.report.federation.story import FederationReport, ImageSheet, PageContent
 from divulge.report.federation.verdicts.judge import Judgement, is_uninformed
+from divulge.report.markdown import make_inert
 from divulge.report.schema import ClaimRow, Conclusion, Limits
 
 if TYPE_CHECKING:
     import pandas as pd
-
-PAGE = "report.html"
 
 
 @dataclass(frozen=True)
@@ -55,13 +55,38 @@ class SecretAudit(GatedAudit):
     contents: Contents
     path: Path | None = None
     """The run folder, if it has one."""
-    page: ClassVar[str] = PAGE
-    """The report's file in the run folder."""
+
+    @classmethod
+    def load(cls, path: Path) -> "SecretAudit":
+        """The audit of one secret in a run folder.
+
+        Raises:
+            StoreError: it is no such run folder, damaged, or made by a newer divulge; or, of a
+                federation, an attack is missing.
+        """
+        contents = Run.open(path).contents()
+        if contents.missing and not isinstance(contents.facts, MembershipFacts):
+            raise StoreError(
+                f"expected every attack in {path}, some are missing: finish with --resume"
+            )
+        found = audit_of(contents, path)
+        found.guesses  # noqa: B018 - refuses those that are damaged
+        return found
+
+    @property
+    def head(self) -> Head[Facts]:
+        """What was asked for, and what it is about."""
+        return self.contents.head
 
     @property
     def about(self) -> str:  # type: ignore[override]
         """What was asked: membership, assignment, composition or interactions."""
         return self.contents.facts.kind
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Attacks asked for that have no finding yet, because the run was interrupted."""
+        return self.contents.missing
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -112,42 +137,6 @@ class SecretAudit(GatedAudit):
     def _held(self) -> Secret:
         return secret_of(self.contents.facts, self.contents.candidates)
 
-    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
-        """Every file of the report, by path.
-
-        Args:
-            show_records: the page also shows images that clients were shown, if the audit was
-                carried out with the same word.
-
-        Raises:
-            SpecError: the run folder has no images to show.
-        """
-        raise NotImplementedError
-
-    @check_arguments
-    def report(self, path: FilePath | None = None, *, show_records: bool = False) -> Path:
-        """Write the page, one self-contained HTML file, and return its path.
-
-        Args:
-            path: default: the whole report in the run folder, if there is one, again; else
-                ``report.html``.
-            show_records: the page also shows images that clients were shown, if the audit was
-                carried out with the same word.
-
-        Raises:
-            SpecError: there are no images to show.
-            StoreError: it cannot be written.
-        """
-        files = self.files(show_records=show_records)
-        if path is None and self.path is not None:
-            run = Run.open(self.path)
-            with hold_run(self.path):
-                for name, content in files.items():
-                    run.write(name, content)
-            return self.path / PAGE
-        path = Path(path or PAGE)
-        return Run(path.parent).write(path.name, files[PAGE])
-
     def measure(self) -> "SecretAudit":
         """Compute all metrics again from the stored guesses; a run folder is brought up to date.
 
@@ -172,40 +161,21 @@ class SecretAudit(GatedAudit):
             found.report()
         return found
 
-    @check_arguments
-    def save(self, path: FilePath) -> Path:
-        """Write a run folder with findings, guesses and report, and return its path.
+    def store(self, folder: Path) -> None:
+        """Write findings and guesses; answers and shadow models are not kept.
 
         Raises:
-            StoreError: the folder exists, or cannot be written.
+            StoreError: it cannot be written.
         """
-        with open_run_folder(path, resume=False) as run:
-            assert run is not None
-            run.begin(self.contents.manifest, self.contents.candidates)
-            self._put(run)
-            replace(self, path=run.path).report()
-            return run.path
+        run = Run.create(folder)
+        run.begin(self.contents.head, self.contents.candidates)
+        self._put(run)
 
     def _put(self, run: Run) -> None:
-        manifest = self.contents.manifest
-        keys = dict(zip(manifest.attacks, manifest.findings, strict=True))
+        head = self.contents.head
+        keys = dict(zip(head.attacks, head.findings, strict=True))
         for entry in self.contents.entries:
             run.put(keys[entry.finding.label], entry)
-
-    def to_frame(self) -> "pd.DataFrame":
-        """One row per attack and metric: attack, status, metric, value, low, high.
-
-        Raises:
-            MissingExtra: pandas is not installed.
-        """
-        rows: list[tuple[str, str, str | None, float | None, float | None, float | None]] = []
-        for finding in self.findings:
-            start = (finding.label, finding.status.value)
-            rows += [
-                (*start, name, estimate.value, estimate.low, estimate.high)
-                for name, estimate in finding.metrics.items()
-            ] or [(*start, None, None, None, None)]
-        return _frame(rows, ["attack", "status", "metric", "value", "low", "high"])
 
     def __repr__(self) -> str:
         verdict = self.verdict
@@ -231,6 +201,17 @@ class Audit(SecretAudit):
     def checks(self) -> tuple[Check, ...]:
         """The checks of the audit itself."""
         return self.facts.checks
+
+    @property
+    def sizes(self) -> Mapping[str, JSON]:
+        """The number of members, non-members, reference records and classes."""
+        facts = self.facts
+        sizes = {"members": facts.members, "nonmembers": facts.nonmembers}
+        return sizes | {"reference": facts.reference, "classes": facts.classes}
+
+    def table(self) -> str:
+        """The report as a comment for a pull request."""
+        return markdown.render(self.summary)
 
     @cached_property
     def summary(self) -> summaries.Summary:
@@ -316,27 +297,13 @@ class Audit(SecretAudit):
             "label": candidates.label,
         }
         done = [entry for entry in self.contents.entries if entry.score is not None]
-        return _frame(columns | {entry.finding.label: entry.score for entry in done})
+        return as_frame(columns | {entry.finding.label: entry.score for entry in done})
 
-    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
-        """Every file of the report, by path.
-
-        Raises:
-            SpecError: records are to be shown; candidates never are.
-        """
+    def render(self) -> dict[str, bytes]:
+        """Every file of the report, by path."""
         from divulge.report import files  # draws, so it loads the chart library
 
-        if show_records:
-            images.refuse_images()
         return files.render_files(self.contents)
-
-    def _repr_html_(self) -> str:
-        # a frame of its own: the page's styles cannot reach the notebook, nor the notebook's it
-        page = html.escape(self.files()[PAGE].decode(), quote=True)
-        return (
-            f'<iframe srcdoc="{page}" sandbox="" title="divulge report" '
-            'style="width:100%;height:48em;border:0"></iframe>'
-        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -376,6 +343,10 @@ class FederationAudit(SecretAudit):
             label: self._held.measure(guess, confidence) for label, guess in guesses.items()
         })  # fmt: skip
 
+    def table(self) -> str:
+        """The same as `lines`, as a list."""
+        return "\n".join(f"- {make_inert(line)}" for line in self.lines())
+
     def lines(self) -> tuple[str, ...]:
         """The verdict, what was found in plain sentences, and how each attack ended."""
         from divulge.report.federation import page
@@ -404,27 +375,29 @@ class FederationAudit(SecretAudit):
     def _sheets(self) -> tuple[ImageSheet, ...]:
         facts = self.facts
         if not isinstance(facts, InteractionFacts) or self.path is None:
-            images.refuse_images()
+            refuse_images()
+        from divulge.audits.challenges import images  # reads transcripts
+
         return images.read_sheets(self.path, facts.clients, facts.items)
 
     @cached_property
     def _told(self) -> FederationReport:
         """All that the report says, but for images; the test behind its verdict takes a moment."""
-        manifest, facts = self.contents.manifest, self.facts
+        head, facts = self.contents.head, self.facts
         story = _page_content(self.contents, self.guesses, self._unsound())
         story = replace(story, sentences=(*facts.notes, *story.sentences))
         return FederationReport(
-            name=manifest.name,
-            created=manifest.created,
+            name=head.name,
+            created=head.created,
             findings=self.findings,
             controls=self.controls,
             story=story,
             reproduction={
-                "divulge": manifest.divulge,
-                "seed": manifest.seed,
-                "challenge": manifest.challenge,
-                "settings": manifest.settings,
-                "environment": manifest.environment,
+                "divulge": head.divulge,
+                "seed": head.seed,
+                "challenge": head.challenge,
+                "settings": head.settings,
+                "environment": head.environment,
             },
         )
 
@@ -492,25 +465,3 @@ def audit_of(contents: Contents, path: Path | None = None) -> SecretAudit:
     """
     kind = Audit if isinstance(contents.facts, MembershipFacts) else FederationAudit
     return kind(contents, path)
-
-
-def load_audit(run: str | Path) -> SecretAudit:
-    """The audit of one secret in a run folder.
-
-    Raises:
-        StoreError: it is no such run folder, damaged, or made by a newer divulge; or, of a
-            federation, an attack is missing.
-    """
-    path = Path(run)
-    contents = Run.open(path).contents()
-    if contents.missing and not isinstance(contents.facts, MembershipFacts):
-        raise StoreError(f"expected every attack in {path}, some are missing: finish with --resume")
-    found = audit_of(contents, path)
-    found.guesses  # noqa: B018 - refuses those that are damaged
-    return found
-
-
-def _frame(data: Any, columns: list[str] | None = None) -> "pd.DataFrame":
-    with name_missing_extra():
-        import pandas as pd
-    return pd.DataFrame(data, columns=columns)

@@ -16,12 +16,9 @@ time an attack took stands in a file of its own, so findings are the same, bit f
 often the work was interrupted. Folders and files are readable by their owner alone.
 """
 
-import os
-import platform
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +27,18 @@ import numpy as np
 from divulge._util import atomic, untrusted
 from divulge._util.folders import create_folder, hold_folder, take_folder
 from divulge._util.json import JSON
+from divulge.audits.heads import (
+    HEAD,
+    WITHIN,
+    continue_head,
+    has_head,
+    load_head,
+    read_raw_head,
+    refuse_linked_folders,
+    refuse_other_folder,
+    refuse_other_kind,
+    store_head,
+)
 from divulge.core import (
     BlindRun,
     Candidates,
@@ -37,113 +46,37 @@ from divulge.core import (
     Control,
     ControlOutcome,
     Entry,
+    Facts,
     Finding,
-    Manifest,
+    Head,
     Status,
 )
-from divulge.core.runs import SCHEMA, MembershipFacts
+from divulge.core.runs import MembershipFacts
 from divulge.errors import StoreError
 from divulge.report.verdict import deciding_fpr
-
-HEAD = "run.json"
-EARLIER = {
-    "federation.json": "audit",
-    "across.json": "leave-one-out",
-    "compare.json": "comparison",
-}
-"""Heads of folders from before all were called ``run.json``, with their kind."""
-
-_WITHIN = ("targets", "defences")
-"""Folders of a run whose folders are runs."""
 
 H = TypeVar("H")
 
 
-def read_raw_head(path: Path) -> dict[str, JSON]:
-    """The head of a run folder of any kind, with its ``kind``.
-
-    Raises:
-        StoreError: there is none, or it is damaged or of a newer schema.
-    """
-    with atomic.translate_os_errors(path):
-        place = next((path / name for name in (HEAD, *EARLIER) if (path / name).exists()), None)
-    if place is None:
-        raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
-    refuse_linked_folders(path)
-    raw = atomic.read(place)
-    found: dict[str, JSON] = atomic.from_json(raw, dict, place)
-    schema = found.get("schema")
-    if isinstance(schema, int) and schema > SCHEMA:
-        raise StoreError(
-            f"expected schema {SCHEMA} or older, {path} has schema {schema}: "
-            "it was made by a newer divulge; update this one"
-        )
-    return (
-        found if "kind" in found else _upgrade_head(found, EARLIER.get(place.name, "audit"), path)
-    )
-
-
-def refuse_linked_folders(path: Path) -> None:
-    """Refuse a run folder that leads elsewhere: links in it could point at any file of the reader.
-
-    Raises:
-        StoreError: a folder in it is a link, or it is a run within a run and is a link itself.
-    """
-    with atomic.translate_os_errors(path):
-        links = [one for one in path.iterdir() if one.is_symlink() and one.is_dir()]
-    if path.is_symlink() and path.parent.name in _WITHIN:
-        links.append(path)
-    if links:
-        raise StoreError(
-            f"expected a folder at {links[0]}, got a link: copy what it points to into its place"
-        )
-
-
-def _upgrade_head(found: dict[str, JSON], kind: str, path: Path) -> dict[str, JSON]:
-    """A head that was written before heads had kinds."""
-    found = {**found, "kind": kind}
-    if kind != "audit":
-        return found
-    if "subject" not in found:
-        fields = MembershipFacts.__dataclass_fields__.keys() - {"kind"}
-        own = fields & found.keys()
-        return found | {"facts": {name: found.pop(name) for name in own} | {"kind": "membership"}}
-    facts = found.pop("subject")
-    if isinstance(facts, dict) and facts.get("kind") == "assignment" and "labels" not in facts:
-        raise StoreError(
-            f"expected the classes of all candidates, {path} lacks them: it was made by an "
-            "earlier divulge; run the audit again"
-        )
-    return found | {"facts": facts}
-
-
 def read_head(path: Path, kind: type[H]) -> H:
-    """The head of a run folder, which has to be of this kind.
+    """The head of a search, which has to be of this kind.
 
     Raises:
-        StoreError: see `read_raw_head`; or it is of another kind, or does not hold what it should.
+        StoreError: see `heads.read_raw_head`; or it is of another kind, or does not hold what it
+            should.
     """
     found, wanted = read_raw_head(path), kind.__dataclass_fields__["kind"].default  # type: ignore[attr-defined]
-    if found["kind"] != wanted:
-        raise StoreError(
-            f"expected a run of kind {wanted!r} in {path}, got {found['kind']!r}: "
-            "divulge.load reads every kind"
-        )
+    refuse_other_kind(path, found, wanted)
     return atomic.from_python(found, kind, path / HEAD)
 
 
-def write_head(path: Path, manifest: Any) -> None:
-    """Write ``run.json`` into a folder.
+def write_head(path: Path, head: Any) -> None:
+    """Write ``run.json`` of a search into a folder.
 
     Raises:
         StoreError: it cannot be written.
     """
-    atomic.write(path / HEAD, atomic.to_json(manifest, type(manifest)).encode())
-
-
-def has_head(path: Path) -> bool:
-    """Whether a folder holds a run of any kind."""
-    return any((path / name).exists() for name in (HEAD, *EARLIER))
+    atomic.write(path / HEAD, atomic.to_json(head, type(head)).encode())
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,24 +136,25 @@ class Run:
             StoreError: it is not there, or holds no run.
         """
         if not (path / "findings").is_dir():
-            raise StoreError(f"expected a run folder made by divulge, got {path}: check the path")
+            refuse_other_folder(path)
         refuse_linked_folders(path)
         return cls(path)
 
-    def begin(self, manifest: Manifest, candidates: Candidates | None) -> Manifest:
+    def continues(self, head: Head[Facts]) -> Head[Facts]:
+        """The head as `begin` writes it, with the date of the run that is continued.
+
+        Raises:
+            StoreError: the folder belongs to another challenge.
+        """
+        return continue_head(self.path, head, "data, truth, model, seed and delta")
+
+    def begin(self, head: Head[Facts], candidates: Candidates | None) -> Head[Facts]:
         """Write what does not depend on any attack; of a run that is continued it keeps the date.
 
         Raises:
             StoreError: the folder belongs to another challenge, or cannot be written.
         """
-        if has_head(self.path):
-            before = self.manifest()
-            if before.challenge != manifest.challenge:
-                raise StoreError(
-                    "expected the data, truth, model, seed and delta that "
-                    f"{self.path} was begun with, got different ones: start a new run"
-                )
-            manifest = replace(manifest, created=before.created)
+        head = self.continues(head)
         if candidates is not None:
             arrays = {
                 "member": candidates.member,
@@ -232,16 +166,16 @@ class Run:
             if candidates.ease is not None:
                 arrays |= {f"ease{k}": row for k, row in enumerate(candidates.ease)}
             self.write("candidates.npz", atomic.pack_arrays(arrays))
-        write_head(self.path, manifest)
-        return manifest
+        store_head(self.path, head)
+        return head
 
-    def manifest(self) -> Manifest:
+    def head(self) -> Head[Facts]:
         """``run.json``.
 
         Raises:
             StoreError: it is missing, damaged, of a newer schema, or of another kind of run.
         """
-        return read_head(self.path, Manifest)
+        return load_head(self.path, "audit", Facts)
 
     def write(self, name: str, content: str | bytes) -> Path:
         """Write one file of the folder, atomically; returns its path.
@@ -294,7 +228,7 @@ class Run:
         Raises:
             StoreError: one is damaged.
         """
-        keys = self.manifest().findings
+        keys = self.head().findings
         return {key: entry for key in keys if (entry := self.get(key)) is not None}
 
     def contents(self) -> Contents:
@@ -303,10 +237,10 @@ class Run:
         Raises:
             StoreError: a part is missing, damaged, or does not fit the others.
         """
-        manifest = self.manifest()
-        facts = manifest.facts
+        head = self.head()
+        facts = head.facts
         candidates = self._candidates(facts) if isinstance(facts, MembershipFacts) else None
-        if len(manifest.attacks) != len(manifest.findings):
+        if len(head.attacks) != len(head.findings):
             raise atomic.damaged_file_error(
                 self.path / HEAD, ValueError("more or fewer findings than attacks")
             )
@@ -316,10 +250,10 @@ class Run:
                 self._check_scores(key, entry, candidates)
             found[entry.finding.label] = entry
         return Contents(
-            manifest,
+            head,
             candidates,
-            tuple(found[name] for name in manifest.attacks if name in found),
-            tuple(name for name in manifest.attacks if name not in found),
+            tuple(found[name] for name in head.attacks if name in found),
+            tuple(name for name in head.attacks if name not in found),
         )
 
     def _candidates(self, facts: MembershipFacts) -> Candidates:
@@ -365,17 +299,6 @@ def _fits_ease(measure: np.ndarray, records: int) -> bool:
     return bool(fits and np.isfinite(measure).all())
 
 
-def describe_environment() -> dict[str, str]:
-    """What a figure may depend on besides the settings."""
-    packages = {name: version(name) for name in ("numpy", "scipy", "scikit-learn")}
-    return {
-        "python": platform.python_version(),
-        "system": f"{platform.system()} {platform.machine()}",
-        "cores": str(os.cpu_count()),
-        **packages,
-    }
-
-
 PREPARATIONS = ("run.json", "candidates.npz", "*.npy", "*.way.json")
 """What stands in a run folder before the first model is trained, and the first answer is kept."""
 
@@ -413,6 +336,6 @@ def hold_run(path: Path | None) -> AbstractContextManager[None]:
     if path is None:
         return nullcontext()
     root = path.resolve()
-    while root.parent.name in _WITHIN and has_head(root.parent.parent):
+    while root.parent.name in WITHIN and has_head(root.parent.parent):
         root = root.parent.parent
     return hold_folder(root)

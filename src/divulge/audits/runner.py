@@ -1,9 +1,7 @@
 """The path that every audit takes: begin the run, prepare, attack, control, store."""
 
-import datetime as dt
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any, NamedTuple
 
 from divulge._util.json import JSON
@@ -11,9 +9,10 @@ from divulge._util.progress import Track, track_silently
 from divulge.attacks import own
 from divulge.audits import attempt
 from divulge.audits.challenges.base import Challenge, finding_key, run_attack
-from divulge.audits.result import SecretAudit, audit_of, load_audit
-from divulge.audits.run_folder import Run, describe_environment
-from divulge.core import Attack, Contents, Entry, Manifest, Status
+from divulge.audits.heads import new_head
+from divulge.audits.result import SecretAudit, audit_of
+from divulge.audits.run_folder import Run
+from divulge.core import Attack, Contents, Entry, Facts, Head, Status
 from divulge.errors import SpecError
 from divulge.training.shadows.workers import Workers
 
@@ -53,21 +52,20 @@ def run_audit(
         TargetError: a shadow model could not be trained.
     """
     check_attacks(attacks)
-    manifest = _manifest(challenge, attacks, heading)
-    if folder is not None:
-        manifest = folder.begin(manifest, challenge.candidates)
+    head = _head(challenge, attacks, heading)
+    if folder is not None:  # another challenge is refused before models are trained for it
+        folder.continues(head)
     ready = challenge.prepare(None if folder is None else folder.path, track, workers)
-    if ready.facts != manifest.facts:  # shadow models, once trained, are checked too
-        manifest = replace(manifest, facts=ready.facts)
-        if folder is not None:
-            folder.begin(manifest, challenge.candidates)
+    head = replace(head, facts=ready.facts)  # shadow models, once trained, are checked too
+    if folder is not None:
+        head = folder.begin(head, challenge.candidates)
     entries = [
         _entry(ready, attack, key, heading.seed, folder, track)
-        for attack, key in zip(attacks, manifest.findings, strict=True)
+        for attack, key in zip(attacks, head.findings, strict=True)
     ]
     if folder is None:
-        return audit_of(Contents(manifest, challenge.candidates, tuple(entries)))
-    return load_audit(folder.path)
+        return audit_of(Contents(head, challenge.candidates, tuple(entries)))
+    return SecretAudit.load(folder.path)
 
 
 def _entry(
@@ -89,20 +87,16 @@ def _entry(
     return entry
 
 
-def _manifest(
+def _head(
     challenge: Challenge, attacks: Sequence[Attack[Any, Any]], heading: RunHeading
-) -> Manifest:
-    return Manifest(
-        name=heading.name,
-        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+) -> Head[Facts]:
+    return new_head(
+        "audit",
+        *heading,
         challenge=challenge.digest,
-        seed=heading.seed,
+        facts=challenge.facts,
         attacks=tuple(attempt.attack_label(attack) for attack in attacks),
         findings=tuple(finding_key(challenge, attack, heading.seed) for attack in attacks),
-        settings=heading.settings,
-        environment=describe_environment(),
-        facts=challenge.facts,
-        divulge=version("divulge"),
     )
 
 

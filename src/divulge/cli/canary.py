@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from divulge.cli.finish import TRIPPED, UNDECIDED
+from divulge.cli.finish import ruling_code, show_ruling
 from divulge.cli.options import Group
 from divulge.cli.terminal import echo
 
@@ -191,17 +191,16 @@ def audit(
     """
     from divulge._util.folders import numbered_folder
     from divulge.audits.canaries.audit import audit_canaries
-    from divulge.audits.canaries.result import REPORT
 
     place = run or numbered_folder(Path("runs") / "canaries")
     found = audit_canaries(
         folder, scores, epsilon=epsilon, delta=delta, noise=noise, utility=utility, run=place
     )
-    failed = found.fails(fail_on)
-    code = UNDECIDED if failed is None else TRIPPED if failed else 0
+    ruling = found.gate(fail_on=fail_on)
     if shape == "json":
-        echo(json.dumps({**found.as_json(), "report": str(place / REPORT)}))
+        echo(json.dumps({**found.as_json(), "report": str(place / found.page)}))
     else:
         echo(found)
-    echo(f"Report: {place / REPORT}", err=shape == "json")
-    sys.exit(code)
+    echo(f"Report: {place / found.page}", err=shape == "json")
+    show_ruling(ruling)
+    sys.exit(ruling_code(ruling))

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from divulge.cli.finish import ruling_code, show_ruling
-from divulge.cli.gate import gate_options
+from divulge.cli.gate import run_gate_options
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from divulge.audits.config import FailOn
+    from divulge.audits.gate import CanaryFailOn, FailOn
 
 _OWN = "its own"
 """Stands for where MLflow tracks anyway: ``--mlflow`` without a URI."""
@@ -89,7 +89,7 @@ _FROM_GITHUB = Path()
     help="The settings file as its repository names it, where SARIF places its results and a "
     "relative path in [gate] starts.",
 )
-@gate_options
+@run_gate_options
 def export(
     run: Path,
     junit: Path | None,
@@ -101,7 +101,7 @@ def export(
     mlflow: str | None,
     wandb: Path | None,
     settings: Path,
-    fail_on: tuple[FailOn, ...],
+    fail_on: tuple[FailOn | CanaryFailOn, ...],
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     not_worse_than: Path | None,

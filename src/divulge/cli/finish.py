@@ -11,19 +11,15 @@ from typing import TYPE_CHECKING, NoReturn
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from divulge.audits.compare.result import Comparison
     from divulge.audits.gate import Ruling
-    from divulge.audits.harden.federated_result import HardenedFederation
-    from divulge.audits.harden.result import HardenedModel
-    from divulge.audits.leave_one_out.result import LeaveOneOut
-    from divulge.audits.result import SecretAudit
+    from divulge.audits.runs import FinishedRun
 
 FAILED, TRIPPED, UNDECIDED = 1, 3, 4
 """Exit codes: an attack failed; the gate failed; the gate could not be decided."""
 
 
 def finish(
-    found: SecretAudit | LeaveOneOut | Comparison | HardenedModel | HardenedFederation,
+    found: FinishedRun,
     shape: str,
     code: int = 0,
     *,

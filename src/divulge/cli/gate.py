@@ -8,24 +8,16 @@ from typing import Any
 
 import click
 
+_WORDS = (
+    "leak",
+    "leak-or-shift",
+    "confounded",
+    "control-failed",
+    "control-untested",
+    "undecided",
+)
+_OF_CANARIES = ("contradicted", "undecidable")
 _OPTIONS = (
-    click.option(
-        "--fail-on",
-        "fail_on",
-        multiple=True,
-        type=click.Choice(
-            [
-                "leak",
-                "leak-or-shift",
-                "confounded",
-                "control-failed",
-                "control-untested",
-                "undecided",
-            ]
-        ),
-        help="Exit with 3 when this is the verdict (control-untested: when a control could not be "
-        "run), and with 4 when it cannot be decided whether there is a leak. Repeatable.",
-    ),
     click.option(
         "--fail-above",
         "ceilings",
@@ -50,7 +42,31 @@ _OPTIONS = (
 
 
 def gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Give a command the options of a gate."""
+    """Give a command the options of a gate on audits."""
+    return _add_options(
+        command,
+        _WORDS,
+        "Exit with 3 when this is the verdict (control-untested: when a control could not be "
+        "run), and with 4 when it cannot be decided whether there is a leak. Repeatable.",
+    )
+
+
+def run_gate_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a gate on runs of any kind."""
+    return _add_options(
+        command,
+        (*_WORDS, *_OF_CANARIES),
+        "Exit with 3 when this is the verdict (control-untested: when a control could not be "
+        "run; contradicted and undecidable: of an audit by canaries), and with 4 when it cannot "
+        "be decided whether there is a leak. Repeatable.",
+    )
+
+
+def _add_options(
+    command: Callable[..., Any], words: tuple[str, ...], about: str
+) -> Callable[..., Any]:
     for option in reversed(_OPTIONS):
         command = option(command)
-    return command
+    return click.option(
+        "--fail-on", "fail_on", multiple=True, type=click.Choice(words), help=about
+    )(command)

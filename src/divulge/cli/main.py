@@ -33,7 +33,7 @@ from divulge.cli.transcript import transcript
 from divulge.errors import DivulgeError, SpecError
 
 if TYPE_CHECKING:
-    from divulge.audits.config import FailOn
+    from divulge.audits.gate import FailOn
 
 BAD_INPUT = 2
 
@@ -220,24 +220,9 @@ def report(run: Path, show_records: bool) -> None:
 
     Example: divulge report runs/demo-001
     """
-    from divulge.audits.canaries.result import render_again
-    from divulge.audits.challenges import images
     from divulge.audits.load import load
-    from divulge.audits.result import SecretAudit
-    from divulge.audits.run_folder import read_raw_head
 
-    if read_raw_head(run)["kind"] == "canaries":
-        if show_records:
-            images.refuse_images()
-        echo(render_again(run))
-        return
-    found = load(run)
-    if isinstance(found, SecretAudit):
-        echo(found.report(show_records=show_records))
-        return
-    if show_records:
-        images.refuse_images()
-    echo(found.report())
+    echo(load(run).report(show_records=show_records))
 
 
 @main.command()

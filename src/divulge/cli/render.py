@@ -1,15 +1,18 @@
 """An audit as a terminal shows it, and as one JSON object for programs."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pydantic
 
 from divulge._util.json import JSON
+from divulge.audits.canaries.result import CanaryAudit
 from divulge.audits.compare.result import Comparison
 from divulge.audits.harden.federated_result import HardenedFederation
 from divulge.audits.harden.result import HardenedModel
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.result import Audit, FederationAudit, SecretAudit
+from divulge.audits.result import Audit, FederationAudit
+from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.cli.terminal import Grid, Part, show, show_table
 from divulge.core import Control, ControlOutcome, Entry, Finding, Status
 from divulge.metrics.questions import QuestionsRow
@@ -24,11 +27,7 @@ COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 MEANS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "at 0.1 %": "tpr@0.001", "ε ≥": "epsilon"}
 
 
-Shown = SecretAudit | LeaveOneOut | Comparison | HardenedModel | HardenedFederation
-"""What a command may have found."""
-
-
-def show_result(found: Shown) -> None:
+def show_result(found: FinishedRun) -> None:
     """Print the verdict, the warnings and one row per attack; of several targets, the means."""
     if isinstance(found, FederationAudit):
         headline, *rest = found.lines()
@@ -43,6 +42,8 @@ def show_result(found: Shown) -> None:
         _show_comparison(found)
     elif isinstance(found, HardenedModel | HardenedFederation):
         _show_hardened(found)
+    else:
+        show(str(found), wrap=False)
 
 
 def show_questions(rows: Sequence[QuestionsRow]) -> None:
@@ -163,7 +164,7 @@ def _fill(table: Grid, rows: Sequence[Sequence[str]]) -> None:
         table.add_row(row)
 
 
-def result_as_json(found: Shown) -> dict[str, JSON]:
+def result_as_json(found: FinishedRun) -> dict[str, JSON]:
     """The object of ``--format json``: run, report, and what was found.
 
     That is the verdict, the findings and, of one model, the claim; of a comparison or a search its
@@ -171,11 +172,12 @@ def result_as_json(found: Shown) -> dict[str, JSON]:
     """
     assert found.path is not None
     answer: dict[str, JSON] = {"run": str(found.path), "report": str(found.path / found.page)}
-    if isinstance(found, Comparison | HardenedModel | HardenedFederation):
+    if isinstance(found, Comparison | HardenedModel | HardenedFederation | CanaryAudit):
         return answer | found.as_json()
+    assert isinstance(found, GatedAudit)
     findings = pydantic.TypeAdapter(tuple[Finding, ...])
     answer["findings"] = findings.dump_python(found.findings, mode="json")
-    verdict = pydantic.TypeAdapter(Conclusion | Judgement)
+    verdict: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Conclusion | Judgement)
     answer["verdict"] = verdict.dump_python(found.verdict, mode="json")
     if isinstance(found, Audit):
         claim = pydantic.TypeAdapter(ClaimRow | None)

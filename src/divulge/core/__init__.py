@@ -78,8 +78,8 @@ from divulge.core.runs import (
     Contents,
     Entry,
     Facts,
+    Head,
     InteractionFacts,
-    Manifest,
     MembershipFacts,
 )
 from divulge.core.targets import (
@@ -140,6 +140,7 @@ __all__ = [
     "Finding",
     "Game",
     "Guarantee",
+    "Head",
     "InteractionAttack",
     "InteractionFacts",
     "Interactions",
@@ -149,7 +150,6 @@ __all__ = [
     "Learner",
     "LinearisedLearner",
     "LocalTraining",
-    "Manifest",
     "MaskedSum",
     "Measurements",
     "Membership",

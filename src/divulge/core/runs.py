@@ -1,8 +1,8 @@
-"""A run folder as plain data: its manifest, the candidates, and an entry for each attack."""
+"""A run folder as plain data: its head, the candidates, and an entry for each attack."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Annotated, Literal
+from typing import Annotated, Generic, Literal, TypeVar
 
 import numpy as np
 import pydantic
@@ -14,7 +14,7 @@ from divulge.core.findings import BlindRun, Check, Control, ControlOutcome, Find
 from divulge.core.training import Claim
 from divulge.core.views import Collusion
 
-SCHEMA = 5
+SCHEMA = 6
 """The version of ``run.json``, whatever its kind."""
 BEFORE_NAMING = "0.1.0"
 """The version that wrote every file without the key ``divulge``: the program had another name then
@@ -186,26 +186,34 @@ Facts = Annotated[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """What was audited and how: ``run.json`` of an audit of one secret."""
+F_co = TypeVar("F_co", covariant=True)
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Head(Generic[F_co]):
+    """What was asked for, and what it is about: ``run.json`` of a run of any kind."""
+
+    kind: str
+    """The kind of run, by a name of `audits.kinds.KINDS`."""
     name: str
     created: str
-    """UTC, ISO 8601."""
+    """UTC, ISO 8601; empty in folders of kinds that did not keep it once."""
     challenge: str
-    """Digest of all that attacks see, and of the truth."""
+    """Digest of all that attacks see, and of the truth; empty for a comparison, whose defences have
+    one each."""
     seed: int
-    attacks: tuple[str, ...]
-    """Labels of all attacks asked for, in order."""
-    findings: tuple[Key, ...]
-    """Their keys. The folder may hold further findings, asked for before with other settings."""
+    """Of all random draws; 0 where there are none."""
     settings: dict[str, JSON]
     environment: dict[str, str]
-    facts: Facts
+    facts: F_co
+    """What only this kind of run has."""
+    attacks: tuple[str, ...] = ()
+    """Labels of all attacks asked for, in order."""
+    findings: tuple[Key, ...] = ()
+    """Their keys, in an audit of one secret. The folder may hold further findings, asked for before
+    with other settings."""
     divulge: str = BEFORE_NAMING
     schema: int = SCHEMA
-    kind: Literal["audit"] = "audit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,7 +273,7 @@ class Entry:
 class Contents:
     """A whole run, as the report reads it."""
 
-    manifest: Manifest
+    head: Head[Facts]
     candidates: Candidates | None
     """None where the secret is not membership."""
     entries: tuple[Entry, ...]
@@ -275,7 +283,7 @@ class Contents:
     @property
     def facts(self) -> Facts:
         """What the audit is about."""
-        return self.manifest.facts
+        return self.head.facts
 
     def model(self) -> tuple[MembershipFacts, Candidates]:
         """The facts and the candidates of an audit of a model's membership."""

@@ -75,9 +75,8 @@ def federate_file(
         )
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     with take_folder(folder, (HEADER,)):
-        (federation,) = (
-            load_simulation(settings, path.parent, workers) for _ in track([path], LOADING)
-        )
+        with track.step(LOADING):
+            federation = load_simulation(settings, path.parent, workers)
         if settings.clients is not None and settings.clients.truth is not None:
             assert isinstance(federation, Federation)
             # before minutes of work, which a path that cannot be written would end

@@ -39,7 +39,7 @@ def render(told: Any, created: str = "") -> str:
     """Render the page; every text is escaped.
 
     Args:
-        told: the audit, with the attributes of `audits.canaries.result.CanaryAudit`.
+        told: the audit, with the attributes of `audits.canaries.result.CanaryFacts`.
         created: when it was made, UTC; empty where that is not known.
     """
     clients = any(one.gaussian is not None for one in told.results)
@@ -50,7 +50,7 @@ def render(told: Any, created: str = "") -> str:
             told=told,
             created=created,
             clients=clients,
-            level=_LEVELS[told.verdict],
+            level=_LEVELS[told.level],
             noise=_NOISE[told.noise],
             unseen=_UNSEEN.get(told.neighbours, ""),
         )

@@ -13,8 +13,9 @@ from divulge.core import (
     Contents,
     Control,
     Entry,
+    Facts,
     Finding,
-    Manifest,
+    Head,
     Membership,
     MembershipFacts,
     Status,
@@ -64,7 +65,7 @@ def summarise(contents: Contents) -> Summary:
         StoreError: the scores of a finished attack are gone.
         DataError: a stored score is not finite.
     """
-    manifest, (facts, candidates) = contents.manifest, contents.model()
+    head, (facts, candidates) = contents.head, contents.model()
     scores = {
         showable.make_showable(entry.finding.label): _score(entry)
         for entry in contents.entries
@@ -78,8 +79,8 @@ def summarise(contents: Contents) -> Summary:
     shift_excluded = shifts.leaves_out_shifts(checks, randomised=facts.randomised)
     differ = shifts.describe_difference(caveats.confounding(checks), shift_excluded=shift_excluded)
     claim = judge_claim(facts.claim, rows, scores, truth, differ)
-    knows = showable.make_showable(words.describe_knowledge(manifest.settings.get("known")))
-    given = showable.make_showable(words.describe_given(manifest.settings.get("predictions")))
+    knows = showable.make_showable(words.describe_knowledge(head.settings.get("known")))
+    given = showable.make_showable(words.describe_given(head.settings.get("predictions")))
     verdict = judge_model(
         rows,
         scores,
@@ -106,7 +107,7 @@ def summarise(contents: Contents) -> Summary:
     listed = exposed.find_exposed(rows, scores, candidates, differ, verdict.doubt)
     return Summary(
         schema=SCHEMA,
-        name=showable.make_showable(manifest.name),
+        name=showable.make_showable(head.name),
         verdict=verdict,
         sizes=_sizes(facts),
         attacks=rows,
@@ -115,7 +116,7 @@ def summarise(contents: Contents) -> Summary:
         claim=claim,
         checks=checks,
         not_measured=(*not_measured(rows), *exposed.unmeasured_rates(listed)),
-        reproduction=_reproduction(manifest, facts.delta, facts.model),
+        reproduction=_reproduction(head, facts.delta, facts.model),
         blind=blind,
         remedies=name_remedies(verdict.level, checks, rows, claim),
     )
@@ -133,7 +134,7 @@ def _score(entry: Entry) -> Score:
 def _rows(contents: Contents, scores: Mapping[str, Score]) -> tuple[AttackRow, ...]:
     """One row an attack in the order asked for; findings nobody asked for come last."""
     found = {entry.finding.label: entry for entry in contents.entries}
-    asked = dict.fromkeys([*contents.manifest.attacks, *contents.missing, *found])
+    asked = dict.fromkeys([*contents.head.attacks, *contents.missing, *found])
     member = contents.model()[1].member
     return tuple(
         _attack_row(found[label], scores, member)
@@ -230,15 +231,15 @@ def _exposure(
     )
 
 
-def _reproduction(manifest: Manifest, delta: float, model: str) -> Reproduction:
+def _reproduction(head: Head[Facts], delta: float, model: str) -> Reproduction:
     return Reproduction(
-        divulge=showable.make_showable(manifest.divulge),
-        created=showable.make_showable(manifest.created),
-        seed=manifest.seed,
+        divulge=showable.make_showable(head.divulge),
+        created=showable.make_showable(head.created),
+        seed=head.seed,
         delta=delta,
-        challenge=showable.make_showable(manifest.challenge),
-        settings=showable.make_all_showable(manifest.settings),
-        environment=showable.make_all_showable(manifest.environment),
+        challenge=showable.make_showable(head.challenge),
+        settings=showable.make_all_showable(head.settings),
+        environment=showable.make_all_showable(head.environment),
         model=showable.make_showable(model),
     )
 

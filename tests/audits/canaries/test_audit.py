@@ -29,11 +29,11 @@ def judge(folder: Path, *scores: Path, epsilon: float = 1.0, **more: object) -> 
 def test_a_leak_contradicts_and_noise_does_not(tmp_path: Path) -> None:
     leaky, calm = sets.make(tmp_path, seed=1), sets.make(tmp_path, seed=2)
     found = judge(leaky, sets.write_scores(leaky, sets.leak(leaky, 3.0)))
-    assert found.verdict == "contradicted"
+    assert found.verdict.level == "contradicted"
     assert found.bound > 1.5
     assert "contradicted: it is at least" in found.headline
     found = judge(calm, sets.write_scores(calm, sets.leak(calm, 0.0)))
-    assert found.verdict == "consistent"
+    assert found.verdict.level == "consistent"
     assert found.bound == 0
 
 
@@ -44,14 +44,14 @@ def test_scores_with_their_sign_reversed_make_the_inputs_doubtful(
     folder = sets.make(tmp_path, seed=1)
     scores = sets.write_scores(folder, -sets.leak(folder, 3.0))
     found = judge(folder, scores, epsilon=epsilon, run=tmp_path / "run")
-    assert found.verdict == "inputs doubtful"
+    assert found.verdict.level == "inputs doubtful"
     assert "inserted canaries score below the others (AUC 0.0" in found.headline
-    assert found.next_step.startswith("Check the sign of the scores")
-    assert [found.fails(words) for words in ((), ("contradicted",), ("undecidable",))] == [
-        False,
-        None,
-        None,
-    ]
+    assert found.verdict.next_step.startswith("Check the sign of the scores")
+    assert found.gate().passes
+    for word in ("contradicted", "undecidable"):
+        ruling = found.gate(fail_on=[word])
+        assert ruling.undecided
+        assert not ruling.failed
     page = (tmp_path / "run" / "report.html").read_text()
     assert 'data-level="inputs doubtful"' in page
     assert "Here chance cannot explain how much lower they score" in page
@@ -60,10 +60,10 @@ def test_scores_with_their_sign_reversed_make_the_inputs_doubtful(
 def test_too_few_canaries_decide_nothing_and_are_told_how_many_would(tmp_path: Path) -> None:
     folder = sets.make(tmp_path, 100)
     found = judge(folder, sets.write_scores(folder, sets.leak(folder, 99.0)), epsilon=8.0)
-    assert found.verdict == "undecidable"
-    assert found.needed is not None
-    assert found.needed > 1000
-    assert f"{found.needed:,} or more" in found.headline
+    assert found.verdict.level == "undecidable"
+    assert found.facts.needed is not None
+    assert found.facts.needed > 1000
+    assert f"{found.facts.needed:,} or more" in found.headline
 
 
 def test_scores_are_compared_within_classes(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_two_boxes_share_the_error(tmp_path: Path) -> None:
     both = judge(folder, white, black)
     (folder / files.OPENED).unlink()
     alone = judge(folder, white)
-    assert both.reach < alone.reach
+    assert both.facts.reach < alone.facts.reach
 
 
 @pytest.mark.parametrize("rounds", [1, 5])
@@ -179,11 +179,11 @@ def test_the_change_of_utility_is_said_with_its_interval(tmp_path: Path) -> None
     path = tmp_path / "utility.npz"
     np.savez(path, with_canaries=without & (np.arange(500) >= 15), without_canaries=without)
     found = judge(folder, scores, utility=path)
-    assert found.utility is not None
-    assert found.utility.value == pytest.approx(-0.03)
-    assert found.utility.high is not None
-    assert found.utility.low < -0.03 < found.utility.high < 0  # pairs make it sharp
-    assert "-3.0 points" in found.sentence
+    assert found.facts.utility is not None
+    assert found.facts.utility.value == pytest.approx(-0.03)
+    assert found.facts.utility.high is not None
+    assert found.facts.utility.low < -0.03 < found.facts.utility.high < 0  # pairs make it sharp
+    assert "-3.0 points" in found.facts.sentence
     np.savez(path, with_canaries=without, without_canaries=without[1:])
     with pytest.raises(DataError, match="two arrays of booleans"):
         judge(folder, scores, utility=path)
@@ -193,7 +193,7 @@ def test_a_run_folder_has_a_page_and_a_summary(tmp_path: Path) -> None:
     folder = sets.make(tmp_path)
     scores = sets.write_scores(folder, sets.leak(folder, 3.0), model="<script>")
     judge(folder, scores, run=tmp_path / "run")
-    page = (tmp_path / "run" / result.REPORT).read_text(encoding="utf-8")
+    page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "is contradicted" in page
     assert "400 canaries" in page
     assert page.count("<script") == 1  # divulge's own

@@ -116,7 +116,7 @@ def test_shuffled_batches_are_not_what_the_accountant_was_told(tmp_path: Path) -
             folder, [scores], epsilon=3.0, delta=1e-5, run=tmp_path / f"run-{seed}"
         )
         assert found.bound < 3
-        assert found.verdict == ("contradicted" if shuffled else "undecidable")
+        assert found.verdict.level == ("contradicted" if shuffled else "undecidable")
         page = (tmp_path / f"run-{seed}" / "report.html").read_text("utf-8")
         assert ("is not this training" in page) == shuffled
         assert ("as the accountant was told" in page) != shuffled
@@ -190,7 +190,7 @@ def train_by_opacus(folder: Path, path: Path, spoil: Callable[[Any], None], **st
                 torch.autograd.backward(cross_entropy(model(records), labels))
                 optimiser.step()
     found = audit.audit_canaries(folder, [recorder.save()], epsilon=1.0, delta=1e-5)
-    assert bool(found.faults) == ("is not this training's" in str(found))
+    assert bool(found.facts.faults) == ("is not this training's" in str(found))
     return str(found)
 
 

@@ -12,8 +12,8 @@ from divulge.audits.canaries import clients
 from divulge.audits.canaries.audit import audit_canaries
 from divulge.audits.canaries.clients import Sees, make_canary_clients, score_transcript
 from divulge.audits.canaries.plan import gaussian_mu
-from divulge.audits.canaries.result import REPORT
 from divulge.audits.canaries.trained import score_canaries
+from divulge.audits.runs import PAGE
 from divulge.cli.main import main
 from divulge.core import UpdateDefence
 from divulge.data import canary_files as files
@@ -51,15 +51,15 @@ def test_noise_that_is_kept_shows_less_than_is_stated_and_not_much_less(
     found = federations.judge(canaries, run, sees=sees)
     promised = defence.guarantee(2)
     assert promised is not None
-    assert found.epsilon == pytest.approx(promised.epsilon)
-    assert found.verdict == "consistent"
+    assert found.facts.epsilon == pytest.approx(promised.epsilon)
+    assert found.verdict.level == "consistent"
     (one,) = found.results
     assert one.gaussian is not None
     mu, seen = (gaussian_mu(each, 1e-5) for each in (promised.epsilon, one.gaussian.value))
     error = math.sqrt(4 / 60 + mu**2 / 120)  # of a difference of means, in deviations
     assert abs(seen - mu) < 3.5 * error  # farther off once in two thousand
     assert len(one.rounds) == (0 if sees == "final" else 2)
-    assert "client" in found.neighbours
+    assert "client" in found.facts.neighbours
 
 
 def silent(_: SeededNoise, values: np.ndarray, scale: float) -> np.ndarray:
@@ -73,7 +73,7 @@ def test_noise_that_is_off_is_found_where_the_server_adds_it_and_where_clients_d
     monkeypatch.setattr(SeededNoise, "add_normal", silent)
     for name, defence in (("central", CENTRAL), ("distributed", DISTRIBUTED)):
         canaries, run = federations.play(tmp_path / name, defence, count=60)
-        assert federations.judge(canaries, run).verdict == "contradicted"
+        assert federations.judge(canaries, run).verdict.level == "contradicted"
 
 
 def test_clipping_that_is_off_is_found_by_canaries_that_are_longer(
@@ -82,7 +82,7 @@ def test_clipping_that_is_off_is_found_by_canaries_that_are_longer(
     monkeypatch.setattr(dp_fedavg, "clip_to_norm", lambda vector, _: vector)
     for norm, verdict in ((1.0, "consistent"), (10.0, "contradicted")):
         canaries, run = federations.play(tmp_path / str(norm), CENTRAL, count=60, norm=norm)
-        assert federations.judge(canaries, run).verdict == verdict
+        assert federations.judge(canaries, run).verdict.level == verdict
 
 
 def test_one_round_without_noise_is_found_and_named(
@@ -101,7 +101,7 @@ def test_one_round_without_noise_is_found_and_named(
     canaries, run = federations.play(tmp_path, defence, count=100, rounds=8)
     found = federations.judge(canaries, run)
     (one,) = found.results
-    assert found.verdict == "contradicted"
+    assert found.verdict.level == "contradicted"
     assert int(np.argmax([each.bound.value for each in one.rounds])) == 3
     assert "round 4 shows most" in str(found)
 
@@ -115,7 +115,8 @@ def test_noise_that_repeats_falls_out_of_the_difference_of_rounds(
         federation = federations.federation(CENTRAL, made.folder, participation=0.5)
         simulate(federation, 4, tmp_path / name)
         (made.folder / files.OPENED).unlink(missing_ok=True)
-        verdicts.append(federations.judge(made.folder, tmp_path / name, sees="differences").verdict)
+        judged = federations.judge(made.folder, tmp_path / name, sees="differences")
+        verdicts.append(judged.verdict.level)
 
         def again(_: SeededNoise, values: np.ndarray, scale: float) -> np.ndarray:
             return np.asarray(values + np.random.default_rng(3).normal(0.0, scale, values.size))
@@ -301,7 +302,7 @@ delta = 1e-5
     told = json.loads(said.splitlines()[0])
     assert told["neighbours"] == "adding or removing one client"
     assert len(told["results"][0]["rounds"]) == 2
-    page = (tmp_path / "low" / REPORT).read_text(encoding="utf-8")
+    page = (tmp_path / "low" / PAGE).read_text(encoding="utf-8")
     assert "Round by round" in page
     assert "adding or removing one client" in page
 
@@ -342,7 +343,7 @@ def test_noise_that_repeats_from_round_to_round_is_found_whoever_adds_it(
         assert one.noise.stated
         assert bool(one.noise.faults) == (name == "repeated"), one.noise
         assert ("difference of two rounds is free of noise" in str(found)) == (name == "repeated")
-        assert (found.verdict == "contradicted") == (name == "repeated")
+        assert (found.verdict.level == "contradicted") == (name == "repeated")
         monkeypatch.setattr(SeededNoise, "add_normal", again)
 
 

@@ -15,8 +15,9 @@ import pytest
 from divulge.audits.canaries.audit import audit_canaries
 from divulge.audits.canaries.make import make_canaries
 from divulge.audits.canaries.recorder import CanaryRecorder
-from divulge.audits.canaries.result import REPORT, SUMMARY, CanaryAudit
-from divulge.audits.run_folder import HEAD
+from divulge.audits.canaries.result import SUMMARY, CanaryAudit
+from divulge.audits.heads import HEAD
+from divulge.audits.runs import PAGE
 from divulge.data import canary_files as files
 from tests.audits.canaries import sets
 from tests.killing import kill_before_writing
@@ -67,7 +68,7 @@ def test_the_making_of_canaries_is_whole_or_made_anew(
 
 
 @pytest.mark.parametrize(
-    "pattern", [f"*/{files.OPENED.name}", f"*/{HEAD}", f"*/{SUMMARY}", f"*/{REPORT}"]
+    "pattern", [f"*/{files.OPENED.name}", f"*/{HEAD}", f"*/{SUMMARY}", f"*/{PAGE}"]
 )
 def test_an_audit_ends_the_same_after_a_kill(tmp_path: Path, pattern: str) -> None:
     folder, run = sets.make(tmp_path, 60), tmp_path / "run"
@@ -77,10 +78,10 @@ def test_an_audit_ends_the_same_after_a_kill(tmp_path: Path, pattern: str) -> No
         return audit_canaries(folder, [scores], epsilon=1.0, delta=1e-5, run=run)
 
     killed(judge, pattern)
-    assert not (run / REPORT).exists()
+    assert not (run / PAGE).exists()
     found = judge()
-    assert found == audit_canaries(folder, [scores], epsilon=1.0, delta=1e-5)
-    assert {path.name for path in run.iterdir()} >= {REPORT, SUMMARY, HEAD}
+    assert found.facts == audit_canaries(folder, [scores], epsilon=1.0, delta=1e-5).facts
+    assert {path.name for path in run.iterdir()} >= {PAGE, SUMMARY, HEAD}
     assert not list(run.glob(".writing-*"))
 
 

@@ -249,13 +249,13 @@ def test_verdict_page_and_gate_say_that_noise_repeats(tmp_path: Path) -> None:
     train(folder, tmp_path / "w.npz", again(1))
     found = audit.audit_canaries(folder, [tmp_path / "w.npz"], epsilon=1.0, delta=1e-5, run=run)
     assert found.bound < 1
-    assert found.verdict == "contradicted"
+    assert found.verdict.level == "contradicted"
     assert found.headline.endswith("is not this training's: its noise is not as stated")
     says = "noise of successive steps is the same (correlation 1.00): the difference of two steps"
     page = (run / "report.html").read_text("utf-8")
     assert says in str(found)
     assert says in page
-    assert found.fails(["contradicted"])
+    assert found.gate(fail_on=["contradicted"]).failed
 
 
 def test_scores_from_before_noise_was_looked_at_say_so(tmp_path: Path) -> None:

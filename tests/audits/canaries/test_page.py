@@ -10,8 +10,9 @@ from click.testing import CliRunner
 from playwright.sync_api import Browser
 
 from divulge.audits.canaries.audit import audit_canaries
-from divulge.audits.canaries.result import REPORT, BoxResult, CanaryAudit, RoundResult
-from divulge.audits.run_folder import HEAD
+from divulge.audits.canaries.result import BoxResult, CanaryFacts, RoundResult
+from divulge.audits.heads import HEAD
+from divulge.audits.runs import PAGE
 from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.report import canary_page
@@ -30,14 +31,14 @@ WHITE = BoxResult(
     "white", near(1.2), near(0.8), 12, "m" * 64, near(2.0),
     tuple(RoundResult(near(0.2), near(0.5)) for _ in range(12)), 0.6,
 )  # fmt: skip
-FOUND = CanaryAudit(
+FOUND = CanaryFacts(
     1.0, 1e-5, "independent-gaussian", 400, 207, "c" * 64, (WHITE,), 9.0, 60, None,
     "adding or removing one client",
 )  # fmt: skip
 BLACK = dataclasses.replace(WHITE, box="black", steps=0, gaussian=None, rounds=(), rounding=None)
 
 
-def text(found: CanaryAudit) -> str:
+def text(found: CanaryFacts) -> str:
     return markup.parse(canary_page.render(found, "2026-01-01")).text
 
 
@@ -81,11 +82,11 @@ def test_a_run_is_rendered_again_without_canaries_or_scores(tmp_path: Path) -> N
     folder, run = sets.make(tmp_path), tmp_path / "run"
     scores = sets.write_scores(folder, sets.leak(folder, 3.0))
     audit_canaries(folder, [scores], epsilon=1.0, delta=1e-5, run=run)
-    before = (run / REPORT).read_bytes()
-    (run / REPORT).unlink()
+    before = (run / PAGE).read_bytes()
+    (run / PAGE).unlink()
     done = CliRunner().invoke(main, ["report", str(run)])
     assert done.exit_code == 0, done.output
-    assert (run / REPORT).read_bytes() == before
+    assert (run / PAGE).read_bytes() == before
     done = CliRunner().invoke(main, ["measure", str(run)])
     assert done.exit_code == 2
     assert "got an audit by canaries" in done.output
@@ -99,7 +100,7 @@ def test_a_damaged_run_is_refused(tmp_path: Path) -> None:
     damages: tuple[dict[str, object], ...]
     damages = ({"results": []}, {"noise": "none"}, {"canaries": "many"})
     for damage in damages:
-        (run / HEAD).write_text(json.dumps({**head, "audit": {**head["audit"], **damage}}))
+        (run / HEAD).write_text(json.dumps({**head, "facts": {**head["facts"], **damage}}))
         done = CliRunner().invoke(main, ["report", str(run)])
         assert done.exit_code == 2, done.output
         assert "as divulge wrote it" in done.output
@@ -108,7 +109,7 @@ def test_a_damaged_run_is_refused(tmp_path: Path) -> None:
 @pytestmark
 @pytest.mark.slow
 def test_it_opens_quietly_fits_and_has_no_barrier(browser: Browser, tmp_path: Path) -> None:
-    file = tmp_path / REPORT
+    file = tmp_path / PAGE
     file.write_text(canary_page.render(FOUND, "2026-01-01"), encoding="utf-8")
     page = browser.new_page()
     said: list[str] = []

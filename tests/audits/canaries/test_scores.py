@@ -244,7 +244,7 @@ def test_noise_that_is_missing_is_found_and_honest_noise_is_not(tmp_path: Path) 
             epsilon=stated.epsilon,
             delta=1e-5,
         )
-        assert found.verdict == verdict
+        assert found.verdict.level == verdict
 
 
 def test_a_watched_training_is_the_training(tmp_path: Path) -> None:

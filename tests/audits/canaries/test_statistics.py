@@ -46,7 +46,7 @@ def judge(folder: Path, scores: Path, run: Path | None = None) -> CanaryAudit:
 def test_statistics_that_are_kept_contradict(tmp_path: Path) -> None:
     folder = sets.make(tmp_path, 40)
     found = judge(folder, train(folder, tmp_path / "w.npz", network()), tmp_path / "run")
-    assert found.verdict == "contradicted"
+    assert found.verdict.level == "contradicted"
     assert found.bound < 1
     assert "is not this training's: it keeps statistics without noise" in str(found)
     assert "1 layer keeps running statistics of records ('1')" in str(found)
@@ -57,7 +57,7 @@ def test_statistics_that_are_kept_contradict(tmp_path: Path) -> None:
 def test_statistics_that_stay_do_not(tmp_path: Path) -> None:
     folder, frozen = sets.make(tmp_path, 40), network()
     frozen[1].eval()  # type: ignore[index]
-    assert judge(folder, train(folder, tmp_path / "w.npz", frozen)).faults == ()
+    assert judge(folder, train(folder, tmp_path / "w.npz", frozen)).facts.faults == ()
 
 
 def test_checkpoints_show_statistics_too(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_checkpoints_show_statistics_too(tmp_path: Path) -> None:
     before = {name: value.clone() for name, value in model.state_dict().items()}
     train(folder, tmp_path / "w.npz", model)
     scores = score_checkpoints(folder, network(), [before, model.state_dict()], tmp_path / "c.npz")
-    assert judge(folder, scores).faults
+    assert judge(folder, scores).facts.faults
 
 
 def test_a_training_that_continues_keeps_what_was_seen(tmp_path: Path) -> None:

@@ -17,11 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import divulge
-from divulge._util import atomic
 from divulge.attacks import catalog
-from divulge.audits.compare import result
+from divulge.audits import heads
 from divulge.audits.compare.result import Comparison
-from divulge.audits.leave_one_out import result as leave_one_out_result
+from divulge.audits.leave_one_out import result as leave_one_out
+from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.cli import render
 from divulge.cli.main import main
 from divulge.core import Estimate
@@ -125,7 +125,7 @@ def test_the_strongest_attack_is_the_highest_mean_of_those_that_count(found: Com
             ]
             moved = one.audits.influences(best.attack, name)
             reads = one.audits.reads_shadows(best.attack)
-            assert best.estimate == leave_one_out_result.mean_over_targets(
+            assert best.estimate == leave_one_out.mean_over_targets(
                 name, each, len(counted), covariance_between(moved) if reads else 0.0
             )
 
@@ -142,7 +142,7 @@ def test_the_interval_of_the_strongest_attack_allows_for_the_choice(
         aucs = 0.5 + 0.02 * (own + rng.normal(0, alike**0.5, targets))
         best = aucs[aucs.mean(axis=1).argmax()]
         each = [Estimate(auc, auc - 0.04, auc + 0.04) for auc in best.tolist()]
-        covered += 0.5 in leave_one_out_result.mean_over_targets("auc", each, best_of=12)
+        covered += 0.5 in leave_one_out.mean_over_targets("auc", each, best_of=12)
     # three standard errors of a coverage of exactly 95 %
     assert covered / runs > 0.95 - 3 * (0.95 * 0.05 / runs) ** 0.5
 
@@ -223,7 +223,7 @@ def test_the_terminal_shows_tables_that_fit(
 
 def test_what_is_read_back_is_what_was_found(found: Comparison) -> None:
     assert found.path is not None
-    again = result.load_comparison(found.path)
+    again = Comparison.load(found.path)
     assert again.rows == found.rows
     assert again.table() == found.table()
     before = {path: path.read_bytes() for path in found.path.glob("*.*")}
@@ -239,8 +239,8 @@ def test_a_defence_that_is_added_is_all_that_is_trained(found: Comparison, tmp_p
     assert len(TRAINED) == 4 + 1  # a fleet, and one alone
     assert more.rows[:3] == found.rows
     assert [row.name for row in more.rows] == ["plain", "rule", "label", "again"]
-    assert more.plan.created == found.plan.created
-    assert result.load_comparison(run).rows == more.rows
+    assert more.head.created == found.head.created
+    assert Comparison.load(run).rows == more.rows
 
 
 def test_without_a_folder_the_figures_are_the_same(found: Comparison) -> None:
@@ -285,22 +285,19 @@ def test_the_page_is_whole_and_inert(found: Comparison) -> None:
 
 def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="check the path"):
-        result.load_comparison(tmp_path)
+        Comparison.load(tmp_path)
     (tmp_path / "x").write_text("")
     with pytest.raises(StoreError, match="expected a new folder"):
         compared(tmp_path)
 
 
 def test_an_unfinished_comparison_says_so(found: Comparison, tmp_path: Path) -> None:
-    plan = dataclasses.replace(found.plan, schema=99)
-    atomic.write(tmp_path / "run.json", atomic.to_json(plan, result.ComparisonManifest).encode())
+    heads.store_head(tmp_path, dataclasses.replace(found.head, schema=99))
     with pytest.raises(StoreError, match="newer divulge"):
-        result.load_comparison(tmp_path)
-    atomic.write(
-        tmp_path / "run.json", atomic.to_json(found.plan, result.ComparisonManifest).encode()
-    )
+        Comparison.load(tmp_path)
+    heads.store_head(tmp_path, found.head)
     with pytest.raises(StoreError, match="check the path"):
-        result.load_comparison(tmp_path)
+        Comparison.load(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -417,7 +414,7 @@ def test_the_command_compares_what_a_file_names(tmp_path: Path) -> None:
     assert answer["run"] == str(run)
     shown = CliRunner().invoke(main, ["report", str(run)])
     assert shown.output == f"{run / 'report.html'}\n"
-    assert leave_one_out_result.load_leave_one_out(run / private["run"]).plan.models == 3
+    assert LeaveOneOut.load(run / private["run"]).facts.models == 3
 
 
 @pytest.mark.parametrize(

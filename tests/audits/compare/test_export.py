@@ -59,7 +59,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> tuple[Comparison, Path
 def test_each_file_is_the_audited_model(exported: tuple[Comparison, Path]) -> None:
     found, folder = exported
     assert found.path is not None
-    run = found.path / found.plan.defences[0].run
+    run = found.path / found.head.facts.defences[0].run
     audited = np.load(run / "targets" / "000" / "answers.npy")
     program = files.load_target(folder / "model.pt2", "logits")
     weights = files.load_target(folder / "model.safetensors", "logits", factory=network)

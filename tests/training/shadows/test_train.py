@@ -87,7 +87,7 @@ def test_more_models_keep_those_that_are_there(tmp_path: Path) -> None:
 
     seen = view(30, "mirror")
     for models in (3, 8, 5):
-        grown = train_shadows(seen, plan(models), run=tmp_path, track=track)
+        grown = train_shadows(seen, plan(models), run=tmp_path, track=progress.Track(track))
         same(grown, train_shadows(seen, plan(models)))
     assert trained == [(3, 0), (5, 3), (0, 5)]
 

@@ -15,14 +15,16 @@ from divulge.audits.canaries.batches import check_batches
 from divulge.audits.canaries.noise import check_noise
 from divulge.audits.canaries.plan import Epsilon
 from divulge.audits.canaries.result import (
-    REPORT,
     SUMMARY,
     BoxResult,
     CanaryAudit,
+    CanaryFacts,
     RoundResult,
+    audit_of,
     begin_run,
 )
-from divulge.audits.run_folder import HEAD
+from divulge.audits.heads import HEAD
+from divulge.audits.runs import PAGE
 from divulge.core import Estimate, NoiseAssumption
 from divulge.data.canary_files import Canaries, Coins, open_coins, read_candidates
 from divulge.data.canary_scores import CanaryScores, read_arrays, read_scores
@@ -83,9 +85,9 @@ def audit_canaries(
     claim = (*_find_claim(epsilon, delta, found), noise)
     change = None if utility is None else _utility_change(Path(utility))
     if run is None:
-        return _open_and_judge(Path(canaries), held, found, claim, change)
+        return audit_of(_open_and_judge(Path(canaries), held, found, claim, change))
     folder = Path(run)
-    with take_folder(folder, (HEAD, SUMMARY, REPORT)):
+    with take_folder(folder, (HEAD, SUMMARY, PAGE)):
         return begin_run(
             folder, lambda: _open_and_judge(Path(canaries), held, found, claim, change)
         )
@@ -129,7 +131,7 @@ def _open_and_judge(
     found: Sequence[CanaryScores],
     claim: tuple[float, float, NoiseAssumption],
     change: Estimate | None,
-) -> CanaryAudit:
+) -> CanaryFacts:
     epsilon, delta, noise = claim
     count = len(canaries.y)
     tries = sum(1 if one.rounds is None else 2 for one in found)
@@ -140,7 +142,7 @@ def _open_and_judge(
     needed: int | None = count
     if reach <= epsilon:
         needed = bounds.records_needed(epsilon, delta, drawn="coins", noise=noise, tries=tries)
-    return CanaryAudit(
+    return CanaryFacts(
         epsilon, delta, noise, count, int(inserted.sum()), canaries.commitment,
         tuple(
             replace(_measure(one, canaries, inserted, (delta, noise, tries)), backwards=bool(low))

@@ -1,31 +1,35 @@
 """What an audit by canaries found: bounds, estimates, and the verdict."""
 
-from collections.abc import Callable, Collection
-from dataclasses import asdict, dataclass
-from datetime import UTC, datetime
-from importlib.metadata import version
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 import pydantic
+from scipy import special
 
-from divulge._util import atomic
-from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import create_folder
 from divulge._util.json import JSON
 from divulge.audits.canaries.batches import BatchCheck
 from divulge.audits.canaries.noise import NoiseCheck
-from divulge.audits.run_folder import has_head, hold_run, read_head, write_head
-from divulge.core import Estimate, NoiseAssumption
-from divulge.core.runs import SCHEMA
+from divulge.audits.heads import has_head, load_head, new_head, store_head
+from divulge.audits.runs import PAGE, GatedAudit, RunVerdict
+from divulge.core import Estimate, Finding, Head, NoiseAssumption, Status
 from divulge.data.canary_scores import Box
 from divulge.errors import StoreError
+from divulge.metrics.intervals import CONFIDENCE, normal_quantile
 from divulge.report import words
+from divulge.report.markdown import make_inert
+from divulge.report.schema import ClaimRow, Limits
 
-REPORT, SUMMARY = "report.html", "summary.json"
+KIND, SUMMARY = "canaries", "summary.json"
+METRICS = ("epsilon", "auc")
+PAPER = "Steinke et al. 2023"
+_EDGE = 1e-6
+"""No AUC is taken to be nearer than this to 0 or 1 where its interval is widened."""
 
-CanaryVerdict = Literal["contradicted", "inputs doubtful", "consistent", "undecidable"]
+CanaryLevel = Literal["contradicted", "inputs doubtful", "consistent", "undecidable"]
 
 _LARGE_ROUNDING = 0.5
 """From this share of a round's change on, rounding is a noise of its own that counts."""
@@ -112,8 +116,8 @@ class BoxResult:
 
 
 @dataclass(frozen=True, slots=True)
-class CanaryAudit:
-    """Whether a stated ε is kept, by the canaries of one training."""
+class CanaryFacts:
+    """What the canaries of one training show of the ε that is stated for it."""
 
     epsilon: float
     delta: float
@@ -151,7 +155,7 @@ class CanaryAudit:
         return tuple(found) + tuple(fault for check in checks for fault in check.faults)
 
     @property
-    def verdict(self) -> CanaryVerdict:
+    def level(self) -> CanaryLevel:
         """Contradicted, doubtful, consistent with what was measured, or undecidable with so few.
 
         Inputs are doubtful where inserted canaries score below the others: bounds suppose that they
@@ -171,7 +175,7 @@ class CanaryAudit:
         stated = f"ε = {self.epsilon:g} at δ = {self.delta:g}"
         if self.bound <= self.epsilon and self.faults:
             return f"{stated} is not this training's: {self._why}"
-        if self.verdict == "contradicted":
+        if self.level == "contradicted":
             least = words.format_lower_bound(self.bound)
             return f"{stated} is contradicted: it is at least {least}"
         if self._backwards:
@@ -180,7 +184,7 @@ class CanaryAudit:
                 "Inputs doubtful: scores look reversed, since inserted canaries score below the "
                 f"others (AUC {auc}), so nothing tests {stated}"
             )
-        if self.verdict == "consistent":
+        if self.level == "consistent":
             return f"The canaries do not contradict {stated}"
         many = "more than 10 million" if self.needed is None else f"{self.needed:,} or more"
         return f"{stated} cannot be tested with {self.canaries:,} canaries: make {many}"
@@ -200,17 +204,17 @@ class CanaryAudit:
     @property
     def next_step(self) -> str:
         """What to do after reading the verdict."""
-        if self.verdict == "contradicted":
+        if self.level == "contradicted":
             return (
                 "Do not state this ε. Check clipping, noise, the drawing of batches or clients, "
                 "and what the accountant is told; then train again with new canaries."
             )
-        if self.verdict == "inputs doubtful":
+        if self.level == "inputs doubtful":
             return (
                 "Check the sign of the scores, and that the inserted canaries are those of these "
                 "coins; then train again with new canaries."
             )
-        if self.verdict == "undecidable":
+        if self.level == "undecidable":
             return "Make more canaries (divulge canary plan says how many), and train again."
         if all(one.box == "black" for one in self.results):
             return "Score the white box, too, with the next training: it sees far more."
@@ -227,8 +231,9 @@ class CanaryAudit:
             f"({100 * one.low:+.1f} to {100 * (one.high or 0):+.1f})."
         )
 
-    def __str__(self) -> str:
-        lines = [self.headline]
+    def lines(self) -> tuple[str, ...]:
+        """What each box shows, what the canaries cost, and what to do now; indented as a list."""
+        lines: list[str] = []
         for one in self.results:
             least = words.format_lower_bound(one.bound.value)
             lines.append(f"  {one.box} box: ε is at least {least}, AUC {words.format_auc(one.auc)}")
@@ -250,7 +255,7 @@ class CanaryAudit:
             if one.batches is not None:
                 lines.append(f"    Batches: {'; '.join(one.batches.faults) or 'as stated'}.")
                 lines += [f"    {one.batches.note}."] if one.batches.note else []
-        return "\n".join([*lines, self.sentence, f"Next: {self.next_step}"])
+        return (*lines, self.sentence, f"Next: {self.next_step}")
 
     def as_json(self) -> dict[str, JSON]:
         """The whole audit as plain data."""
@@ -258,29 +263,9 @@ class CanaryAudit:
             "kind": "canaries",
             **asdict(self),
             "bound": self.bound,
-            "verdict": self.verdict,
+            "verdict": self.level,
             "headline": self.headline,
         }
-
-    @check_arguments
-    def report(self, path: FilePath) -> Path:
-        """Write the page, one self-contained HTML file; returns its path.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
-        return _write_page(Path(path), self)
-
-    def fails(self, fail_on: Collection[str]) -> bool | None:
-        """Whether a gate on verdicts fails; None where it asks for more than can be decided.
-
-        Where the inputs are doubtful every gate is undecided.
-        """
-        if self.verdict == "inputs doubtful" and fail_on:
-            return None
-        if self.verdict in fail_on:
-            return True
-        return None if "contradicted" in fail_on and self.verdict == "undecidable" else False
 
 
 def _interval(one: Estimate) -> str:
@@ -288,30 +273,149 @@ def _interval(one: Estimate) -> str:
     return f"{one.value:.2f} ({one.low:.2f} to {high:.2f})"
 
 
-@dataclass(frozen=True, slots=True)
-class CanaryRun:
-    """An audit by canaries in its run folder: ``run.json``."""
+@dataclass(frozen=True, repr=False)
+class CanaryAudit(GatedAudit):
+    """Whether a stated ε is kept, by the canaries of one training."""
 
-    created: str
-    """UTC, ISO 8601."""
-    audit: CanaryAudit
-    divulge: str = version("divulge")
-    schema: int = SCHEMA
-    kind: Literal["canaries"] = "canaries"
+    head: Head[CanaryFacts]
+    path: Path | None = None
+    """The run folder, if it has one."""
+    noun = "an audit by canaries"
+    about = KIND
 
-    def write(self, folder: Path) -> Path:
-        """Write the head, the summary and the page, which comes last; the page's path.
+    @classmethod
+    def load(cls, path: Path) -> "CanaryAudit":
+        """What is in the run folder of an audit by canaries.
 
         Raises:
-            StoreError: they cannot be written.
+            StoreError: it is none, or damaged.
         """
-        write_head(folder, self)
-        summary = pydantic.TypeAdapter(dict).dump_json(self.audit.as_json(), indent=1)
-        atomic.write_within(folder, SUMMARY, summary + b"\n")
-        return _write_page(folder / REPORT, self.audit, self.created)
+        return cls(load_head(path, KIND, CanaryFacts), path)
+
+    @property
+    def facts(self) -> CanaryFacts:
+        """What was stated, and what the canaries show."""
+        return self.head.facts
+
+    @property
+    def bound(self) -> float:
+        """The ε that the training has at least, with 95 % confidence."""
+        return self.facts.bound
+
+    @property
+    def results(self) -> tuple[BoxResult, ...]:
+        """What each file of scores shows."""
+        return self.facts.results
+
+    @property
+    def verdict(self) -> RunVerdict:
+        """Contradicted, inputs doubtful, consistent or undecidable; see `CanaryFacts.level`."""
+        facts = self.facts
+        return RunVerdict(facts.level, facts.headline, (facts.sentence,), facts.next_step)
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """One a file of scores: how well they tell canaries apart, and the bound on ε."""
+        return tuple(
+            Finding(
+                label=f"{one.box} box",
+                attack="canaries",
+                paper=PAPER,
+                settings={"noise": self.facts.noise},
+                status=Status.DONE,
+                metrics={"auc": one.auc, "epsilon": Estimate(one.highest, one.highest, None)},
+            )
+            for one in self.results
+        )
+
+    @property
+    def sizes(self) -> Mapping[str, JSON]:
+        """The number of canaries, and of those that were inserted."""
+        return {"canaries": self.facts.canaries, "inserted": self.facts.inserted}
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """By metric, what a gate compares."""
+        found = self.figures(len(self.results))
+        rows = {name: [(label, one[name]) for label, one in found.items()] for name in METRICS}
+        return {name: _limits(each) for name, each in rows.items()}
+
+    @property
+    def untested(self) -> Mapping[str, str]:
+        """Empty: the canaries that were not inserted are the control."""
+        return {}
+
+    def figures(self, best_of: int = 1) -> Mapping[str, Mapping[str, Estimate]]:
+        """By box, its metrics; scores are not kept, so wider intervals come from those of 95 %.
+
+        On the logit scale, on which that of an AUC is nearly normal, it is as much wider as the
+        quantile of the normal distribution is. Bounds on ε hold at once already.
+
+        Args:
+            best_of: the number of figures for which intervals hold at once, at 95 % (Bonferroni).
+        """
+        return {
+            one.label: {**one.metrics, "auc": _widen(one.metrics["auc"], best_of)}
+            for one in self.findings
+        }
+
+    @property
+    def claims(self) -> tuple[ClaimRow, ...]:
+        """What became of the ε that was stated."""
+        facts, bound = self.facts, self.facts.bound
+        return (
+            ClaimRow(
+                epsilon=facts.epsilon,
+                delta=facts.delta,
+                mechanism="",
+                derived=False,
+                outcome="not measured" if facts.level == "inputs doubtful" else facts.level,
+                bound=Estimate(bound, bound, None),
+                attack=None,
+                largest=facts.reach,
+                needed=facts.needed,
+                sentence=facts.headline,
+            ),
+        )
+
+    def table(self) -> str:
+        """The verdict and what each box shows, as a list."""
+        lines = (self.headline, *self.facts.lines())
+        return "\n".join(f"- {make_inert(line.strip())}" for line in lines)
+
+    def __str__(self) -> str:
+        return "\n".join([self.headline, *self.facts.lines()])
+
+    def as_json(self) -> dict[str, JSON]:
+        """What ``summary.json`` holds."""
+        return self.facts.as_json()
+
+    def render(self) -> dict[str, bytes]:
+        """The summary and the page."""
+        from divulge.report import canary_page  # only pages need templates
+
+        summary = pydantic.TypeAdapter(dict).dump_json(self.as_json(), indent=1)
+        page = canary_page.render(self.facts, self.head.created)
+        return {SUMMARY: summary + b"\n", PAGE: page.encode()}
+
+    def store(self, folder: Path) -> None:
+        """Write the head, which has all figures.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        store_head(folder, self.head)
 
 
-def begin_run(folder: Path, judge: Callable[[], CanaryAudit]) -> CanaryAudit:
+def audit_of(facts: CanaryFacts) -> CanaryAudit:
+    """The audit that these facts make now."""
+    settings: dict[str, JSON] = {
+        "epsilon": facts.epsilon, "delta": facts.delta, "noise": facts.noise
+    }  # fmt: skip
+    return CanaryAudit(new_head(KIND, KIND, 0, settings, challenge=facts.commitment, facts=facts))
+
+
+def begin_run(folder: Path, judge: Callable[[], CanaryFacts]) -> CanaryAudit:
     """Judge into a new run folder, or finish one whose page a kill prevented.
 
     Args:
@@ -321,33 +425,41 @@ def begin_run(folder: Path, judge: Callable[[], CanaryAudit]) -> CanaryAudit:
     Raises:
         StoreError: there is something else in the folder, such as another audit.
     """
-    if not has_head(folder) or (folder / REPORT).exists():
+    if not has_head(folder) or (folder / PAGE).exists():
         create_folder(folder)
-        now = datetime.now(UTC).isoformat(timespec="seconds")
-        run = CanaryRun(now, judge())
+        found = replace(audit_of(judge()), path=folder)
+        found.store(folder)
     else:
-        run = read_head(folder, CanaryRun)
-        if run.audit != judge():
+        found = CanaryAudit.load(folder)
+        if found.facts != judge():
             raise StoreError(
                 f"expected the audit that {folder} was begun with, got another one: name a new "
                 "folder"
             )
-    run.write(folder)
-    return run.audit
+    found.report()
+    return found
 
 
-def render_again(folder: Path) -> Path:
-    """Write the page of a run folder again, without canaries or scores; returns its path.
+def _limits(rows: Sequence[tuple[str, Estimate]]) -> Limits:
+    """Of one metric the row that shows most, and how much any may hide."""
+    label, most = max(rows, key=lambda row: row[1].low)
+    highs = [one.high for _, one in rows if one.high is not None]
+    return Limits(
+        label, most, max(one.value for _, one in rows), max(highs, default=None), undecided=""
+    )
 
-    Raises:
-        StoreError: it is no run of canaries, damaged, or cannot be written.
+
+def _widen(auc: Estimate, best_of: int) -> Estimate:
+    """The interval that holds for so many figures at once, from that for one.
+
+    Examples:
+        >>> one = Estimate(0.8, 0.7, 0.87)
+        >>> _widen(one, 1) == one, _widen(one, 5).low < 0.7
+        (True, True)
     """
-    with hold_run(folder):
-        return read_head(folder, CanaryRun).write(folder)
-
-
-def _write_page(path: Path, audit: CanaryAudit, created: str = "") -> Path:
-    from divulge.report import canary_page  # only pages need templates
-
-    atomic.write(path, canary_page.render(audit, created).encode())
-    return path
+    if best_of == 1 or auc.high is None:
+        return auc
+    wider = normal_quantile(1 - (1 - CONFIDENCE) / best_of) / normal_quantile(CONFIDENCE)
+    middle, low, high = special.logit(np.clip([auc.value, auc.low, auc.high], _EDGE, 1 - _EDGE))
+    ends = special.expit([middle - wider * (middle - low), middle + wider * (high - middle)])
+    return Estimate(auc.value, *map(float, ends))

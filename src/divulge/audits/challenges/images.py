@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
 
 from divulge._util import atomic
 from divulge.errors import SpecError, StoreError
@@ -14,18 +13,6 @@ from divulge.report.federation.story import ImageSheet
 CLIENTS, IMAGES = 4, 8
 """At most so many are shown, and so many images of each."""
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
-
-
-def refuse_images() -> NoReturn:
-    """Of audits that are not about images.
-
-    Raises:
-        SpecError: always.
-    """
-    raise SpecError(
-        "expected [interactions] with images where records are to be shown, got another "
-        "audit: do without --show-records"
-    )
 
 
 def draw_sheets(transcript: Transcript, clients: Sequence[str]) -> Mapping[str, bytes]:

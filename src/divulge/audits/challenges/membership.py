@@ -217,39 +217,41 @@ def pose(
         view = replace(view, loss_trace=losses)
     game = Game(view, Membership(order < len(subject.members), subject.drawn))
     ease = _measure_ease(subject, candidates, game.truth, seed)
+    whole = None if view.known is None else ModelView(target, candidates, subject.reference)
     known = AuditorKnowledge(
-        answers,
-        shadows,
-        None if view.known is None else ModelView(target, candidates, subject.reference),
-        subject.class_names,
-        claim,
-        kept.copies if Need.FEATURES in target.offers else None,
-        _ask_again(counted, candidates, subject, seed, place),
-        further,
-        describe_model(subject.target),
-        declares_probabilities(subject.target),
-        ease,
-        subject.blind,
-        subject.randomised,
+        answers=answers,
+        shadows=shadows,
+        whole=whole,
+        class_names=subject.class_names,
+        claim=claim,
+        copies=kept.copies if Need.FEATURES in target.offers else None,
+        again=_ask_again(counted, candidates, subject, seed, place),
+        further=further,
+        model=describe_model(subject.target),
+        declared=declares_probabilities(subject.target),
+        ease=ease,
+        blind=subject.blind,
+        randomised=subject.randomised,
     )
-    (facts,) = (
-        describe_facts(game, known, seed, delta) for _ in track([game], "Checking the records")
-    )
+    with track.step("Checking the records"):
+        facts = describe_facts(game, known, seed, delta)
     return MembershipChallenge(
-        game,
-        facts,
-        Candidates(
-            game.truth.member,
-            view.records.stratum,
-            np.concatenate([kept.members[~told], kept.nonmembers])[order],
-            _ids_of(subject)[order] if subject.ids is not None else None,
-            ease,
+        game=game,
+        facts=facts,
+        candidates=Candidates(
+            member=game.truth.member,
+            label=view.records.stratum,
+            index=np.concatenate([kept.members[~told], kept.nonmembers])[order],
+            ids=_ids_of(subject)[order] if subject.ids is not None else None,
+            ease=ease,
         ),
-        _digest(game, answers, f"{subject.fingerprint} {seed} {delta!r}", ease, subject.blind),
-        comparison_key(shadows, view, seed) + " thresholds" * subject.thresholds,
-        shadows,
-        seed,
-        subject.thresholds,
+        digest=_digest(
+            game, answers, f"{subject.fingerprint} {seed} {delta!r}", ease, subject.blind
+        ),
+        compared=comparison_key(shadows, view, seed) + " thresholds" * subject.thresholds,
+        shadows=shadows,
+        seed=seed,
+        thresholds=subject.thresholds,
     )
 
 

@@ -81,27 +81,21 @@ class MembershipChallenge:
         self, attack: MembershipAttack, seed: int, track: Track[Any] = track_silently
     ) -> AttackResult:
         """One attack on the model."""
-        (found,) = (
-            attempt.run_on_model(self.game, attack, seed, self.facts.delta)
-            for _ in track([attack], attempt.attack_label(attack))
-        )
+        with track.step(attempt.attack_label(attack)):
+            found = attempt.run_on_model(self.game, attack, seed, self.facts.delta)
         if not self.thresholds or found.guess is None:
             return found
         view, truth = self.game.view, self.game.truth
-        (chosen,) = (
-            thresholds_from_shadows(view, attack, found.guess, truth, seed)
-            for _ in track([attack], f"Thresholds of {attempt.attack_label(attack)}")
-        )
+        with track.step(f"Thresholds of {attempt.attack_label(attack)}"):
+            chosen = thresholds_from_shadows(view, attack, found.guess, truth, seed)
         return found._replace(finding=replace(found.finding, shadow_thresholds=chosen))
 
     def control(
         self, attack: MembershipAttack, guess: Scores, seed: int, track: Track[Any] = track_silently
     ) -> Controls:
         """All controls of an attack that has guessed."""
-        (found,) = (
-            controls.run_controls(self.game, attack, guess, seed, self.control_games)
-            for _ in track([attack], f"Controls of {attempt.attack_label(attack)}")
-        )
+        with track.step(f"Controls of {attempt.attack_label(attack)}"):
+            found = controls.run_controls(self.game, attack, guess, seed, self.control_games)
         return Controls(control=found)
 
 

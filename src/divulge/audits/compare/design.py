@@ -1,15 +1,15 @@
 """What is to be compared: one question for each defence."""
 
-import datetime as dt
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
+from divulge.audits import attempt
 from divulge.audits.compare import config, defences
 from divulge.audits.compare.defences import Variant
-from divulge.audits.compare.result import ComparisonManifest, VariantRecord
+from divulge.audits.compare.result import ComparisonFacts, VariantRecord
+from divulge.audits.heads import new_head
 from divulge.audits.leave_one_out.design import (
     LeaveOneOutDesign,
     RecordPool,
@@ -17,9 +17,8 @@ from divulge.audits.leave_one_out.design import (
     read_pool,
 )
 from divulge.audits.options import Rotation
-from divulge.audits.run_folder import describe_environment
 from divulge.audits.runner import RunHeading
-from divulge.core import MembershipAttack
+from divulge.core import Head, MembershipAttack
 from divulge.data import records as data_records
 from divulge.errors import SpecError, did_you_mean
 
@@ -31,7 +30,7 @@ class ComparisonDesign:
     """What is to be compared, loaded."""
 
     questions: tuple[tuple[Variant, LeaveOneOutDesign], ...]
-    plan: ComparisonManifest
+    head: Head[ComparisonFacts]
 
     def question(self, name: str) -> LeaveOneOutDesign:
         """That of the defence of this name.
@@ -110,12 +109,9 @@ def design_comparison(
         )
         for variant in variants
     )
-    plan = ComparisonManifest(
-        name=heading.name,
-        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        seed=heading.seed,
-        lambdas=lambdas,
-        defences=tuple(
+    facts = ComparisonFacts(
+        lambdas,
+        tuple(
             VariantRecord(
                 variant.name,
                 _audit_folder(variant, one),
@@ -125,17 +121,16 @@ def design_comparison(
             )
             for variant, one in questions
         ),
-        settings=heading.settings,
-        environment=describe_environment(),
-        divulge=version("divulge"),
     )
-    return ComparisonDesign(questions, plan)
+    labels = tuple(map(attempt.attack_label, attacks))
+    head = new_head("comparison", *heading, challenge="", facts=facts, attacks=labels)
+    return ComparisonDesign(questions, head)
 
 
 def _audit_folder(variant: Variant, asked: LeaveOneOutDesign) -> str:
     """The folder of a variant's audits, named after all that its models' answers depend on."""
     slug = re.sub(r"[^a-z0-9]+", "-", variant.name.lower()).strip("-")[:40] or "defence"
-    return f"{FOLDER}/{slug}-{asked.plan.challenge[:12]}"
+    return f"{FOLDER}/{slug}-{asked.head.challenge[:12]}"
 
 
 def _keeps_labels_of(variant: Variant, first: Variant) -> bool:

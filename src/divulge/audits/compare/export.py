@@ -122,8 +122,8 @@ def card(found: Comparison, one: VariantAudits, made: ExportedModel) -> str:
         one: the defence that was chosen.
         made: the model.
     """
-    row, base = one.row(found.plan.lambdas), found.rows[0]
-    plan, fresh = one.audits.plan, made.noise == "secure"
+    row, base = one.row(found.head.facts.lambdas), found.rows[0]
+    facts, fresh = one.audits.facts, made.noise == "secure"
     figures = [f"| Accuracy on records it was not trained on | {words.format_rate(row.accuracy)} | "
                f"{words.format_rate(base.accuracy)} |"]  # fmt: skip
     figures += [
@@ -139,10 +139,10 @@ def card(found: Comparison, one: VariantAudits, made: ExportedModel) -> str:
         f"{made.records:,} records.",
         _guarantee(row.epsilon, row.delta),
         *(_noise_and_settings(made, one.entered.network) if row.epsilon is not None else []),
-        f"Audited with divulge {found.plan.divulge} against "
-        f"{', '.join(make_inert(label) for label in plan.attacks)}: means over {plan.targets} "
-        f"models trained in this way on random halves of {plan.records:,} records, this one "
-        f"{'not ' if fresh else ''}among them, each attacked with {plan.shadows} further models "
+        f"Audited with divulge {found.head.divulge} against "
+        f"{', '.join(map(make_inert, one.audits.head.attacks))}: means over {facts.targets} models "
+        f"trained in this way on random halves of {facts.records:,} records, this one "
+        f"{'not ' if fresh else ''}among them, each attacked with {facts.shadows} further models "
         "trained in the same way. Intervals are 95 % over models.",
         "\n".join([
             f"| | this defence | {make_inert(base.name)} |", "| --- | --- | --- |", *figures
@@ -232,7 +232,7 @@ def _apart(
     place = result.target_folder(found.path / one.entered.run, 0) / ANSWERS
     audited: Float64[np.ndarray, "queries classes"] = atomic.map_array(place)
     records, behind = asked.queries[0], asked.shadows.answers
-    key = asked.shadows.seeds(asked.plan.seed)[0]
+    key = asked.shadows.seeds(asked.head.seed)[0]
     target = model if behind is None else DefendedTarget(model, behind, key)
     return float(np.abs(target.predict(records.x) - audited[: len(records)]).max())
 

@@ -1,28 +1,39 @@
 """What a comparison found, and its run folder."""
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import ClassVar, Literal
 
 from divulge._util import atomic, untrusted
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
-from divulge.audits.compare import training_cost
-from divulge.audits.compare.training_cost import TrainingCost
+from divulge.audits.gate import JudgedVerdict
+from divulge.audits.heads import HEAD, load_head, store_head
 from divulge.audits.leave_one_out import result
 from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
-from divulge.core import ControlOutcome, Estimate, Finding, Status
-from divulge.core.runs import BEFORE_NAMING, SCHEMA
+from divulge.audits.run_folder import hold_run
+from divulge.audits.runs import FinishedRun, GatedAudit, RunVerdict
+from divulge.core import ControlOutcome, Estimate, Finding, Head, Status
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate
-from divulge.report import compare_table
+from divulge.report import compare_table, words
 
-PAGE = "report.html"
+COST = "alone.json"
+"""What one model of a defence costs."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingCost:
+    """What it takes to train one model: ``alone.json``."""
+
+    seconds: float
+    """Seconds of one core, or on the clock where the trainer uses an accelerator."""
+    epochs: int | None
+    """The number of epochs of its recipe; None where it has none. Fewer may have been run."""
+    records: int
+    """The number of records that it was trained on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,20 +52,12 @@ class VariantRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class ComparisonManifest:
-    """What was asked for: ``run.json``."""
+class ComparisonFacts:
+    """What a comparison is about."""
 
-    name: str
-    created: str
-    """UTC, ISO 8601."""
-    seed: int
     lambdas: tuple[float, ...]
+    """Weights of privacy for which AOP is given."""
     defences: tuple[VariantRecord, ...]
-    settings: dict[str, JSON]
-    environment: dict[str, str]
-    divulge: str = BEFORE_NAMING
-    schema: int = SCHEMA
-    kind: Literal["comparison"] = "comparison"
 
 
 @dataclass(frozen=True)
@@ -183,26 +186,57 @@ class VariantAudits:
         return sum(control.outcome is ControlOutcome.FAILED for control in controls)
 
 
-@dataclass(frozen=True)
-class Comparison:
-    """What each defence costs, and what it keeps. Shows itself in a notebook."""
+@dataclass(frozen=True, repr=False)
+class Comparison(FinishedRun):
+    """What each defence costs, and what it keeps."""
 
-    plan: ComparisonManifest
+    head: Head[ComparisonFacts]
     defences: tuple[VariantAudits, ...]
     """The first is what the others are compared with."""
     path: Path | None = field(default=None)
     """The run folder, if it has one."""
-    page: ClassVar[str] = PAGE
-    """The report's file in the run folder."""
+    noun = "a comparison"
+
+    @classmethod
+    def load(cls, path: Path) -> "Comparison":
+        """What is in the run folder of a comparison.
+
+        Raises:
+            StoreError: it is none, or not finished, or damaged.
+        """
+        head = load_head(path, "comparison", ComparisonFacts)
+        return cls(head, tuple(_load_variant(path, one) for one in head.facts.defences), path)
+
+    @property
+    def instead(self) -> str:
+        """The folders of its defences, which have a verdict each."""
+        folders = ", ".join(one.entered.run for one in self.defences)
+        return f"name the folder of one of its defences in it ({folders})"
+
+    @property
+    def headline(self) -> str:
+        """How many of the ways to train leak."""
+        return compare_table.judge_comparison(self.summary).headline
+
+    @property
+    def parts(self) -> Mapping[str, GatedAudit]:
+        """The audits of each defence."""
+        return {one.entered.name: one.audits for one in self.defences}
+
+    @property
+    def verdicts(self) -> Mapping[str, JudgedVerdict]:
+        """The verdict on each way to train, which counts the ways that were looked at."""
+        pairs = zip(self.defences, self.rows, strict=True)
+        return {one.entered.name: _judge_variant(one, row, len(self.rows)) for one, row in pairs}
 
     @cached_property
     def rows(self) -> tuple[compare_table.DefenceRow, ...]:
         """One a defence."""
         first, *others = self.defences
-        plain = first.row(self.plan.lambdas)
+        plain = first.row(self.head.facts.lambdas)
         return (
             plain,
-            *(replace(one.row(self.plan.lambdas), less=one.less(first)) for one in others),
+            *(replace(one.row(self.head.facts.lambdas), less=one.less(first)) for one in others),
         )
 
     @property
@@ -223,21 +257,26 @@ class Comparison:
         """The rows as a Markdown table, with what they mean."""
         return compare_table.as_markdown(self.summary)
 
-    def report(self) -> Path:
-        """Write the page, the tables and the figures into the run folder; the page's path.
-
-        Raises:
-            StoreError: they cannot be written, or there is no run folder.
-        """
-        if self.path is None:
-            raise StoreError("expected a run folder, got none: pass run= to compare")
+    def render(self) -> dict[str, bytes]:
+        """The page, the tables and the figures."""
         from divulge.report import compare_page  # draws, so it loads the chart library
 
-        files = compare_page.render_files(self.summary)
-        with hold_run(self.path):
-            for name, content in files.items():
-                atomic.write_within(self.path, name, content)
-        return self.path / PAGE
+        return compare_page.render_files(self.summary)
+
+    def store(self, folder: Path) -> None:
+        """Write the audits of all defences with their reports, and what training costs.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        store_head(folder, self.head)
+        for one in self.defences:
+            place = folder / one.entered.run
+            with atomic.translate_os_errors(place):
+                place.mkdir(mode=0o700, parents=True)
+            one.audits.store(place)
+            store_training_cost(place, one.cost)
+            replace(one.audits, path=place).report()
 
     def measure(self) -> "Comparison":
         """Compute all metrics of all defences again from the stored scores.
@@ -272,10 +311,10 @@ class Comparison:
     @cached_property
     def summary(self) -> compare_table.ComparisonSummary:
         """All that the report says."""
-        first = self.defences[0].audits.plan
+        first = self.defences[0].audits.facts
         return compare_table.ComparisonSummary(
-            name=self.plan.name,
-            created=self.plan.created,
+            name=self.head.name,
+            created=self.head.created,
             records=first.records,
             models=first.models,
             targets=first.targets,
@@ -288,51 +327,46 @@ class Comparison:
                 if one.kind == "scope"
             ),
             reproduction={
-                "divulge": self.plan.divulge,
-                "seed": self.plan.seed,
-                "settings": self.plan.settings,
-                "environment": self.plan.environment,
+                "divulge": self.head.divulge,
+                "seed": self.head.seed,
+                "settings": self.head.settings,
+                "environment": self.head.environment,
             },
             set_aside=first.set_aside,
         )
 
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.table())}</pre>"
 
-    def __repr__(self) -> str:
-        return f"<divulge.Comparison>\n{self.table()}"
-
-
-def begin(path: Path, plan: ComparisonManifest) -> ComparisonManifest:
-    """Write the plan; of a run that is continued it keeps the date.
-
-    Folders of defences are named after all that their audits depend on: those of defences that
-    were changed or left out stay where they are, and count no longer.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    if has_head(path):
-        plan = replace(plan, created=read_head(path, ComparisonManifest).created)
-    write_head(path, plan)
-    return plan
-
-
-def load_comparison(path: str | Path) -> Comparison:
-    """What is in the run folder of a comparison.
-
-    Raises:
-        StoreError: it is none, or not finished, or damaged.
-    """
-    path = Path(path)
-    plan = read_head(path, ComparisonManifest)
-    return Comparison(plan, tuple(_load_variant(path, one) for one in plan.defences), path)
+def _judge_variant(one: VariantAudits, row: compare_table.DefenceRow, ways: int) -> JudgedVerdict:
+    verdict = one.audits.verdict
+    if row.level != "leak" or compare_table.is_leaking(row, ways):
+        return verdict
+    said = compare_table.describe_open_row(row, words.format_count(ways, "way"))
+    headline = f"Nothing is decided: {said}"
+    return RunVerdict("undecided", headline, (), verdict.next_step, verdict.attack)
 
 
 def _load_variant(path: Path, entered: VariantRecord) -> VariantAudits:
     folder = untrusted.path_within(path, f"{entered.run}/{HEAD}", StoreError).parent
     return VariantAudits(
         entered,
-        result.load_leave_one_out(folder),
-        training_cost.load_training_cost(folder),
+        LeaveOneOut.load(folder),
+        load_training_cost(folder),
     )
+
+
+def store_training_cost(folder: Path, cost: TrainingCost) -> None:
+    """Write what one model cost.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    atomic.write(folder / COST, atomic.to_json(cost, TrainingCost).encode())
+
+
+def load_training_cost(folder: Path) -> TrainingCost:
+    """What one model cost.
+
+    Raises:
+        StoreError: nobody measured it, or the file is damaged.
+    """
+    return atomic.from_json(atomic.read(folder / COST), TrainingCost, folder / COST)

@@ -11,12 +11,13 @@ from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import choose_run_folder
 from divulge._util.progress import Progress, Track, as_track, with_title
-from divulge.audits.compare import config, result, training_cost
+from divulge.audits.compare import config, training_cost
 from divulge.audits.compare import defences as compare_defences
 from divulge.audits.compare.defences import Variant
 from divulge.audits.compare.design import ComparisonDesign, design_comparison, design_from_config
 from divulge.audits.compare.export import export as write_export
 from divulge.audits.compare.result import Comparison, VariantAudits
+from divulge.audits.heads import continue_head, store_head
 from divulge.audits.leave_one_out import run as in_turn
 from divulge.audits.leave_one_out.design import pool_from
 from divulge.audits.options import Options, Rotation, RunPath
@@ -138,10 +139,8 @@ def compare_file(
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     exported = export and (*export, export_noise)
     with in_turn.take_folder(folder, resume=resume):
-        (wanted,) = (
-            design_from_config(settings, path.parent)
-            for _ in track([path], "Loading trainers and data")
-        )
+        with track.step("Loading trainers and data"):
+            wanted = design_from_config(settings, path.parent)
         return _run_and_export(wanted, folder, exported, track, who)
 
 
@@ -169,14 +168,19 @@ def _audit_variants(
 
     Ways that differ in their answer defence alone have the same models, which are trained once.
     """
-    plan = wanted.plan if path is None else result.begin(path, wanted.plan)
-    found = []
+    head, found = wanted.head, []
+    if path is not None:
+        # folders of defences are named after all that their audits depend on: those of defences
+        # that were changed or left out stay where they are, and count no longer
+        head = continue_head(path, head, "kind of run")
+        store_head(path, head)
+    entries = head.facts.defences
     with ExitStack() as stack:
         base = path or Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
-        places = [_make_folder(base / entered.run) for entered in plan.defences]
+        places = [_make_folder(base / entered.run) for entered in entries]
         for group in _same_models(wanted):
             if len(group) > 1:
-                names = ", ".join(plan.defences[k].name for k in group)
+                names = ", ".join(entries[k].name for k in group)
                 in_turn.train_once(
                     [wanted.questions[k][1] for k in group],
                     [places[k] for k in group],
@@ -184,15 +188,15 @@ def _audit_variants(
                     who,
                 )
         for number, (entered, (_, one), place) in enumerate(
-            zip(plan.defences, wanted.questions, places, strict=True), start=1
+            zip(entries, wanted.questions, places, strict=True), start=1
         ):
-            so_far = f"{entered.name} ({number} of {len(plan.defences)})"
+            so_far = f"{entered.name} ({number} of {len(entries)})"
             audits = in_turn.audit_each(one, place, with_title(track, so_far), who)
             cost = training_cost.measure_training_cost(one, place)
             if path is None:
                 audits = replace(audits, path=None)
             found.append(VariantAudits(entered, audits, cost))
-        comparison = Comparison(plan, tuple(found), path)
+        comparison = Comparison(head, tuple(found), path)
         if path is not None:
             comparison.report()
     return comparison

@@ -12,6 +12,7 @@ anything else, twice, elsewhere or as a link is not what its own content would g
 """
 
 import hashlib
+import html
 import io
 import stat
 import zipfile
@@ -27,12 +28,11 @@ from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import LOCK
 from divulge._util.json import JSON, parse_strict_json
 from divulge._util.showable import make_showable
-from divulge.audits.compare.result import Comparison
 from divulge.audits.evidence import minisign
-from divulge.audits.export import FoundRun, gather_cases
+from divulge.audits.export import gather_cases
 from divulge.audits.gate import Gate
-from divulge.audits.load import load_audited
-from divulge.audits.result import PAGE, SecretAudit
+from divulge.audits.load import load
+from divulge.audits.runs import PAGE, FinishedRun
 from divulge.audits.trackers.tracked import (
     SUMMARIES,
     gather_figures,
@@ -78,7 +78,7 @@ class EvidenceManifest:
     name: str
     created: str
     about: str
-    """What was asked: membership, assignment, composition or interactions."""
+    """What was asked: membership, assignment, composition, interactions, canaries or federation."""
     challenge: str
     """The digest of model, records, truth and seed; of a comparison, of each defence."""
     verdicts: dict[str, str]
@@ -140,21 +140,25 @@ def describe_run(path: Path) -> EvidenceManifest:
     Raises:
         StoreError: it is damaged or not finished.
     """
-    return _describe(load_audited(path), path, {})
+    return _describe(load(path), path, {})
 
 
 def _gather(path: Path) -> tuple[EvidenceManifest, dict[str, bytes]]:
-    found = load_audited(path)
+    found = load(path)
     cases = gather_cases(found, path, Gate())
-    held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
+    held = found.head
     settings: dict[str, JSON] = {
-        "seed": getattr(held, "seed", None),
-        "attacks": list(getattr(held, "attacks", ())),
+        "seed": held.seed,
+        "attacks": list(held.attacks),
         "settings": dict(held.settings),
-        "environment": dict(getattr(held, "environment", {})),
+        "environment": dict(held.environment),
     }
+    report = read_report(path, found.page)
+    if found.page != PAGE:  # one in Markdown
+        text = html.escape(report[found.page].decode())
+        report[PAGE] = f'<!doctype html><meta charset="utf-8"><pre>{text}</pre>'.encode()
     files = {
-        **read_report(path, found.page),
+        **report,
         ANNEX: annex.render(cases).encode(),
         SETTINGS: atomic.to_json(settings, dict).encode(),
         SCRIPT: resources.files(__package__).joinpath(SCRIPT).read_bytes(),
@@ -162,14 +166,14 @@ def _gather(path: Path) -> tuple[EvidenceManifest, dict[str, bytes]]:
     return _describe(found, path, files), files
 
 
-def _describe(found: FoundRun, path: Path, files: Mapping[str, bytes]) -> EvidenceManifest:
+def _describe(found: FinishedRun, path: Path, files: Mapping[str, bytes]) -> EvidenceManifest:
     cases = gather_cases(found, path, Gate())
     return EvidenceManifest(
         schema=1,
         divulge=cases.divulge,
         name=cases.name,
         created=cases.created,
-        about="membership" if isinstance(found, Comparison) else found.about,
+        about=found.about,
         challenge=_challenge(found),
         verdicts={one.about: one.headline for one in cases.verdicts},
         figures=name_figures(gather_figures(found)),
@@ -178,11 +182,10 @@ def _describe(found: FoundRun, path: Path, files: Mapping[str, bytes]) -> Eviden
     )
 
 
-def _challenge(found: FoundRun) -> str:
-    if isinstance(found, Comparison):
-        return " ".join(_challenge(one.audits) for one in found.defences)
-    held = found.contents.manifest if isinstance(found, SecretAudit) else found.plan
-    return make_showable(held.challenge)
+def _challenge(found: FinishedRun) -> str:
+    several = [one for one in found.parts.values() if one is not found]
+    own = found.head.challenge
+    return make_showable(own) if own else " ".join(map(_challenge, several))
 
 
 def read_json_files(files: Mapping[str, bytes], place: Path) -> None:

@@ -1,9 +1,9 @@
 """What a search for a federation within limits came to, and its run folder."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pydantic
 
@@ -18,12 +18,16 @@ from divulge.audits.harden.federated_limits import (
 )
 from divulge.audits.harden.hardened import Hardened
 from divulge.audits.harden.head import SearchHead
-from divulge.audits.harden.trials import SearchLog
+from divulge.audits.harden.log import SearchLog
 from divulge.audits.run_folder import read_head
+from divulge.audits.runs import RunVerdict, as_frame
 from divulge.core import Estimate, Finding
 from divulge.errors import StoreError
 from divulge.report import words
 from divulge.report.search_page import SearchPage
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 TRIALS, FRESH = "trials", "fresh.json"
 """Names of files: a folder with one for each setting, and the run with fresh clients."""
@@ -55,8 +59,43 @@ class HardenedFederation(Hardened[FederationSearchManifest, FederationTrial]):
 
     fresh: FederationTrial
     """The chosen setting with other clients and another seed: the claim."""
+    noun = "a search for a federation"
+    about = "federation"
     findings: ClassVar[tuple[Finding, ...]] = ()
     """Of single attacks none are kept: one that fails ends the trial."""
+
+    @classmethod
+    def load(cls, path: Path) -> "HardenedFederation":
+        """What is in the run folder of a search; see `load_hardened_federation`."""
+        return load_hardened_federation(path)
+
+    @property
+    def instead(self) -> str:
+        """A search keeps figures alone: what it found is to be audited."""
+        return "record the chosen one with `divulge federate`, and audit its transcript"
+
+    @property
+    def verdicts(self) -> Mapping[str, RunVerdict]:
+        """Whether the run with fresh clients is within the limits."""
+        level = {"within": "within limits", "over": "over limits"}.get(self.outcome, self.outcome)
+        step = "Record it with `divulge federate`, and audit its transcript."
+        return {"": RunVerdict(level, self.headline, self.contents.sentences, step)}
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per setting and metric: setting, state, metric, value, low, high.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        chosen = self.chosen
+        tried = [("fresh", self.fresh)]
+        tried += [("chosen" if one is chosen else "", one) for one in self.trials]
+        rows = [
+            (one.setting.label, state, name, figure.value, figure.low, figure.high)
+            for state, one in tried
+            for name, figure in {"accuracy": one.accuracy, **one.leaks}.items()
+        ]
+        return as_frame(rows, ["setting", "state", "metric", "value", "low", "high"])
 
     @property
     def limits(self) -> FederationLimits:
@@ -156,17 +195,6 @@ class HardenedFederation(Hardened[FederationSearchManifest, FederationTrial]):
             "trials": trials,
             "refused": dict(self.refused),
         }
-
-    def measure(self) -> "HardenedFederation":
-        """Refuse: a search keeps figures, not the guesses that they were computed from.
-
-        Raises:
-            StoreError: always.
-        """
-        raise StoreError(
-            f"expected a run with stored guesses, got a search for a federation in {self.path}, "
-            "which keeps figures alone: run the search again"
-        )
 
 
 def _show(*figures: Estimate) -> list[str]:

@@ -1,42 +1,53 @@
 """What every search came to: its head, its log, and its report."""
 
-import html
 import json
-from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Generic, TypeVar
+from typing import Generic, TypeVar
 
-from divulge._util import atomic
 from divulge._util.json import JSON
 from divulge.audits.harden.head import SearchHead
-from divulge.audits.harden.trials import SearchLog, T
-from divulge.audits.run_folder import hold_run
+from divulge.audits.harden.log import SearchLog, T
+from divulge.audits.runs import FinishedRun
+from divulge.core import Head
 from divulge.report.search_page import SearchPage
 
-PAGE = "report.html"
 P = TypeVar("P", bound=SearchHead)
 
 
 @dataclass(frozen=True, repr=False)
-class Hardened(ABC, Generic[P, T]):
+class Hardened(FinishedRun, Generic[P, T]):
     """What a search came to, and its run folder."""
 
     plan: P
     log: SearchLog[T]
     path: Path
     """The run folder."""
-    page: ClassVar[str] = PAGE
 
     @property
-    @abstractmethod
+    def head(self) -> Head[P]:
+        """What was asked for."""
+        plan = self.plan
+        return Head(
+            kind=plan.kind, name=plan.name, created=plan.created, challenge=plan.challenge,
+            seed=plan.seed, settings=plan.settings, environment=plan.environment, facts=plan,
+            attacks=self.attacks, divulge=plan.divulge, schema=plan.schema,
+        )  # fmt: skip
+
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """Labels of the attacks of the final audit, if there is one."""
+        return ()
+
+    @property
     def contents(self) -> SearchPage:
         """What the report shows."""
+        raise NotImplementedError
 
-    @abstractmethod
     def as_json(self) -> dict[str, JSON]:
         """What ``summary.json`` holds."""
+        raise NotImplementedError
 
     def draw(self) -> Mapping[str, str]:
         """By metric that can be drawn, accuracy over leakage of each trial, as SVG."""
@@ -61,32 +72,14 @@ class Hardened(ABC, Generic[P, T]):
         """The trials as a Markdown table, with the outcome above it."""
         return self.contents.as_markdown()
 
-    def files(self) -> dict[str, bytes]:
+    def render(self) -> dict[str, bytes]:
         """The files of the report: page, tables, figures, and all that they show as JSON."""
         from divulge.report import harden_charts  # draws, so it loads the chart library
 
         told, drawn = self.contents, self.draw()
         return {
-            PAGE: harden_charts.render_page(told, drawn),
+            self.page: harden_charts.render_page(told, drawn),
             "summary.json": (json.dumps(self.as_json(), indent=1, default=str) + "\n").encode(),
             **told.as_files(),
             **{f"figures/trials-{metric}.svg": svg.encode() for metric, svg in drawn.items()},
         }
-
-    def report(self) -> Path:
-        """Write these files into the run folder; the page's path.
-
-        Raises:
-            StoreError: they cannot be written.
-        """
-        files = self.files()
-        with hold_run(self.path):
-            for name, content in files.items():
-                atomic.write_within(self.path, name, content)
-        return self.path / PAGE
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.table())}</pre>"
-
-    def __repr__(self) -> str:
-        return f"<divulge.{type(self).__name__}>\n{self.table()}"

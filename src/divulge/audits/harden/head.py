@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from divulge._util.json import JSON
-from divulge.audits.run_folder import describe_environment, has_head, read_head, write_head
+from divulge.audits.heads import describe_environment, has_head
+from divulge.audits.run_folder import read_head, write_head
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import StoreError
 
@@ -31,6 +32,7 @@ class SearchHead:
     environment: dict[str, str]
     divulge: str = BEFORE_NAMING
     schema: int = SCHEMA
+    kind: str
 
 
 D = TypeVar("D", bound=SearchHead)

@@ -9,13 +9,14 @@ from typing import Literal
 
 from divulge._util import atomic
 from divulge._util.json import JSON
-from divulge.audits.harden.final import AUDIT, FILE, MODEL
 from divulge.audits.harden.hardened import Hardened
 from divulge.audits.harden.head import SearchHead
 from divulge.audits.harden.looks import FOLDER, Leak
 from divulge.audits.harden.trials import ModelLog, SearchTrial, find_chosen
-from divulge.audits.result import Audit, load_audit
-from divulge.audits.run_folder import HEAD, hold_run, read_head
+from divulge.audits.heads import HEAD
+from divulge.audits.result import Audit, SecretAudit
+from divulge.audits.run_folder import hold_run, read_head
+from divulge.audits.runs import GatedAudit
 from divulge.core import Estimate, Finding
 from divulge.errors import StoreError
 from divulge.metrics.measure import GUESSING
@@ -24,6 +25,10 @@ from divulge.report.harden_page import HardenStory, MeasuredCeiling, Outcome, Tr
 from divulge.report.search_page import SearchPage
 
 TRIALS = "trials.json"
+MODEL, AUDIT = "model", "audit"
+"""Folders of the model's files and of its audit."""
+FILE = "model.pt2"
+"""The file that is audited: the network with its weights, for whoever has PyTorch."""
 _CLEARLY = 0.9
 """A leak beyond guessing of at most this share of another is clearly less."""
 _UNSOUND = (
@@ -50,6 +55,22 @@ class HardenedModel(Hardened[HardeningManifest, SearchTrial]):
 
     audit: Audit
     """Of the final model, on records that the search never touched."""
+    noun = "a search for a model"
+
+    @classmethod
+    def load(cls, path: Path) -> "HardenedModel":
+        """What is in the run folder of a search; see `load_hardened`."""
+        return load_hardened(path)
+
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """Labels of the attacks of the final audit."""
+        return self.audit.head.attacks
+
+    @property
+    def parts(self) -> Mapping[str, GatedAudit]:
+        """The final audit: a gate is about the model that was found."""
+        return {"": self.audit}
 
     @property
     def model(self) -> Path:
@@ -250,7 +271,7 @@ def load_hardened(path: Path) -> HardenedModel:
         )
     if not log.trials or any(one.leaks.keys() != plan.ceilings.keys() for one in log.trials):
         raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
-    audit = load_audit(path / AUDIT)
+    audit = SecretAudit.load(path / AUDIT)
     if not isinstance(audit, Audit):
         raise atomic.damaged_file_error(path / AUDIT, ValueError("no audit of membership"))
     return HardenedModel(plan, log, path, audit)

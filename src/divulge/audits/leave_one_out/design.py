@@ -4,7 +4,6 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,10 +13,11 @@ from divulge.audits import attempt, config, inputs
 from divulge.audits.challenges.membership import promised_claim
 from divulge.audits.checks import duplicates
 from divulge.audits.checks.duplicates import PoolCopies, Positions
+from divulge.audits.heads import new_head
 from divulge.audits.leave_one_out import result
 from divulge.audits.options import Rotation
 from divulge.audits.runner import RunHeading, check_attacks
-from divulge.core import MembershipAttack, Records
+from divulge.core import Head, MembershipAttack, Records
 from divulge.data import augmentation
 from divulge.data import records as data_records
 from divulge.data.ids import Ids, as_ids
@@ -35,7 +35,7 @@ class LeaveOneOutDesign:
     queries: tuple[Records, ...]
     reference: bool
     """Whether the last query is of reference records."""
-    plan: result.LeaveOneOutManifest
+    head: Head[result.LeaveOneOutFacts]
     attacks: tuple[MembershipAttack, ...]
     class_names: tuple[str, ...]
     delta: float
@@ -46,8 +46,8 @@ class LeaveOneOutDesign:
 
     def others(self, target: int) -> list[int]:
         """The models that a target is compared with: those that follow it, as on a clock."""
-        models = self.plan.models
-        return sorted((target + 1 + j) % models for j in range(self.plan.shadows))
+        facts = self.head.facts
+        return sorted((target + 1 + j) % facts.models for j in range(facts.shadows))
 
 
 class RecordPool(NamedTuple):
@@ -108,18 +108,14 @@ def design_leave_one_out(
         shadows=plan,
         queries=queries,
         reference=reference is not None,
-        plan=result.LeaveOneOutManifest(
-            name=heading.name,
+        head=new_head(
+            "leave-one-out",
+            *heading,
             challenge=_challenge_digest(plan, queries, heading.seed, given),
-            models=plan.models,
-            targets=targets,
-            shadows=shadows,
-            seed=heading.seed,
-            records=len(records),
+            facts=result.LeaveOneOutFacts(
+                plan.models, targets, shadows, len(records), given.copies
+            ),
             attacks=tuple(map(attempt.attack_label, attacks)),
-            settings=heading.settings,
-            divulge=version("divulge"),
-            copies=given.copies,
         ),
         attacks=attacks,
         class_names=class_names,

@@ -1,28 +1,26 @@
 """What audits of several models say together: means over targets, and one bound on ε."""
 
-import html
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pydantic
 
-from divulge._util import atomic, showable, untrusted
+from divulge._util import showable, untrusted
 from divulge._util.arguments import Count, check_arguments
-from divulge._util.extras import name_missing_extra
 from divulge._util.json import JSON
 from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
-from divulge.audits.gate import GatedAudit
+from divulge.audits.heads import HEAD, load_head, store_head
 from divulge.audits.leave_one_out import joint
-from divulge.audits.result import Audit, load_audit
-from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
-from divulge.core import Check, Estimate, Finding, Measurements, Need, Status, Verdict
-from divulge.core.runs import BEFORE_NAMING, SCHEMA
+from divulge.audits.result import Audit, SecretAudit
+from divulge.audits.run_folder import hold_run
+from divulge.audits.runs import PAGE, GatedAudit, as_frame
+from divulge.core import Check, Estimate, Finding, Head, Measurements, Need, Status, Verdict
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics import intervals
 from divulge.metrics.epsilon import pooled_bound
@@ -41,32 +39,23 @@ if TYPE_CHECKING:
 
     from divulge.report import leave_one_out_page
 
-SUMMARY, TABLE, PAGE, TARGETS = "summary.json", "summary.md", "report.html", "targets"
+SUMMARY, TABLE, TARGETS = "summary.json", "summary.md", "targets"
 COLUMNS = ("auc", "tpr@0.01", "tpr@0.001", "epsilon")
 _CAN_BE_NEGATIVE = ("advantage",)
 
 
 @dataclass(frozen=True, slots=True)
-class LeaveOneOutManifest:
-    """What was asked for: ``run.json``."""
+class LeaveOneOutFacts:
+    """What audits of several models in turn are about."""
 
-    name: str
-    challenge: str
-    """Digest of records, reference records, trainer, ways to see records, and seed."""
     models: int
     targets: int
     shadows: int
     """Other models that each target is compared with."""
-    seed: int
     records: int
     """The number of records, without those that were set aside."""
-    attacks: tuple[str, ...]
-    settings: dict[str, JSON]
-    divulge: str = BEFORE_NAMING
-    schema: int = SCHEMA
     copies: PoolCopies | None = None
     """How many records stood twice; None in a folder of a divulge that did not look for them."""
-    kind: Literal["leave-one-out"] = "leave-one-out"
 
     @property
     def set_aside(self) -> str:
@@ -76,11 +65,11 @@ class LeaveOneOutManifest:
         return self.copies.said
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LeaveOneOut(GatedAudit):
     """Audits of models that were trained alike, each against the others."""
 
-    plan: LeaveOneOutManifest
+    head: Head[LeaveOneOutFacts]
     targets: tuple[Audit, ...]
     """One audit a target, each with intervals of its own."""
     path: Path | None = None
@@ -88,8 +77,32 @@ class LeaveOneOut(GatedAudit):
     drawn: Drawn | None = None
     """What joint permutations of all memberships showed, for the test of all targets: one row an
     attack that was asked for. None where there are too many records, and in older folders."""
-    page: ClassVar[str] = PAGE
-    """The report's file in the run folder."""
+    noun = "audits in turn"
+
+    @classmethod
+    def load(cls, path: Path) -> "LeaveOneOut":
+        """What is in the run folder of audits in turn.
+
+        Raises:
+            StoreError: it is none, or not finished, or damaged.
+        """
+        head = load_head(path, "leave-one-out", LeaveOneOutFacts)
+        audits = []
+        for k in range(head.facts.targets):
+            place = target_folder(path, k)
+            run = place.relative_to(path) / HEAD  # what is measured again is written beside it
+            found = SecretAudit.load(untrusted.path_within(path, str(run), StoreError).parent)
+            if not isinstance(found, Audit) or found.contents.missing:
+                raise StoreError(
+                    f"expected every attack on every target in {path}: finish with --resume"
+                )
+            audits.append(found)
+        return cls(head, tuple(audits), path, joint.load(path, len(head.attacks)))
+
+    @property
+    def facts(self) -> LeaveOneOutFacts:
+        """How many models, targets and records there are."""
+        return self.head.facts
 
     @property
     def across(self) -> Mapping[str, Mapping[str, Estimate]]:
@@ -206,7 +219,7 @@ class LeaveOneOut(GatedAudit):
         """The test of all attacks that ended well on all targets; None if there are none."""
         if not done:
             return None
-        asked = {showable.make_showable(label): k for k, label in enumerate(self.plan.attacks)}
+        asked = {showable.make_showable(label): k for k, label in enumerate(self.head.attacks)}
         labels = {showable.make_showable(label): label for label in self._by_attack()}
         return joint_test(
             [np.stack([scores[label] for label in done]) for scores, _ in models],
@@ -219,6 +232,17 @@ class LeaveOneOut(GatedAudit):
     def limits(self) -> Mapping[str, Limits]:
         """By metric, intervals that hold for all attacks at once: what a gate compares."""
         return self.verdict.limits
+
+    @property
+    def checks(self) -> tuple[Check, ...]:
+        """Those of the audits of all targets."""
+        return tuple(check for one in self.targets for check in one.checks)
+
+    @property
+    def sizes(self) -> Mapping[str, JSON]:
+        """The number of records, models and targets."""
+        facts = self.facts
+        return {"records": facts.records, "models": facts.models, "targets": facts.targets}
 
     @property
     def untested(self) -> Mapping[str, str]:
@@ -248,7 +272,7 @@ class LeaveOneOut(GatedAudit):
         if len(known) < len(self.targets):
             raise StoreError(
                 f"expected the accuracy on {group} of {len(self.targets)} models in "
-                f"{self.plan.name!r}, got that of {len(known)}: run the audits again"
+                f"{self.head.name!r}, got that of {len(known)}: run the audits again"
             )
         return known
 
@@ -273,12 +297,12 @@ class LeaveOneOut(GatedAudit):
     @property
     def basis(self) -> str:
         """How many targets, models and records the figures stand on, in sentences."""
-        plan = self.plan
+        facts = self.facts
         return (
-            f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
-            f"{plan.models - 1} models, {words.format_count(plan.records, 'record')}; in brackets "
-            "95 % intervals across targets, which allow for shadows that they share. The epsilon "
-            f"bound is one of all targets together. {plan.set_aside}".strip()
+            f"Means over {facts.targets} targets, each against {facts.shadows} of the other "
+            f"{facts.models - 1} models, {words.format_count(facts.records, 'record')}; in "
+            "brackets 95 % intervals across targets, which allow for shadows that they share. The "
+            f"epsilon bound is one of all targets together. {facts.set_aside}".strip()
         )
 
     @property
@@ -293,8 +317,6 @@ class LeaveOneOut(GatedAudit):
         Raises:
             MissingExtra: pandas is not installed.
         """
-        with name_missing_extra():
-            import pandas as pd
         audits = [(-1, self.findings)]
         audits += [(k, audit.findings) for k, audit in enumerate(self.targets)]
         rows = [
@@ -303,31 +325,34 @@ class LeaveOneOut(GatedAudit):
             for finding in findings
             for name, estimate in finding.metrics.items()
         ]
-        return pd.DataFrame(rows, columns=["attack", "target", "metric", "value", "low", "high"])
+        return as_frame(rows, ["attack", "target", "metric", "value", "low", "high"])
 
-    def report(self) -> Path:
-        """Write the page, the table and ``summary.json`` into the run folder; the page's path.
+    def render(self) -> dict[str, bytes]:
+        """The table, ``summary.json`` and the page."""
+        from divulge.report import leave_one_out_page  # its module loads the chart library
 
-        Raises:
-            StoreError: they cannot be written, or there is no run folder.
-        """
-        if self.path is None:
-            raise StoreError("expected a run folder, got none: pass run= to leave_one_out")
         verdict = pydantic.TypeAdapter(Conclusion).dump_python(self.verdict, mode="json")
         across = {
             label: {name: asdict(estimate) for name, estimate in metrics.items()}
             for label, metrics in self.across.items()
         }
         content = json.dumps({"verdict": verdict, "across": across}, indent=1)
-        from divulge.report import leave_one_out_page  # its module loads the chart library
+        return {
+            SUMMARY: f"{content}\n".encode(),
+            TABLE: f"# {make_inert(self.head.name)}\n\n{self.table()}\n".encode(),
+            PAGE: leave_one_out_page.render(self._story()).encode(),
+        }
 
-        page = leave_one_out_page.render(self._story())
-        table = f"# {make_inert(self.plan.name)}\n\n{self.table()}\n"
-        with hold_run(self.path):
-            atomic.write(self.path / SUMMARY, f"{content}\n".encode())
-            atomic.write(self.path / TABLE, table.encode())
-            atomic.write(self.path / PAGE, page.encode())
-        return self.path / PAGE
+    def store(self, folder: Path) -> None:
+        """Write the audits of all targets, and what permutations showed.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        store_head(folder, self.head)
+        for k, audit in enumerate(self.targets):
+            audit.store(target_folder(folder, k))
+        joint.store(folder, self.drawn)
 
     def _story(self) -> "leave_one_out_page.LeaveOneOutStory":
         from divulge.report import leave_one_out_page
@@ -346,14 +371,14 @@ class LeaveOneOut(GatedAudit):
                 )
             )
         return leave_one_out_page.LeaveOneOutStory(
-            name=self.plan.name,
+            name=self.head.name,
             verdict=verdict,
             findings=self.findings,
             columns=COLUMNS,
             basis=self.basis,
             targets=rows,
             not_measured=self.not_measured,
-            settings=self.plan.settings,
+            settings=self.head.settings,
         )
 
     def measure(self) -> "LeaveOneOut":
@@ -372,12 +397,6 @@ class LeaveOneOut(GatedAudit):
             if self.path is not None:
                 whole.report()
         return whole
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(self.table())}</pre>"
-
-    def __repr__(self) -> str:
-        return f"<divulge.LeaveOneOut>\n{self.table()}"
 
     def _pooled(self, attack: Finding, best_of: int) -> Estimate:
         models = [audit.contents.model() for audit in self.targets]
@@ -398,46 +417,6 @@ class LeaveOneOut(GatedAudit):
             for finding in audit.findings:
                 found.setdefault(finding.label, []).append(finding)
         return found
-
-
-def begin(path: Path, plan: LeaveOneOutManifest) -> None:
-    """Write ``run.json``.
-
-    Args:
-        path: the run folder.
-        plan: what was asked for.
-
-    Raises:
-        StoreError: the folder was begun with other records, another trainer or seed; or it cannot
-            be written.
-    """
-    if has_head(path) and read_head(path, LeaveOneOutManifest).challenge != plan.challenge:
-        raise StoreError(
-            f"expected the records, trainer and seed that {path} was begun with, got different "
-            "ones: start a new run"
-        )
-    write_head(path, plan)
-
-
-def load_leave_one_out(path: str | Path) -> LeaveOneOut:
-    """What is in the run folder of audits in turn.
-
-    Raises:
-        StoreError: it is none, or not finished, or damaged.
-    """
-    path = Path(path)
-    plan = read_head(path, LeaveOneOutManifest)
-    audits = []
-    for k in range(plan.targets):
-        place = target_folder(path, k)
-        run = place.relative_to(path) / HEAD  # what is measured again is written beside it
-        found = load_audit(untrusted.path_within(path, str(run), StoreError).parent)
-        if not isinstance(found, Audit) or found.contents.missing:
-            raise StoreError(
-                f"expected every attack on every target in {path}: finish with --resume"
-            )
-        audits.append(found)
-    return LeaveOneOut(plan, tuple(audits), path, joint.load(path, len(plan.attacks)))
 
 
 def target_folder(path: Path, target: int) -> Path:

@@ -21,12 +21,13 @@ from divulge.attacks import catalog
 from divulge.audits import runner
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
+from divulge.audits.heads import continue_head, has_head, store_head
 from divulge.audits.leave_one_out import joint, result
 from divulge.audits.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out, pool_from
 from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.options import Access, Options, Rotation, RunPath
 from divulge.audits.result import Audit
-from divulge.audits.run_folder import Run, has_head, take_run_folder
+from divulge.audits.run_folder import Run, take_run_folder
 from divulge.audits.runner import RunHeading
 from divulge.core import Candidates, Game, Membership, MembershipAttack, ModelView
 from divulge.metrics.joint_test import Drawn
@@ -97,7 +98,8 @@ def leave_one_out(
     output, answers = access.output, access.answers
     trainer = as_trainer(train, output)
     regression = trains_regression(trainer)
-    usual = catalog.default_attacks(shadows=True, regression=regression)
+    if attacks is None:
+        attacks = catalog.default_attacks(shadows=True, regression=regression)
     asked = design_leave_one_out(
         pool_from(records, reference, options.ids, values=regression),
         ShadowPlan(
@@ -107,7 +109,7 @@ def leave_one_out(
             answers=answers,
         ),
         rotation,
-        tuple(usual if attacks is None else attacks),
+        tuple(attacks),
         RunHeading(
             options.name or "leave-one-out",
             options.seed,
@@ -133,17 +135,18 @@ def audit_each(
         track: shows progress.
         who: trains.
     """
-    plan = asked.plan
+    head, targets = asked.head, asked.head.facts.targets
     with ExitStack() as stack:
         path = run or Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
         if run:
-            result.begin(run, plan)
+            head = continue_head(run, head, "records, trainer and seed")
+            store_head(run, head)
             joint.store(run, None)  # what stands there may be of fewer targets
-        work = training.prepare_workload(asked.shadows, asked.queries, plan.seed, plan.targets)
-        places = [result.target_folder(path, k) / ANSWERS for k in range(plan.targets)]
+        work = training.prepare_workload(asked.shadows, asked.queries, head.seed, targets)
+        places = [result.target_folder(path, k) / ANSWERS for k in range(targets)]
         matrix = training.load_or_train_rows(
             path / training.FOLDER,
-            plan.challenge,
+            head.challenge,
             work,
             track,
             who,
@@ -152,9 +155,9 @@ def audit_each(
         )
         audits = tuple(
             _audit_target(asked, k, matrix, work.subsets, path, run is not None)
-            for k in track(range(plan.targets), "Auditing models")
+            for k in track(range(targets), "Auditing models")
         )
-        found = LeaveOneOut(plan, audits, run)
+        found = LeaveOneOut(head, audits, run)
         drawn = _permute_together(asked, found, matrix, work.subsets, path, track)
     found = replace(found, drawn=drawn)
     if run:
@@ -172,14 +175,14 @@ def _permute_together(
     track: Track[Any],
 ) -> Drawn | None:
     """What the test of all targets holds their scores against."""
-    targets = range(asked.plan.targets)
+    targets = range(asked.head.facts.targets)
     return joint.permute_together(
         asked.attacks,
-        [found.scores(label) for label in asked.plan.attacks],
+        [found.scores(label) for label in asked.head.attacks],
         [_view_target(asked, k, _answers_of(asked, k, path), matrix, subsets) for k in targets],
         [asked.others(k) for k in targets],
         subsets,
-        asked.plan.seed,
+        asked.head.seed,
         track,
     )
 
@@ -204,18 +207,18 @@ def train_once(
     first = asked[0]
     work = replace(
         training.prepare_workload(
-            first.shadows, first.queries, first.plan.seed, first.plan.targets
+            first.shadows, first.queries, first.head.seed, first.head.facts.targets
         ),
         also=tuple(one.shadows.answers for one in asked[1:]),
     )
     width = sum(map(len, work.queries))
     files = [
-        RowFile(path / training.FOLDER, one.plan.challenge, len(work.seeds), width)
+        RowFile(path / training.FOLDER, one.head.challenge, len(work.seeds), width)
         for one, path in zip(asked, paths, strict=True)
     ]
     missing = {k for file in files for k in file.missing}
     for path, one in zip(paths, asked, strict=True):
-        for k in range(one.plan.targets):
+        for k in range(one.head.facts.targets):
             missing |= set() if (result.target_folder(path, k) / ANSWERS).exists() else {k}
     models = sorted(missing)
     for file in files:  # whichever is continued alone later goes on in the same way
@@ -251,7 +254,7 @@ def _audit_target(
     stored: bool,  # noqa: FBT001
 ) -> Audit:
     """An ordinary audit of one model against others."""
-    plan, records, others = asked.plan, asked.queries[0], asked.others(k)
+    head, records, others = asked.head, asked.queries[0], asked.others(k)
     answers = _answers_of(asked, k, path)
     membership.check_classes(records, answers[: len(records)], asked.class_names)
     view = _view_target(asked, k, answers, matrix, subsets)
@@ -261,17 +264,17 @@ def _audit_target(
         asked.shadows,
         class_names=asked.class_names,
         claim=membership.promised_claim(asked.shadows, records, int(subsets[k].sum())),
-        copies=plan.copies,
+        copies=head.facts.copies,
     )
-    seed = int(stream(plan.seed, "target", k).integers(2**31))
+    seed = int(stream(head.seed, "target", k).integers(2**31))
     challenge = MembershipChallenge(
         game,
         membership.describe_facts(game, known, seed, asked.delta),
         Candidates(subsets[k], records.stratum, asked.index, asked.ids),
-        digest=f"{plan.challenge}-{k}-{asked.delta!r}",
+        digest=f"{head.challenge}-{k}-{asked.delta!r}",
         compared=repr(others),
     )
-    name = f"{plan.name}, target {k} of {plan.targets}"
+    name = f"{head.name}, target {k} of {head.facts.targets}"
     settings: dict[str, JSON] = {"leave_one_out": {"target": k, "shadows": others}}
     run = _open_target(result.target_folder(path, k)) if stored else None
     found = runner.run_audit(challenge, asked.attacks, RunHeading(name, seed, settings), run)

@@ -14,6 +14,8 @@ _QUESTIONS: Mapping[str, str] = {
     "assignment": "Assignment of records to clients",
     "composition": "Inference of class shares",
     "interactions": "Inference of interactions",
+    "canaries": "Audit by canaries",
+    "federation": "Search for a federation",
 }
 """By secret, what the attack was to find out."""
 

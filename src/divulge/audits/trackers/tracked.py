@@ -1,16 +1,14 @@
 """What every tracker is told of a run: names with figures, tags, and the files of the report."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from divulge._util import untrusted
 from divulge._util.showable import make_showable
 from divulge.audits.changes import LEAD
-from divulge.audits.compare.result import Comparison
-from divulge.audits.leave_one_out.result import LeaveOneOut
-from divulge.audits.result import SecretAudit
+from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.core import Estimate
 from divulge.errors import StoreError
 from divulge.report.ci.cases import VerdictCase
@@ -39,17 +37,12 @@ class TrackedFigure:
     """Whether it is the metric that stands for the attack: the AUC, for membership."""
 
 
-def gather_figures(found: SecretAudit | LeaveOneOut | Comparison) -> tuple[TrackedFigure, ...]:
+def gather_figures(found: FinishedRun) -> tuple[TrackedFigure, ...]:
     """Metrics of all attacks of a run that passed their controls."""
-    groups: Mapping[str, SecretAudit | LeaveOneOut] = (
-        {one.entered.name: one.audits for one in found.defences}
-        if isinstance(found, Comparison)
-        else {"": found}
-    )
-    return tuple(one for name, audit in groups.items() for one in _figures(name, audit))
+    return tuple(one for name, audit in found.parts.items() for one in _figures(name, audit))
 
 
-def _figures(about: str, audit: SecretAudit | LeaveOneOut) -> Iterator[TrackedFigure]:
+def _figures(about: str, audit: GatedAudit) -> Iterator[TrackedFigure]:
     unmeasured = {finding.label: finding.unmeasured for finding in audit.findings}
     for label, metrics in audit.figures().items():
         for name, estimate in metrics.items():

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from typing import Literal
 
 from divulge.core import Estimate, Status
-from divulge.report.schema import Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +23,7 @@ class VerdictCase:
 
     about: str
     """Name of the defence; empty in a run with one verdict."""
-    level: Level
+    level: str
     headline: str
     sentences: tuple[str, ...]
     next_step: str

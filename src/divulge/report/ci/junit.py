@@ -1,5 +1,7 @@
 """JUnit XML: a test case for each thing that the gate asks for, and one for each attack.
 
+A run that keeps no attacks, as a search for a federation, has one for its verdict.
+
 References:
     The schema that Jenkins reads: jenkinsci/xunit-plugin, ``junit-10.xsd``.
 """
@@ -20,6 +22,7 @@ def render(run: RunCases) -> bytes:
     groups = dict.fromkeys(case.about for case in run.attacks)
     suites = [_gate_suite(run)] if run.gate else []
     suites += [_attack_suite(run, about) for about in groups]
+    suites += [] if run.attacks else [_verdict_suite(run)]
     root.extend(suites)
     for name in ("tests", "failures", "errors"):
         root.set(name, str(sum(int(suite.get(name, 0)) for suite in suites)))
@@ -38,6 +41,16 @@ def _attack_suite(run: RunCases, about: str) -> ET.Element:
     suite = _suite(run, name, [_attack_test(run, case) for case in attacks])
     suite.set("time", f"{sum(case.seconds for case in attacks):.3f}")
     return suite
+
+
+def _verdict_suite(run: RunCases) -> ET.Element:
+    """Of a run that keeps no attacks: a test for each verdict, which fails by a gate alone."""
+    tests = []
+    for case in run.verdicts:
+        test = ET.Element("testcase", classname=f"divulge.{run.name}.verdict", name="verdict")
+        _add_text(test, "system-out", "\n".join([case.headline, *case.sentences]))
+        tests.append(test)
+    return _suite(run, f"{run.name}: verdict", tests)
 
 
 def _suite(run: RunCases, name: str, tests: list[ET.Element]) -> ET.Element:

@@ -7,14 +7,13 @@ References:
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 from urllib.parse import quote
 
 from divulge._util.digest import digest
 from divulge._util.json import JSON
 from divulge.core import Status
 from divulge.report.ci.cases import RunCases, VerdictCase
-from divulge.report.schema import Level
 
 _Severity = Literal["error", "warning", "note"]
 
@@ -83,17 +82,39 @@ _RULES: dict[str, tuple[_Severity, str, str]] = {
         "A check of the audit itself gave a warning",
         "The figures have to be read with this in mind.",
     ),
+    "contradicted": (
+        "error",
+        "The stated ε is contradicted",
+        "What the canaries show of the training is more than the stated guarantee allows.",
+    ),
+    "undecidable": (
+        "warning",
+        "The stated ε cannot be tested",
+        "The canaries are too few: not even a training that gives away all of them would show it.",
+    ),
+    "over-limits": (
+        "warning",
+        "No setting within the limits was found",
+        "The setting that was found gives away more than was allowed.",
+    ),
 }
 """By id: how serious it is, in a few words, and in a sentence."""
 
-_RULE_OF_LEVEL: dict[Level, str] = {
-    level: level.replace(" ", "-") for level in get_args(Level) if level != "no leak found"
-}
+_RULE_OF_LEVEL = {rule.replace("-", " "): rule for rule in _RULES}
+"""Of levels that are a result. Names of other rules are no levels."""
 
 
 _OF_THE_VERDICT = frozenset(
     f"fail-on {word}"
-    for word in ("leak", "leak-or-shift", "confounded", "control-failed", "undecided")
+    for word in (
+        "leak",
+        "leak-or-shift",
+        "confounded",
+        "control-failed",
+        "undecided",
+        "contradicted",
+        "undecidable",
+    )
 )
 """What a gate asks of the verdict, which has a result of its own."""
 
