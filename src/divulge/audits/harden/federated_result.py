@@ -18,7 +18,7 @@ from divulge.audits.harden.federated_limits import (
 )
 from divulge.audits.harden.hardened import Hardened
 from divulge.audits.harden.head import SearchHead
-from divulge.audits.harden.trials import SearchLog
+from divulge.audits.harden.log import SearchLog
 from divulge.audits.run_folder import read_head
 from divulge.core import Estimate, Finding
 from divulge.errors import StoreError

@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, TypeVar
 from divulge._util import atomic
 from divulge._util.json import JSON
 from divulge.audits.harden.head import SearchHead
-from divulge.audits.harden.trials import SearchLog, T
+from divulge.audits.harden.log import SearchLog, T
 from divulge.audits.run_folder import hold_run
 from divulge.report.search_page import SearchPage
 

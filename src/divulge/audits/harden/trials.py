@@ -1,10 +1,10 @@
 """What a search has tried, and which of it leads."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Generic, TypeVar
+from dataclasses import dataclass, replace
 
 from divulge.audits.harden.config import UNDEFENDED, Ceilings
+from divulge.audits.harden.log import SearchLog
 from divulge.audits.harden.looks import Leak, Look, excess
 from divulge.audits.harden.search import Attempt
 from divulge.audits.harden.space import Proposal, next_stage
@@ -14,8 +14,6 @@ THREE_OF_FOUR = 0.6745
 """Standard deviations above the mean under which three of four normal values are."""
 _MARGIN = 0.02
 """An accuracy this close to the best of the undefended model counts as reached."""
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,21 +67,6 @@ class SearchTrial:
             leaks=look.leaks,
             useful=look.useful,
         )
-
-
-@dataclass(frozen=True, slots=True)
-class SearchLog(Generic[T]):
-    """All trials in order, and what could not be tried."""
-
-    trials: tuple[T, ...]
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """By defence, or by setting, why nothing could be trained."""
-    chosen: int | None = None
-    """The number of the trial whose setting is the final one; None where `choose` says it."""
-    final: float | None = None
-    """The work of the final model and its audit; None where it was not counted."""
-    undefended: T | None = None
-    """What has no defence, after all epochs; None where it is the first trial."""
 
 
 @dataclass(frozen=True, slots=True)
