@@ -24,7 +24,8 @@ from divulge.audits.harden.federated_result import (
     read_trial,
     store_trial,
 )
-from divulge.audits.harden.search import Attempt, Bench, Study
+from divulge.audits.harden.log import Attempt
+from divulge.audits.harden.search import Bench, Study
 from divulge.defences import catalog
 from divulge.errors import DataError, DivulgeError, SpecError, did_you_mean
 

@@ -17,6 +17,7 @@ from divulge.audits.compare.defences import Variant
 from divulge.audits.compare.export import model_files, with_noise
 from divulge.audits.harden.config import SearchSettings
 from divulge.audits.harden.looks import SearchedModels
+from divulge.audits.harden.result import AUDIT, FILE, MODEL
 from divulge.audits.inputs import AuditInputs
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, open_run_folder
@@ -25,12 +26,6 @@ from divulge.core import MembershipAttack, PrivateTrainer, Records, Target, Trai
 from divulge.targets.files import fingerprint_file, load_target
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import Workers
-
-MODEL, AUDIT = "model", "audit"
-"""Folders of the model's files and of its audit."""
-
-FILE = "model.pt2"
-"""The file that is audited: the network with its weights, for whoever has PyTorch."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,8 @@ from divulge._util import atomic
 from divulge._util.progress import Track
 from divulge.audits.compare.export import CARD
 from divulge.audits.export import export
-from divulge.audits.harden.final import MODEL, HardenDesign, audit_final, train_final
-from divulge.audits.harden.result import HardenedModel, HardeningManifest
+from divulge.audits.harden.final import HardenDesign, audit_final, train_final
+from divulge.audits.harden.result import MODEL, HardenedModel, HardeningManifest
 from divulge.audits.harden.trials import ModelLog, find_chosen
 from divulge.audits.runner import RunHeading
 from divulge.report.markdown import make_inert

@@ -17,9 +17,10 @@ from divulge.audits.harden import looks, result
 from divulge.audits.harden.config import FIRST, UNDEFENDED
 from divulge.audits.harden.final import HardenDesign
 from divulge.audits.harden.finish import finish
+from divulge.audits.harden.log import Attempt
 from divulge.audits.harden.looks import Training
 from divulge.audits.harden.result import HardenedModel, HardeningManifest
-from divulge.audits.harden.search import Attempt, Bench, Study
+from divulge.audits.harden.search import Bench, Study
 from divulge.audits.harden.space import (
     SEVERAL_LENGTHS,
     Proposal,

@@ -9,7 +9,6 @@ from typing import Literal
 
 from divulge._util import atomic
 from divulge._util.json import JSON
-from divulge.audits.harden.final import AUDIT, FILE, MODEL
 from divulge.audits.harden.hardened import Hardened
 from divulge.audits.harden.head import SearchHead
 from divulge.audits.harden.looks import FOLDER, Leak
@@ -24,6 +23,10 @@ from divulge.report.harden_page import HardenStory, MeasuredCeiling, Outcome, Tr
 from divulge.report.search_page import SearchPage
 
 TRIALS = "trials.json"
+MODEL, AUDIT = "model", "audit"
+"""Folders of the model's files and of its audit."""
+FILE = "model.pt2"
+"""The file that is audited: the network with its weights, for whoever has PyTorch."""
 _CLEARLY = 0.9
 """A leak beyond guessing of at most this share of another is clearly less."""
 _UNSOUND = (

@@ -11,36 +11,19 @@ results before: a search that was killed goes on as if it had not been.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from divulge._util.progress import Track
 from divulge.audits.harden import optimiser
 from divulge.audits.harden.head import D, begin
+from divulge.audits.harden.log import Attempt, S
 from divulge.audits.leave_one_out.run import take_folder
 
 if TYPE_CHECKING:
     import optuna
 
-S = TypeVar("S")
 H = TypeVar("H")
-
-
-@dataclass(slots=True)
-class Attempt(Generic[S]):
-    """A setting that was proposed, and what was seen of it so far."""
-
-    setting: S
-    asked: "optuna.Trial"
-    number: int = 0
-    """Of the trial, from 1; 0 as long as it is not tried."""
-    orders: list[Any] = field(default_factory=list)
-    """The work that was done on it, as its bench describes work."""
-    looks: list[Any] = field(default_factory=list)
-    """What was seen; empty where it could not be tried."""
-    spent: float = 0.0
-    """The work that took."""
 
 
 class Bench(ABC, Generic[S, D, H]):

@@ -4,9 +4,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from divulge.audits.harden.config import UNDEFENDED, Ceilings
-from divulge.audits.harden.log import SearchLog
+from divulge.audits.harden.log import Attempt, SearchLog
 from divulge.audits.harden.looks import Leak, Look, excess
-from divulge.audits.harden.search import Attempt
 from divulge.audits.harden.space import Proposal, next_stage
 from divulge.core import Estimate
 
