@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import divulge
-from divulge._util.progress import track_silently
+from divulge._util.progress import as_track, track_silently
 from divulge.audits.harden.federated_bench import FederationBench
 from divulge.audits.harden.federated_result import FederationSearchManifest
 from divulge.audits.harden.head import make_head
@@ -139,7 +139,7 @@ def test_a_search_that_stops_after_any_trial_goes_on_as_if_it_had_not(
         return items
 
     with pytest.raises(KeyboardInterrupt):
-        searched(tmp_path / "run", Invented(), track=stop)
+        searched(tmp_path / "run", Invented(), track=as_track(stop))
     assert len(list((tmp_path / "run").glob("trials/*.json"))) == last
     simulator = Invented()
     again = searched(tmp_path / "run", simulator, resume=True)
