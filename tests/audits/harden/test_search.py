@@ -1,6 +1,6 @@
 """The one search: what it proposes, when it ends, and what it does not compute twice."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -133,7 +133,8 @@ def test_a_search_that_stops_after_any_trial_goes_on_as_if_it_had_not(
     whole: divulge.HardenedFederation, tmp_path: Path, last: int
 ) -> None:
 
-    def stop(items: Any, text: str, *_: Any) -> Any:
+    def stop(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
+        del done
         if text.startswith(f"Trial {last + 1} "):
             raise KeyboardInterrupt
         return items
