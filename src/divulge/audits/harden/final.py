@@ -15,6 +15,9 @@ from divulge._util.random import stream
 from divulge.audits.api import audit_subject
 from divulge.audits.compare.defences import Variant
 from divulge.audits.compare.export import model_files, with_noise
+from divulge.audits.harden.config import SearchSettings
+from divulge.audits.harden.looks import SearchedModels
+from divulge.audits.harden.result import AUDIT, FILE, MODEL
 from divulge.audits.inputs import AuditInputs
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, open_run_folder
@@ -23,12 +26,6 @@ from divulge.core import MembershipAttack, PrivateTrainer, Records, Target, Trai
 from divulge.targets.files import fingerprint_file, load_target
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import Workers
-
-MODEL, AUDIT = "model", "audit"
-"""Folders of the model's files and of its audit."""
-
-FILE = "model.pt2"
-"""The file that is audited: the network with its weights, for whoever has PyTorch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +62,18 @@ class FreshRecords:
     """Those that it has not; a fair coin for each decides whether it trains the final model."""
     member: Bool[np.ndarray, " fresh"]
     reference: Records | None
+
+
+@dataclass(frozen=True, slots=True)
+class HardenDesign:
+    """What is asked of a search for a model, with its records loaded."""
+
+    models: SearchedModels
+    """Of the search; their folder is that of the run."""
+    asked: SearchSettings
+    class_names: tuple[str, ...]
+    records: FreshRecords
+    final_attacks: tuple[MembershipAttack, ...]
 
 
 def split_records(records: Records, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

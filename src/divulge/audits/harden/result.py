@@ -2,28 +2,33 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
 from divulge._util import atomic
 from divulge._util.json import JSON
-from divulge.audits.harden.final import AUDIT, FILE, MODEL
+from divulge.audits.harden.hardened import Hardened
+from divulge.audits.harden.head import SearchHead
 from divulge.audits.harden.looks import FOLDER, Leak
-from divulge.audits.harden.trials import SearchLog, SearchTrial
-from divulge.audits.heads import HEAD, has_head
+from divulge.audits.harden.trials import ModelLog, SearchTrial, find_chosen
+from divulge.audits.heads import HEAD
 from divulge.audits.result import Audit, SecretAudit
-from divulge.audits.run_folder import hold_run, read_head, write_head
-from divulge.audits.runs import FinishedRun, GatedAudit
-from divulge.core import Estimate, Finding, Head
-from divulge.core.runs import BEFORE_NAMING, SCHEMA
+from divulge.audits.run_folder import hold_run, read_head
+from divulge.audits.runs import GatedAudit
+from divulge.core import Estimate, Finding
 from divulge.errors import StoreError
 from divulge.metrics.measure import GUESSING
 from divulge.report import harden_page
 from divulge.report.harden_page import HardenStory, MeasuredCeiling, Outcome, TrialRow
+from divulge.report.search_page import SearchPage
 
 TRIALS = "trials.json"
+MODEL, AUDIT = "model", "audit"
+"""Folders of the model's files and of its audit."""
+FILE = "model.pt2"
+"""The file that is audited: the network with its weights, for whoever has PyTorch."""
 _CLEARLY = 0.9
 """A leak beyond guessing of at most this share of another is clearly less."""
 _UNSOUND = (
@@ -36,39 +41,20 @@ _UNSOUND = (
 """Verdicts whose figures say nothing of this model's leak."""
 
 
-@dataclass(frozen=True, slots=True)
-class HardeningManifest:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardeningManifest(SearchHead):
     """What was asked for: ``run.json``."""
 
-    name: str
-    created: str
-    """UTC, ISO 8601."""
-    challenge: str
-    """Digest of records, ways to train, ceilings, search and seed."""
-    seed: int
     ceilings: dict[str, float]
-    budget: int
-    searched: int
-    """The number of records of the search."""
-    fresh: int
-    """The number of records that it never touches."""
-    settings: dict[str, JSON]
-    environment: dict[str, str]
-    divulge: str = BEFORE_NAMING
-    schema: int = SCHEMA
     kind: Literal["hardening"] = "hardening"
 
 
 @dataclass(frozen=True, repr=False)
-class HardenedModel(FinishedRun):
+class HardenedModel(Hardened[HardeningManifest, SearchTrial]):
     """The model that was found, its audit on fresh records, and all that was tried."""
 
-    plan: HardeningManifest
-    log: SearchLog
     audit: Audit
     """Of the final model, on records that the search never touched."""
-    path: Path
-    """The run folder."""
     noun = "a search for a model"
 
     @classmethod
@@ -77,29 +63,14 @@ class HardenedModel(FinishedRun):
         return load_hardened(path)
 
     @property
-    def head(self) -> Head[HardeningManifest]:
-        """What was asked for."""
-        plan = self.plan
-        return Head(
-            kind=plan.kind, name=plan.name, created=plan.created, challenge=plan.challenge,
-            seed=plan.seed, settings=plan.settings, environment=plan.environment, facts=plan,
-            attacks=self.audit.head.attacks, divulge=plan.divulge, schema=plan.schema,
-        )  # fmt: skip
-
-    @property
-    def headline(self) -> str:
-        """The outcome in one line."""
-        return self.story.headline
+    def attacks(self) -> tuple[str, ...]:
+        """Labels of the attacks of the final audit."""
+        return self.audit.head.attacks
 
     @property
     def parts(self) -> Mapping[str, GatedAudit]:
         """The final audit: a gate is about the model that was found."""
         return {"": self.audit}
-
-    @property
-    def trials(self) -> tuple[SearchTrial, ...]:
-        """All settings that were tried, in order."""
-        return self.log.trials
 
     @property
     def model(self) -> Path:
@@ -109,7 +80,7 @@ class HardenedModel(FinishedRun):
     @property
     def chosen(self) -> SearchTrial:
         """The setting of the final model."""
-        return self.log.find_chosen(self.plan.ceilings)
+        return find_chosen(self.log, self.plan.ceilings)
 
     @property
     def undefended(self) -> SearchTrial:
@@ -213,19 +184,20 @@ class HardenedModel(FinishedRun):
             environment=self.plan.environment,
         )
 
-    def table(self) -> str:
-        """The trials as a Markdown table, with the outcome above it."""
-        return harden_page.as_markdown(self.story)
+    @property
+    def contents(self) -> SearchPage:
+        """What the report shows."""
+        return self.story.as_page()
 
     def as_json(self) -> dict[str, JSON]:
         """What ``summary.json`` holds."""
         return harden_page.as_json(self.story)
 
-    def render(self) -> dict[str, bytes]:
-        """The page, the tables and the figures."""
-        from divulge.report import harden_charts  # draws, so it loads the chart library
+    def draw(self) -> Mapping[str, str]:
+        """By metric, accuracy over leakage of each trial, as SVG."""
+        from divulge.report import harden_charts
 
-        return harden_charts.render_files(self.story)
+        return harden_charts.draw_trials(self.story)
 
     def measure(self) -> "HardenedModel":
         """Compute all metrics of the final audit again from the stored scores.
@@ -236,7 +208,7 @@ class HardenedModel(FinishedRun):
         with hold_run(self.path):
             audit = self.audit.measure()
             assert isinstance(audit, Audit)
-            again = HardenedModel(self.plan, self.log, audit, self.path)
+            again = replace(self, audit=audit)
             again.report()
         return again
 
@@ -262,42 +234,26 @@ def _as_estimate(leak: Leak | None) -> Estimate | None:
     return None if leak is None else _interval(leak)
 
 
-def begin(path: Path, plan: HardeningManifest) -> HardeningManifest:
-    """Write the plan; of a run that is continued it keeps the date.
-
-    Raises:
-        StoreError: the folder belongs to another search, or cannot be written.
-    """
-    if has_head(path):
-        before = read_head(path, HardeningManifest)
-        if before.challenge != plan.challenge:
-            raise StoreError(
-                f"expected the records, ceilings, search and seed that {path} was begun with, got "
-                "different ones: start a new run"
-            )
-        return before
-    write_head(path, plan)
-    return plan
-
-
-def store_trials(path: Path, log: SearchLog) -> None:
+def store_trials(path: Path, log: ModelLog) -> None:
     """Write ``trials.json``, and let go of what the models of the search answered.
 
     Raises:
         StoreError: it cannot be written.
     """
-    atomic.write(path / TRIALS, atomic.to_json(log, SearchLog).encode())
+    atomic.write(path / TRIALS, atomic.to_json(log, ModelLog).encode())
     shutil.rmtree(path / FOLDER, ignore_errors=True)
 
 
-def read_trials(path: Path) -> SearchLog | None:
+def read_trials(path: Path) -> ModelLog | None:
     """What a search came to, if it has ended.
 
     Raises:
         StoreError: the file is damaged.
     """
     place = path / TRIALS
-    return atomic.from_json(atomic.read(place), SearchLog, place) if place.exists() else None
+    if not place.exists():
+        return None
+    return atomic.from_json(atomic.read(place), ModelLog, place)
 
 
 def load_hardened(path: Path) -> HardenedModel:
@@ -318,4 +274,4 @@ def load_hardened(path: Path) -> HardenedModel:
     audit = SecretAudit.load(path / AUDIT)
     if not isinstance(audit, Audit):
         raise atomic.damaged_file_error(path / AUDIT, ValueError("no audit of membership"))
-    return HardenedModel(plan, log, audit, path)
+    return HardenedModel(plan, log, path, audit)

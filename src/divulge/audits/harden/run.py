@@ -1,56 +1,38 @@
 """Search, train the final model, and audit it on records that the search never touched."""
 
-import datetime as dt
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from divulge._util import atomic, imports
+from divulge._util import imports
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder, numbered_folder
-from divulge._util.progress import Progress, Track, as_track
+from divulge._util.progress import Progress, as_track
 from divulge.attacks import catalog
 from divulge.audits.compare.config import default_attacks
-from divulge.audits.compare.export import CARD
-from divulge.audits.export import export
-from divulge.audits.harden import config, final, result
+from divulge.audits.harden import config, final
 from divulge.audits.harden.config import Ceilings, SearchSettings
-from divulge.audits.harden.looks import Bench
+from divulge.audits.harden.final import HardenDesign
+from divulge.audits.harden.head import make_head
+from divulge.audits.harden.looks import SearchedModels
+from divulge.audits.harden.model_bench import ModelBench
 from divulge.audits.harden.result import HardenedModel, HardeningManifest
-from divulge.audits.harden.search import search
-from divulge.audits.heads import describe_environment
+from divulge.audits.harden.search import run_search
 from divulge.audits.leave_one_out.design import (
     RecordPool,
     pool_from,
     read_pool,
     set_copies_aside,
 )
-from divulge.audits.leave_one_out.run import take_folder
 from divulge.audits.options import Options, RunPath
 from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack
 from divulge.errors import SpecError
-from divulge.report.markdown import make_inert
 from divulge.training.recipe import Recipe
 from divulge.training.shadows import workers_by_name
-from divulge.training.shadows.workers import Workers
 from divulge.training.trainers import trainer_identity
-
-
-@dataclass(frozen=True, slots=True)
-class HardenDesign:
-    """What is asked for, with its records loaded."""
-
-    bench: Bench
-    """Of the search; its folder is that of the run."""
-    asked: SearchSettings
-    class_names: tuple[str, ...]
-    records: final.FreshRecords
-    final_attacks: tuple[MembershipAttack, ...]
-    plan: HardeningManifest
 
 
 @check_arguments
@@ -100,7 +82,7 @@ def harden(
     chosen = None if attacks is None else tuple(attacks)
     if chosen == ():
         raise SpecError("expected an attack, got none: leave attacks out to run the usual ones")
-    wanted = _design(
+    wanted, head = _design(
         recipe,
         pool_from(records, reference, options.ids),
         ceiling,
@@ -110,8 +92,8 @@ def harden(
         tuple(options.class_names),
     )
     path = numbered_folder(Path("runs") / "hardening") if run is None else Path(run)
-    with take_folder(path, resume=options.resume):
-        return _harden(wanted, path, options.track, who)
+    bench = ModelBench(wanted, who)
+    return run_search(bench, head, path, options.track, resume=options.resume)
 
 
 @check_arguments
@@ -139,15 +121,16 @@ def harden_file(
     path = Path(path)
     settings = config.read(path)
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
-    with take_folder(folder, resume=resume):
-        (wanted,) = (
-            design_from_config(settings, path.parent) for _ in track([path], "Loading the data")
-        )
-        return _harden(wanted, folder, track, who)
+    ((wanted, head),) = (
+        design_from_config(settings, path.parent) for _ in track([path], "Loading the data")
+    )
+    return run_search(ModelBench(wanted, who), head, folder, track, resume=resume)
 
 
-def design_from_config(settings: config.HardenSpec, folder: Path) -> HardenDesign:
-    """What settings ask, with their records loaded.
+def design_from_config(
+    settings: config.HardenSpec, folder: Path
+) -> tuple[HardenDesign, HardeningManifest]:
+    """What settings ask, with their records loaded, and the head of the run.
 
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
@@ -177,7 +160,7 @@ def _design(
     asked: SearchSettings,
     heading: RunHeading,
     class_names: tuple[str, ...],
-) -> HardenDesign:
+) -> tuple[HardenDesign, HardeningManifest]:
     distinct = set_copies_aside(pool)
     searched, fresh = final.split_records(distinct.records, asked.fresh, heading.seed)
     member = final.draw_members(len(fresh), heading.seed)
@@ -189,8 +172,8 @@ def _design(
         *(array for one in (of_search, untouched) for array in (one.x, one.y)),
         *(() if distinct.reference is None else (distinct.reference.x, distinct.reference.y)),
     )
-    return HardenDesign(
-        Bench(
+    design = HardenDesign(
+        SearchedModels(
             recipe=recipe,
             pool=RecordPool(of_search, distinct.reference, None),
             ceilings=ceilings,
@@ -204,70 +187,15 @@ def _design(
         class_names,
         final.FreshRecords(of_search, untouched, member, distinct.reference),
         whole,
-        HardeningManifest(
-            name=heading.name,
-            created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-            challenge=challenge,
-            seed=heading.seed,
-            ceilings=dict(ceilings),
-            budget=asked.budget,
-            searched=len(of_search),
-            fresh=len(untouched),
-            settings=heading.settings,
-            environment=describe_environment(),
-            divulge=version("divulge"),
-        ),
     )
-
-
-def _harden(wanted: HardenDesign, path: Path, track: Track[Any], who: Workers) -> HardenedModel:
-    """All steps; what the folder holds already is not computed again."""
-    plan, bench = result.begin(path, wanted.plan), replace(wanted.bench, folder=path)
-    log = result.read_trials(path) or search(bench, wanted.asked, track, who)
-    result.store_trials(path, log)
-    variant = log.find_chosen(plan.ceilings).proposal.as_variant(
-        bench.recipe, wanted.asked.final_models
+    return design, make_head(
+        HardeningManifest,
+        name=heading.name,
+        challenge=challenge,
+        seed=heading.seed,
+        ceilings=dict(ceilings),
+        budget=asked.budget,
+        searched=len(of_search),
+        fresh=len(untouched),
+        settings=heading.settings,
     )
-    (place,) = (
-        final.train_final(variant, wanted.records, path, plan.seed)
-        for _ in track([variant], "Training the final model")
-    )
-    audit = final.audit_final(
-        variant,
-        wanted.records,
-        place,
-        path,
-        wanted.final_attacks,
-        RunHeading(f"{plan.name}, final model", plan.seed, {"trained with": variant.name}),
-        wanted.asked.shadows,
-        wanted.class_names,
-        track,
-        who,
-    )
-    found = HardenedModel(plan, log, audit, path)
-    found.report()
-    _write_card(found, len(wanted.records.searched) + int(wanted.records.member.sum()))
-    return found
-
-
-def _write_card(found: HardenedModel, records: int) -> None:
-    """A model card: how the model was trained, whether it is under the ceilings, and its audit."""
-    told = found.story
-    claim, promised = found.audit.facts.claim, "Guarantee: none."
-    if claim is not None:
-        epsilon, delta = claim.guarantee.epsilon, claim.guarantee.delta
-        promised = (
-            f"Guarantee: ({epsilon:.3g}, {delta:g})-differentially private for adding or removing "
-            "one training record. It covers one training, and not the choice of settings."
-        )
-    lines = [
-        f"# {make_inert(told.name)}",
-        f"Trained with {make_inert(found.chosen.label)} on {records:,} records.",
-        promised,
-        *map(make_inert, told.sentences),
-        make_inert(f"{told.headline}. {told.next_step}"),
-    ]
-    card = found.path / final.MODEL / CARD
-    atomic.write(card, ("\n\n".join(lines) + "\n").encode())
-    assert found.audit.path is not None
-    export(found.audit.path, model_card=card)
