@@ -20,8 +20,6 @@ import pytest
 import divulge
 from divulge.attacks import catalog as attacks_catalog
 from divulge.audits import config, gate
-from divulge.audits.compare import config as comparing
-from divulge.audits.harden import config as hardening
 from divulge.cli.main import main
 from divulge.federation import config as federation_config
 from divulge.metrics import assignment, composition, interactions
@@ -31,6 +29,8 @@ from divulge.reproduce.published import read_published
 from divulge.reproduce.result import NOT_YET, Completeness, MeasuredPiece, Outcome, interval
 from divulge.reproduce.table import TABLES, find_table
 from divulge.reproduce.table_csv import from_csv, to_csv
+from divulge.studies.compare import config as comparing
+from divulge.studies.harden import config as hardening
 
 from .installs.names import DEVELOPERS
 

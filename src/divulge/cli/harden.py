@@ -13,8 +13,8 @@ from divulge.cli.options import Command
 from divulge.errors import SpecError
 
 if TYPE_CHECKING:
-    from divulge.audits.harden.federated_result import HardenedFederation
-    from divulge.audits.harden.result import HardenedModel
+    from divulge.studies.harden.federated_result import HardenedFederation
+    from divulge.studies.harden.result import HardenedModel
 
 _CODES = {"under": 0, "within": 0, "over": TRIPPED, "undecided": UNDECIDED}
 
@@ -64,8 +64,8 @@ def harden(
         print_estimates(settings, shape, workers)
         return
     from divulge._util import toml
-    from divulge.audits.harden import config
     from divulge.federation import config as federations
+    from divulge.studies.harden import config
 
     federated = federations.is_federation(toml.read_toml(settings))
     if federated and workers != "local":
@@ -76,11 +76,11 @@ def harden(
     found: HardenedModel | HardenedFederation
     with begin(settings, run, name, resume=resume) as folder:
         if federated:
-            from divulge.audits.harden.federated import harden_federation_file
+            from divulge.studies.harden.federated import harden_federation_file
 
             found = harden_federation_file(settings, folder, resume=resume, progress=True)
         else:
-            from divulge.audits.harden.run import harden_file
+            from divulge.studies.harden.run import harden_file
 
             found = harden_file(settings, folder, resume=resume, progress=True, workers=workers)
     finish(found, shape, _CODES[found.outcome])

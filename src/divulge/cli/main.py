@@ -130,7 +130,7 @@ def demo(run: Path | None, shape: str) -> None:
     from divulge._util.folders import numbered_folder
 
     with take(run or numbered_folder(Path("runs") / "demo")) as folder:
-        from divulge.audits import demo as demonstration
+        from divulge.studies import demo as demonstration
 
         found = demonstration.demo(folder, progress=True)
     finish(found, shape)
@@ -196,7 +196,7 @@ def audit(
         asked.gate, asked.about, fail_on, limits, judge, not_worse_than, settings.parent
     )
     with begin(settings, run, asked.name, resume=resume) as folder:
-        from divulge.audits import from_file
+        from divulge.studies import from_file
 
         found = from_file.audit_file(
             settings,
@@ -282,7 +282,7 @@ def plan(
 
     Example: divulge plan --exposed 0.05
     """
-    from divulge.audits import planning
+    from divulge.studies import planning
 
     if audit is not None:
         _refuse_sizes()

@@ -38,9 +38,9 @@ from divulge.defences.training.dap.loss import DiscriminatorAdversary
 from divulge.errors import SpecError
 from divulge.training.engine.dense import dense_layers
 from divulge.training.engine.loop import Job, build_network, torch_threads
-from divulge.training.engine.tensors import PoolArrays
+from divulge.training.engine.selection import merit
 from divulge.training.recipe import Recipe, Rows
-from divulge.training.selection import merit
+from divulge.training.tensors import PoolArrays
 
 DiscriminatorKind = Literal["trained", "random"]
 

@@ -1,0 +1,88 @@
+"""The final model of a search: trained, audited, and described in a model card."""
+
+from pathlib import Path
+from typing import Any
+
+from divulge._util import atomic
+from divulge._util.progress import Track
+from divulge._util.showable import make_showable
+from divulge.audits.runner import RunHeading
+from divulge.core.runs import BEFORE_NAMING
+from divulge.report.markdown import make_inert
+from divulge.report.model_card import put_section
+from divulge.studies.compare.export import CARD
+from divulge.studies.harden.final import HardenDesign, audit_final, train_final
+from divulge.studies.harden.result import MODEL, HardenedModel, HardeningManifest
+from divulge.studies.harden.trials import ModelLog, find_chosen
+from divulge.training.shadows.workers import Workers
+
+
+def finish(
+    design: HardenDesign,
+    head: HardeningManifest,
+    log: ModelLog,
+    path: Path,
+    track: Track[Any],
+    who: Workers,
+) -> HardenedModel:
+    """Train the model of the chosen setting, audit its file on fresh records, and report.
+
+    Args:
+        design: what is asked for.
+        head: of the run.
+        log: of the search.
+        path: the run folder; what it holds already is not computed again.
+        track: shows progress.
+        who: trains.
+
+    Raises:
+        TargetError: the model, or a shadow model, could not be trained.
+        StoreError: something cannot be written.
+    """
+    asked, records = design.asked, design.records
+    proposal = find_chosen(log, head.ceilings).proposal
+    variant = proposal.as_variant(design.models.recipe, asked.final_models)
+    (place,) = (
+        train_final(variant, records, path, head.seed)
+        for _ in track([variant], "Training the final model")
+    )
+    audit = audit_final(
+        variant,
+        records,
+        place,
+        path,
+        design.final_attacks,
+        RunHeading(f"{head.name}, final model", head.seed, {"trained with": variant.name}),
+        asked.shadows,
+        design.class_names,
+        track,
+        who,
+    )
+    found = HardenedModel(head, log, path, audit)
+    found.report()
+    _write_card(found, len(records.searched) + int(records.member.sum()))
+    return found
+
+
+def _write_card(found: HardenedModel, records: int) -> None:
+    """A model card: how the model was trained, whether it is under the ceilings, and its audit."""
+    told = found.story
+    claim, promised = found.audit.facts.claim, "Guarantee: none."
+    if claim is not None:
+        epsilon, delta = claim.guarantee.epsilon, claim.guarantee.delta
+        promised = (
+            f"Guarantee: ({epsilon:.3g}, {delta:g})-differentially private for adding or removing "
+            "one training record. It covers one training, and not the choice of settings."
+        )
+    lines = [
+        f"# {make_inert(told.name)}",
+        f"Trained with {make_inert(found.chosen.label)} on {records:,} records.",
+        promised,
+        *map(make_inert, told.sentences),
+        make_inert(f"{told.headline}. {told.next_step}"),
+    ]
+    head = found.audit.head
+    report = make_showable(found.audit.table())
+    made = make_showable(head.created), make_showable(head.divulge or BEFORE_NAMING)
+    card = put_section("\n\n".join(lines) + "\n", report, *made)
+    atomic.write(found.path / MODEL / CARD, card.encode())

@@ -1,0 +1,196 @@
+"""Search, train the final model, and audit it on records that the search never touched."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from divulge._util import imports
+from divulge._util.arguments import FilePath, check_arguments
+from divulge._util.digest import digest
+from divulge._util.folders import choose_run_folder, numbered_folder
+from divulge._util.progress import Progress, as_track
+from divulge.attacks import catalog
+from divulge.audits.options import Options, RunPath
+from divulge.audits.runner import RunHeading
+from divulge.core import MembershipAttack
+from divulge.errors import SpecError
+from divulge.studies.compare.config import default_attacks
+from divulge.studies.harden import config, final
+from divulge.studies.harden.config import Ceilings, SearchSettings
+from divulge.studies.harden.final import HardenDesign
+from divulge.studies.harden.head import make_head
+from divulge.studies.harden.looks import SearchedModels
+from divulge.studies.harden.model_bench import ModelBench
+from divulge.studies.harden.result import HardenedModel, HardeningManifest
+from divulge.studies.harden.search import run_search
+from divulge.studies.leave_one_out.design import RecordPool, pool_from, read_pool, set_copies_aside
+from divulge.training.recipe import Recipe
+from divulge.training.shadows import workers_by_name
+from divulge.training.trainers import trainer_identity
+
+
+@check_arguments
+def harden(
+    recipe: Recipe,
+    *,
+    records: Any,
+    ceiling: Mapping[str, float],
+    reference: Any = None,
+    attacks: Iterable[MembershipAttack] | None = None,
+    search: SearchSettings = SearchSettings(),
+    run: RunPath = None,
+    options: Options = Options(),
+) -> HardenedModel:
+    """Search for the most accurate model under a ceiling on leakage, and audit it afresh.
+
+    Defences, their settings, and how long and how strictly a model is trained are searched on one
+    part of the records, by adaptive attacks: shadow models are trained through the defence. The
+    model of the best setting is then trained on these records and on a random half of the others,
+    which the search never touched, and a whole audit on the others decides.
+
+    Args:
+        recipe: how an undefended model is trained.
+        records: a pair (x, y) or ``divulge.Records``. Of records with the same features only the
+            first is used.
+        ceiling: by metric, the highest admissible value, as in ``{"tpr@0.01": 0.05}``: ``auc``,
+            ``tpr@0.1``, ``tpr@0.01``, ``tpr@0.001`` or ``advantage``. The upper limit has to be
+            under it.
+        reference: further records, on which no model is trained; rmia needs them.
+        attacks: default: in the search threshold, gap, calibrated, lira and rmia, in the final
+            audit every attack that divulge has.
+        search: what is tried, and how much may be spent on it.
+        run: the run folder, written as the work goes on; a new one in ``runs/`` unless given.
+        options: seed, title, class names and the like.
+
+    Returns:
+        The model's file, its audit, and all that was tried. Its ``outcome`` says whether the model
+        is under the ceiling.
+
+    Raises:
+        MissingExtra: Optuna or PyTorch is not installed.
+        DivulgeError: the records, the recipe or a setting cannot be used; says what to do.
+    """
+    who = workers_by_name(search.workers)
+    options = options.of_several_models("harden")
+    config.check_ceilings(ceiling)
+    chosen = None if attacks is None else tuple(attacks)
+    if chosen == ():
+        raise SpecError("expected an attack, got none: leave attacks out to run the usual ones")
+    wanted, head = _design(
+        recipe,
+        pool_from(records, reference, options.ids),
+        ceiling,
+        chosen,
+        search,
+        RunHeading(options.name or "hardening", options.seed, {"recipe": repr(recipe)}),
+        tuple(options.class_names),
+    )
+    path = numbered_folder(Path("runs") / "hardening") if run is None else Path(run)
+    bench = ModelBench(wanted, who)
+    return run_search(bench, head, path, options.track, resume=options.resume)
+
+
+@check_arguments
+def harden_file(
+    path: FilePath,
+    run: FilePath | None = None,
+    *,
+    resume: bool = False,
+    progress: Progress = False,
+    workers: str = "local",
+) -> HardenedModel:
+    """Search as a ``harden.toml`` describes.
+
+    Args:
+        path: the settings; relative paths in them start at its folder.
+        run: the run folder, as for `divulge.audit_file`.
+        resume: continue the run folder.
+        progress: True shows how far the work is; see `divulge.Options`.
+        workers: who trains.
+
+    Raises:
+        DivulgeError: see `harden`.
+    """
+    who = workers_by_name(workers)
+    path = Path(path)
+    settings = config.read(path)
+    folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
+    ((wanted, head),) = (
+        design_from_config(settings, path.parent) for _ in track([path], "Loading the data")
+    )
+    return run_search(ModelBench(wanted, who), head, folder, track, resume=resume)
+
+
+def design_from_config(
+    settings: config.HardenSpec, folder: Path
+) -> tuple[HardenDesign, HardeningManifest]:
+    """What settings ask, with their records loaded, and the head of the run.
+
+    Raises:
+        DivulgeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    training = settings.training.model_dump(exclude={"network"})
+    recipe = Recipe(imports.load_object(settings.training.network, folder), **training)
+    return _design(
+        recipe,
+        read_pool(settings.data, folder),
+        settings.ceiling,
+        config.attacks(settings, folder),
+        SearchSettings(**settings.search.model_dump()),
+        RunHeading(
+            settings.name,
+            settings.seed,
+            settings.model_dump(mode="json", exclude_defaults=True),
+        ),
+        settings.data.class_names,
+    )
+
+
+def _design(
+    recipe: Recipe,
+    pool: RecordPool,
+    ceilings: Ceilings,
+    attacks: tuple[MembershipAttack, ...] | None,
+    asked: SearchSettings,
+    heading: RunHeading,
+    class_names: tuple[str, ...],
+) -> tuple[HardenDesign, HardeningManifest]:
+    distinct = set_copies_aside(pool)
+    searched, fresh = final.split_records(distinct.records, asked.fresh, heading.seed)
+    member = final.draw_members(len(fresh), heading.seed)
+    of_search, untouched = distinct.records.take(searched), distinct.records.take(fresh)
+    whole = tuple(catalog.default_attacks(shadows=True)) if attacks is None else attacks
+    told = replace(asked, workers="local")  # who trains changes nothing
+    challenge = digest(
+        f"{trainer_identity(recipe)}\0{dict(ceilings)}\0{told}\0{attacks}\0{heading.seed}",
+        *(array for one in (of_search, untouched) for array in (one.x, one.y)),
+        *(() if distinct.reference is None else (distinct.reference.x, distinct.reference.y)),
+    )
+    design = HardenDesign(
+        SearchedModels(
+            recipe=recipe,
+            pool=RecordPool(of_search, distinct.reference, None),
+            ceilings=ceilings,
+            answers=asked.answers,
+            attacks=default_attacks() if attacks is None else attacks,
+            final_attacks=len(whole),
+            seed=heading.seed,
+            folder=Path(),
+        ),
+        asked,
+        class_names,
+        final.FreshRecords(of_search, untouched, member, distinct.reference),
+        whole,
+    )
+    return design, make_head(
+        HardeningManifest,
+        name=heading.name,
+        challenge=challenge,
+        seed=heading.seed,
+        ceilings=dict(ceilings),
+        budget=asked.budget,
+        searched=len(of_search),
+        fresh=len(untouched),
+        settings=heading.settings,
+    )

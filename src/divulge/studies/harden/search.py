@@ -1,0 +1,167 @@
+"""Try settings one after another, and run the best one with what the search never saw.
+
+First comes every defence as its authors set it. Further settings are proposed by Optuna's
+tree-structured Parzen estimator, with accuracy and leakage as its two goals and the limits as a
+constraint.
+
+The estimator gets a seed of its own for each proposal, and is shown the results in their order, in
+groups whose size does not depend on the machine. So what it proposes follows from the seed and the
+results before: a search that was killed goes on as if it had not been.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+from divulge._util.progress import Track
+from divulge.studies.harden import optimiser
+from divulge.studies.harden.head import D, begin
+from divulge.studies.harden.log import Attempt, S
+from divulge.studies.leave_one_out.run import take_folder
+
+if TYPE_CHECKING:
+    import optuna
+
+H = TypeVar("H")
+
+
+class Bench(ABC, Generic[S, D, H]):
+    """Tries settings on models, on a federation, or on users of a ranker.
+
+    What is computed is stored in its folder at once, and what is there is not computed again.
+    """
+
+    misses: ClassVar[int]
+    """After so many proposals in a row that are known or not admitted, a search ends."""
+    by_chance: ClassVar[int | None] = None
+    """After so many of them, settings are drawn by chance; None for never."""
+    together: ClassVar[int] = 1
+    """How many settings are proposed at a time, and tried side by side."""
+
+    def __init__(self) -> None:
+        self.tried: list[Attempt[S]] = []
+        """All settings that were tried, those of which nothing was seen among them."""
+
+    @abstractmethod
+    def firsts(self, study: "Study[S]") -> Iterator[list[Attempt[S]]]:
+        """Groups that are tried before anything is proposed, the undefended setting alone first."""
+
+    @abstractmethod
+    def values_of(self, first: S) -> Mapping[str, Any]:
+        """A setting as values of the optimiser's trial; what it lacks is proposed."""
+
+    @abstractmethod
+    def propose(self, trial: "optuna.Trial") -> S:
+        """What the optimiser tries next."""
+
+    @abstractmethod
+    def seed_of(self, proposed: int, missed: int) -> int:
+        """The optimiser's seed for one proposal.
+
+        Args:
+            proposed: the number of proposals, this one included.
+            missed: the number of proposals in a row that came to nothing.
+        """
+
+    @abstractmethod
+    def admits(self, one: Attempt[S], group: Sequence[Attempt[S]]) -> bool:
+        """Whether a setting can be tried beside a group, within the budget."""
+
+    @abstractmethod
+    def try_group(self, group: Sequence[Attempt[S]], track: Track[Any]) -> None:
+        """Try settings, side by side.
+
+        Raises:
+            StoreError: what was computed cannot be stored or read.
+            DivulgeError: the undefended setting cannot be tried.
+        """
+
+    @abstractmethod
+    def lessons(self, one: Attempt[S]) -> Iterable[tuple[float, float]]:
+        """Each accuracy that a setting came to, and by how much it exceeds the limits there."""
+
+    @abstractmethod
+    def finish(self, head: D, folder: Path, track: Track[Any]) -> H:
+        """Search unless that is done, run the best setting, and write the report."""
+
+
+class Study(Generic[S]):
+    """A search as it goes on.
+
+    Args:
+        bench: tries the settings.
+        track: shows progress.
+
+    Raises:
+        MissingExtra: Optuna is not installed.
+    """
+
+    def __init__(self, bench: Bench[S, Any, Any], track: Track[Any]) -> None:
+        self._bench, self._track = bench, track
+        self._optimiser, self._proposed = optimiser.new_study(), 0
+
+    def run(self) -> None:
+        """Try settings until the budget is spent, or hardly anything is left to try."""
+        for firsts in self._bench.firsts(self):
+            self._try(firsts)
+        missed = 0
+        while missed < self._bench.misses:
+            group: list[Attempt[S]] = []
+            while len(group) < self._bench.together and missed < self._bench.misses:
+                one = self.propose(None, missed)
+                known = any(one.setting == other.setting for other in (*self._bench.tried, *group))
+                missed += 1
+                if not known and self._bench.admits(one, group):
+                    group.append(one)
+                    missed = 0
+                else:
+                    self.drop(one)
+            self._try(group)
+
+    def propose(self, first: S | None, missed: int = 0) -> Attempt[S]:
+        """What is given, or what the optimiser proposes."""
+        self._proposed += 1
+        # where one family leads that has hardly any settings, all that is proposed is known
+        by_chance = self._bench.by_chance is not None and missed >= self._bench.by_chance
+        seed = self._bench.seed_of(self._proposed, missed)
+        given = None if first is None else self._bench.values_of(first)
+        asked = optimiser.ask(self._optimiser, seed, given, by_chance=by_chance)
+        return Attempt(self._bench.propose(asked), asked)
+
+    def drop(self, one: Attempt[S]) -> None:
+        """Say that a proposal is not tried."""
+        optimiser.end(self._optimiser, one.asked)
+
+    def _try(self, group: Sequence[Attempt[S]]) -> None:
+        if not group:
+            return
+        for one in group:
+            self._bench.tried.append(one)
+            one.number = len(self._bench.tried)
+        self._bench.try_group(group, self._track)
+        for one in group:
+            for accuracy, excess in self._bench.lessons(one):
+                # to leak less than allowed is worth nothing here
+                optimiser.show(self._optimiser, one.asked, accuracy, max(excess, 0.0), excess)
+            optimiser.end(self._optimiser, one.asked)
+
+
+def run_search(
+    bench: Bench[Any, D, H], head: D, path: Path, track: Track[Any], *, resume: bool
+) -> H:
+    """Search, and run the best setting; what the folder holds already is not computed again.
+
+    Args:
+        bench: what settings are tried on.
+        head: what is asked for.
+        path: the run folder.
+        track: shows progress.
+        resume: continue the run folder.
+
+    Raises:
+        StoreError: the folder is in use, or belongs to another search.
+        DivulgeError: the undefended or the best setting cannot be tried.
+    """
+    with take_folder(path, resume=resume):
+        return bench.finish(begin(path, head), path, track)
