@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from divulge.report.charts import render
-from divulge.reproduce import charts
-from divulge.reproduce.papers.raifle import tradeoff
-from divulge.reproduce.result import Cell, Outcome, figure, interval
-from divulge.reproduce.table import TABLES, Size, find_table
-from divulge.reproduce.table_csv import from_csv
+from divulge_papers import charts
+from divulge_papers.papers.raifle import tradeoff
+from divulge_papers.result import Cell, Outcome, figure, interval
+from divulge_papers.table import TABLES, Size, find_table
+from divulge_papers.table_csv import from_csv
 
 HERE = Path(__file__).parent
 STORED = HERE / "results"

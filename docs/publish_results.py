@@ -14,10 +14,10 @@ from pathlib import Path
 
 import click
 
-from divulge.reproduce import published
-from divulge.reproduce.cells import PIECES_FILE
-from divulge.reproduce.result import RESULT_FILE, read_outcome
-from divulge.reproduce.table_csv import to_csv
+from divulge_papers import published
+from divulge_papers.cells import PIECES_FILE
+from divulge_papers.result import RESULT_FILE, read_outcome
+from divulge_papers.table_csv import to_csv
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKED = ROOT / "papers" / "results"

@@ -24,13 +24,13 @@ from divulge.cli.main import main
 from divulge.federation import config as federation_config
 from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
-from divulge.reproduce.provenance import Measurement
-from divulge.reproduce.published import read_published
-from divulge.reproduce.result import NOT_YET, Completeness, MeasuredPiece, Outcome, interval
-from divulge.reproduce.table import TABLES, find_table
-from divulge.reproduce.table_csv import from_csv, to_csv
 from divulge.studies.compare import config as comparing
 from divulge.studies.harden import config as hardening
+from divulge_papers.provenance import Measurement
+from divulge_papers.published import read_published
+from divulge_papers.result import NOT_YET, Completeness, MeasuredPiece, Outcome, interval
+from divulge_papers.table import TABLES, find_table
+from divulge_papers.table_csv import from_csv, to_csv
 
 from .installs.names import DEVELOPERS
 
