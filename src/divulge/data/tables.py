@@ -15,7 +15,7 @@ from jaxtyping import Float
 
 from divulge._util import untrusted
 from divulge.data.arrow_tables import ArrowTable
-from divulge.data.cells import CellError, cell_error, check_names
+from divulge.data.cells import CellError, cell_error, check_names, show_cell, show_label
 from divulge.data.json_tables import JsonTable, is_json
 from divulge.data.text_files import file_kind, find_wrong_byte
 from divulge.data.text_tables import TextTable
@@ -23,7 +23,7 @@ from divulge.errors import DataError, DivulgeError
 
 __all__ = [
     "CellError", "cell_error", "check_names", "describe", "read_batches", "read_columns",
-    "read_header", "read_texts",
+    "read_header", "read_texts", "show_cell", "show_label",
 ]  # fmt: skip
 
 
