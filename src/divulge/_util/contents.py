@@ -89,9 +89,9 @@ def mask_sent(text: str, sent: Iterable[Any]) -> str:
         elif isinstance(cell, int | float) and not isinstance(cell, bool):
             numbers.add(abs(cell))
     text = _UNICODE.sub(lambda found: chr(int(found[1], 16)), text)
-    text = _NUMBER.sub(lambda found: _mask_if_sent(found[0], numbers), text)
     text = _QUOTED.sub(lambda found: _mask_words(found, words), text)
-    return _mask_phrases(text, phrases, words)
+    text = _mask_phrases(text, phrases, words)
+    return _NUMBER.sub(lambda found: _mask_if_sent(found[0], numbers), text)
 
 
 def quote_error(error: BaseException) -> str:
@@ -148,8 +148,8 @@ def _mask_phrases(text: str, phrases: set[tuple[str, ...]], words: set[str]) -> 
     for k, word in enumerate(found):
         for size in range(1, _PHRASE + 1):
             phrase = tuple(one[0].casefold() for one in found[k : k + size])
-            if phrase in phrases and (size > 1 or _means_something(phrase[0])):
-                hidden.update(range(word.start(), found[k + size - 1].end()))
+            if phrase in phrases and (len(phrase) > 1 or _means_something(phrase[0])):
+                hidden.update(range(word.start(), found[k + len(phrase) - 1].end()))
         after_hidden = k > 0 and found[k - 1].start() in hidden
         if (after_hidden or len(word[0]) >= _LONG) and _begins(word[0].casefold(), words):
             hidden.update(range(*word.span()))
@@ -169,7 +169,8 @@ def _words(text: str) -> list[str]:
 
 
 def _mask_quoted(found: re.Match[str], known: set[str]) -> str:
-    if found["type"] or found["text"] in known:
+    is_type = found["type"] and found["text"].replace(".", "").isidentifier()
+    if is_type or found["text"] in known:
         return found[0]
     return f"{found['sign']}{mask(found['text'])}{found['sign']}"
 
