@@ -79,7 +79,9 @@ def mask_sent(text: str, sent: Iterable[Any]) -> str:
         >>> mask_sent('bad value 31 of "Ann" in column age', [[31.0, "Ann"]])
         'bad value 99 of "xxx" in column age'
     """
-    numbers, phrases, words = set(), set(), set()
+    numbers: set[float] = set()
+    phrases: set[tuple[str, ...]] = set()
+    words: set[str] = set()
     for cell in _flatten(sent):
         if isinstance(cell, str):
             found = _words(cell)
