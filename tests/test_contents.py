@@ -2,10 +2,12 @@
 
 A text and a number are planted in records, and each way to audit them runs by its command, with
 all that can be made of its run. Every file and both streams are searched. Commands that ask an
-endpoint are searched in `tests/cli/test_no_key_escapes.py`, with the keys that it needs.
+endpoint are searched in `tests/cli/test_no_key_escapes.py`, with the keys that it needs. What is
+wrong with a record is said by its form alone, whoever says it: divulge, a model, or an endpoint.
 """
 
 import csv
+import json
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +17,16 @@ import pytest
 from click.testing import CliRunner
 
 import divulge
+from divulge._util.contents import MISSING, mask, mask_numbers, mask_sent, quote_error
 from divulge.cli.main import main
+from divulge.data import cells
+from divulge.errors import DataError, TargetError
+from divulge.targets.function import FunctionTarget
+from divulge.targets.http import HTTPTarget
+from divulge.targets.predictions import read_predictions
 from tests.taint import find, number_forms, text_forms
+
+from .endpoints import serve
 
 NUMBER, WORK = 7319314.159265, "kumquat taster of Zanzibar"
 NEEDLES = {"number": number_forms(NUMBER), "text": text_forms(WORK)}
@@ -150,3 +160,110 @@ def test_what_records_hold_comes_out_nowhere(
         held = find(path.read_bytes() + str(path).encode(), NEEDLES)
         assert not held or path.name == "people.csv", (path, held)
     assert not find(caplog.text.encode(), NEEDLES)
+
+
+BORN = "Ann Smith 1961-02-03"
+ROWS = [[0.25, 0.75, 0, 1], [0.5, 0.5, 1, 0], [0.75, 0.25, 0, 1]]
+
+
+def hold_nothing(text: str) -> None:
+    assert not find(text.encode(), NEEDLES), text
+    for planted in ("Ann", "Smith", "1961", "kumquat", "Zanzibar", "7319314"):
+        assert planted not in text, text
+
+
+@pytest.mark.parametrize("column", range(4))
+@pytest.mark.parametrize("planted", [BORN, WORK, f"{NUMBER:,}", f"{NUMBER} EUR", "7,319 EUR"])
+def test_a_wrong_cell_of_a_table_is_shown_by_its_form(
+    column: int, planted: str, tmp_path: Path
+) -> None:
+    """The column of labels and that of members have more values than categories would."""
+    rows = [[*ROWS[k % 3]] for k in range(30)]
+    for k, row in enumerate(rows):
+        row[column] = f"{planted}{k}" if column > 1 else planted  # type: ignore[call-overload]
+    with (tmp_path / "people.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["p_0", "p_1", "label", "member"], *rows])
+    with pytest.raises(DataError, match=r"row 1 below the header") as refused:
+        read_predictions(tmp_path / "people.csv")
+    hold_nothing(str(refused.value))
+    assert f"column '{('p_0', 'p_1', 'label', 'member')[column]}'" in str(refused.value)
+    assert cells.show_cell(planted)[1:-1] in str(refused.value)
+    (tmp_path / "audit.toml").write_text(f'[predictions]\nfile = "people.csv"\n{ATTACK}')
+    done = CliRunner().invoke(main, ["audit", str(tmp_path / "audit.toml")])
+    assert done.exit_code == 2, done.output
+    hold_nothing(done.output)
+
+
+def test_the_form_of_a_cell_says_what_is_wrong_with_it() -> None:
+    shown = {
+        "1,234": "'9,999'", " 12 %": "' 99 %'", "1e5": "'9e9'", "Ünsal-Łuk": "'xxxxx-xxx'",
+        "\u0663.\u0665": "'9.9'", "N/A": "'N/A'", " today ": "' today '", "": "''", b"Ann": "'xxx'",
+        -np.inf: "-inf", np.float64(31.5): "99.9", np.nan: "nan", True: "True", None: "None",
+    }  # fmt: skip
+    assert {cell: cells.show_cell(cell) for cell in shown} == shown
+    assert {mask(word) for word in MISSING} == MISSING
+
+
+def test_labels_are_named_where_they_are_categories() -> None:
+    few, many = [f"kind {k}" for k in range(10)], [f"kind {k}" for k in range(11)]
+    assert cells.show_label("kind 3", few * 9) == "'kind 3'"
+    assert cells.show_label("kind 3", many) == cells.show_cell("kind 3") == "'xxxx 9'"
+    assert cells.show_label(31.5, np.arange(10.0).repeat(3)) == "31.5"
+    assert cells.show_label(31.5, np.arange(11.0)) == "99.9"
+
+
+@pytest.mark.parametrize("text", [WORK, WORK + " and of all the islands around it", "Ann", "Öz 31"])
+def test_an_endpoint_that_repeats_the_request_is_quoted_without_records(
+    text: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    x = {"salary": np.array([NUMBER, 31.0]), "work": [text, "cook"]}
+    with serve(lambda x: x) as endpoint:
+        endpoint.faults.append(f"echo:Input should be a number, not {text[:20]} or {NUMBER}")
+        with pytest.raises(TargetError) as refused:
+            HTTPTarget(endpoint.url + "/predict", "1").predict(x)
+    said = str(refused.value)
+    assert endpoint.bodies[0]["instances"][0] == {"salary": NUMBER, "work": text}
+    assert '"loc": ["body", "instances", 0, 1], "msg": "Input should be a number, not x' in said
+    for planted in (text, text[:20], json.dumps(text)[1:-1], f"{NUMBER:.0f}"):
+        assert planted not in said + caplog.text
+    hold_nothing(said.replace("Ann", "") if text == "Ann" else said)
+
+
+def test_what_a_request_held_is_masked_whatever_stands_around_it() -> None:
+    sent = [[31, -0.25, "no", "in", "Ann"], ["the quick brown fox jumps", "q" * 500]]
+    shown = {
+        "[31,45,31.0,-0.25]": "[99,45,99.9,-9.99]",
+        "row 3 of 4, not in there": "row 3 of 4, not in there",
+        '{"in": "in", "Ann": 1}': '{"in": "xx", "xxx": 1}',
+        "unknown word 'fox'; the fox": "unknown word 'xxx'; the fox",
+        "too long: quick brown fox ju": "too long: xxxxx xxxxx xxx xx",
+        "not base64: '" + "q" * 60: "not base64: '" + "x" * 60,
+        r"\u0041nn": "xxx",
+    }
+    assert {text: mask_sent(text, sent) for text in shown} == shown
+    assert mask_numbers("at 2024-05-06T07:08, 12,345 of 120, v1.26.4") == (
+        "at 9999-99-99T99:99, 99,999 of 120, v1.26.4"
+    )
+
+
+def test_an_error_of_a_model_is_quoted_without_records() -> None:
+    def answer(x: np.ndarray) -> np.ndarray:
+        raise ValueError(f"could not convert {BORN!r} and {WORK!r}, {x[0, 0]} in row 17")
+
+    with pytest.raises(TargetError) as error:
+        FunctionTarget(answer).predict(np.full((3, 2), NUMBER))
+    hold_nothing(str(error.value))
+    masked = "'xxx xxxxx 9999-99-99' and 'xxxxxxx xxxxxx xx xxxxxxxx', 9999999.999999 in row 17"
+    assert f"ValueError: could not convert {masked}: " in str(error.value)
+    assert BORN in str(error.value.__cause__)
+
+
+def test_names_in_the_code_that_raised_an_error_are_no_contents() -> None:
+    known, cell = {"no": 0}, json.loads('"Ann"')
+    said = []
+    for raises in (lambda: known["column"], lambda: known[cell], lambda: cell.missing_method()):
+        with pytest.raises((KeyError, AttributeError)) as error:
+            raises()
+        said.append(quote_error(error.value))
+    assert said == ["'column'", "'xxx'", "'str' object has no attribute 'missing_method'"]

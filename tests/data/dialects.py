@@ -272,7 +272,7 @@ def changed(row: int, column: int, cell: str) -> str:
 REFUSED: dict[str, tuple[Write, str]] = {
     "thousands and decimals": (
         save(text(["p_0", "label", "member"], [['"1,234.5"', "0", "1"]] * 4)),
-        "got '1,234.5' with a separator of thousands in row 1 .*: write decimals with a point",
+        "got '9,999.9' with a separator of thousands in row 1 .*: write decimals with a point",
     ),
     "groups of thousands": (
         save(text(["p_0", "label", "member"], [['"1,234,567"', "0", "1"]] * 4)),
@@ -292,18 +292,18 @@ REFUSED: dict[str, tuple[Write, str]] = {
     ),
     "thousands or decimals": (
         save(text(["p_0", "label", "member"], [['"1,234"', "0", "1"]] * 4)),
-        "got '1,234' whose comma may group thousands or decimals in row 1",
+        "got '9,999' whose comma may group thousands or decimals in row 1",
     ),
     "a point that may group thousands": (
         save(text(["p_0", "p_1", "label", "member"], [["0,5", "1.234", "0", "1"]] * 4, sep=";")),
-        "column 'p_1', got '1.234' whose point may group thousands",
+        "column 'p_1', got '9.999' whose point may group thousands",
     ),
     "two decimal signs": (
         save(text(["p_0", "label", "member"], [["0,5", "0", "1"], ["0.25", "0", "0"]], sep=";")),
-        r"column 'p_0', got '0,5' beside '0\.25'",
+        r"column 'p_0', got '9,9' beside '9\.99'",
     ),
     "percents and shares": (
-        save(changed(7, 0, "50%")), "got '.*' beside '50%' .*: write a percent sign in each cell"
+        save(changed(7, 0, "50%")), "got '.*' beside '99%' .*: write a percent sign in each cell"
     ),
     "decimal commas without quotes": (
         save(text(["p_1", "label", "member"], [["0,5", "0", "1"]] * 4)),

@@ -10,7 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
-from divulge._util.redaction import redact_foreign
+from divulge._util.contents import quote_error
 from divulge._util.untrusted import MAX_TEXT_BYTES, read_file
 from divulge.errors import DivulgeError, SpecError, did_you_mean
 
@@ -90,6 +90,5 @@ def call_user_code(function: Callable[[], T], what: str) -> T:
         frame = inspect.getinnerframes(error.__traceback__)[-1] if error.__traceback__ else None
         place = f" ({Path(frame.filename).name}, line {frame.lineno})" if frame else ""
         raise SpecError(
-            f"expected {what} to run, it raised {type(error).__name__}{place}: "
-            f"{redact_foreign(str(error))}"
+            f"expected {what} to run, it raised {type(error).__name__}{place}: {quote_error(error)}"
         ) from error

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
+from divulge._util.contents import quote_error
 from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
-from divulge._util.redaction import redact_foreign
 from divulge.core import (
     Assignment,
     AssignmentAttack,
@@ -304,5 +304,5 @@ def _end_finding(finding: Finding, error: Exception) -> Finding:
     if isinstance(error, NotApplicable):
         return dataclasses.replace(finding, status=Status.NOT_APPLICABLE, reason=str(error))
     known = isinstance(error, DivulgeError)
-    reason = str(error) if known else f"{type(error).__name__}: {redact_foreign(str(error))}"
+    reason = str(error) if known else f"{type(error).__name__}: {quote_error(error)}"
     return dataclasses.replace(finding, status=Status.FAILED, reason=reason)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from divulge._util.redaction import redact_foreign
+from divulge._util.contents import quote_error
 from divulge.core import Records
 from divulge.data.encoding import refuse_encoded
 from divulge.errors import DataError, SpecError, did_you_mean
@@ -72,7 +72,7 @@ def _augment_once(records: Records, way: str | Augmentation) -> Records:
     except Exception as error:
         raise DataError(
             f"expected {name} to see records otherwise, got {type(error).__name__}: "
-            f"{redact_foreign(str(error))}: call it on the features yourself"
+            f"{quote_error(error)}: call it on the features yourself"
         ) from error
     if x.shape != records.x.shape:
         raise DataError(

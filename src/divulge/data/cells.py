@@ -1,23 +1,93 @@
 """Complaints about cells and columns of tables, and the limit of their memory."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
 
 from divulge._util import untrusted
+from divulge._util.contents import mask
 from divulge.errors import DataError
+
+MOST_LABELS: Final = 10
+"""So many different values at most are categories, and not what tells records apart."""
+
+_LONGEST = 40  # signs of a cell that a message shows
 
 
 class CellError(DataError):
     """A cell holds something else than was expected."""
 
 
-def cell_error(path: Path, column: str, row: int, wanted: str, found: object) -> CellError:
-    """The complaint about one cell; rows count from 1 below the header."""
+def cell_error(
+    path: Path, column: str, row: int, wanted: str, cell: Any, labels: Iterable[Any] = ()
+) -> CellError:
+    """The complaint about one cell; rows count from 1 below the header.
+
+    Args:
+        path: the file.
+        column: the name of its column.
+        row: how many rows precede its own.
+        wanted: what was expected.
+        cell: what it holds, of which the form alone is shown.
+        labels: all cells of a column of labels or of membership: see `show_label`.
+    """
+    found = show_label(cell, labels) if labels else show_cell(cell)
     return CellError(
         f"expected {wanted} in {path}, column {column!r}, row {row + 1} below the header, got "
         f"{found}: correct or drop the row"
     )
+
+
+def show_cell(cell: Any) -> str:
+    """The form of a cell, a label or a value of a record, for a message: never what it holds.
+
+    Digits become 9 and letters x; signs, and words for a gap or a truth value, stay. A text stands
+    in quotes, and a long one is cut.
+
+    Examples:
+        >>> show_cell("1,234"), show_cell("n/a"), show_cell(-0.5), show_cell(None)
+        ("'9,999'", "'n/a'", '-9.9', 'None')
+        >>> show_cell("x" * 100).endswith("... (100 characters)")
+        True
+    """
+    text = _text_of(cell)
+    shown = mask(text[:_LONGEST])
+    if isinstance(cell, str | bytes):
+        shown = repr(shown)
+    return shown if len(text) <= _LONGEST else f"{shown}... ({len(text)} characters)"
+
+
+def show_label(label: Any, labels: Iterable[Any]) -> str:
+    """A label or a value of a membership column: as it is where it names a category.
+
+    That is so where a column holds ten different values at most, besides names of classes that are
+    known. Of more, such as where the column of names was taken for that of labels, the form alone
+    is shown, as of any other cell.
+
+    Args:
+        label: the one.
+        labels: all of its column, perhaps each once, perhaps without those that are known.
+
+    Examples:
+        >>> show_label("cow", ["cow", "dog"]), show_label("cow", [f"cow {k}" for k in range(20)])
+        ("'cow'", "'xxx'")
+    """
+    if not are_categories(labels):
+        return show_cell(label)
+    text = _text_of(label)
+    return repr(text[:_LONGEST]) if isinstance(label, str | bytes) else text[:_LONGEST]
+
+
+def are_categories(labels: Iterable[Any]) -> bool:
+    """Whether labels are so few different ones that a message may name them."""
+    return len(np.unique(labels) if isinstance(labels, np.ndarray) else set(labels)) <= MOST_LABELS
+
+
+def _text_of(cell: Any) -> str:
+    return cell.decode(errors="replace") if isinstance(cell, bytes) else str(cell)
 
 
 def check_names(path: Path, header: Sequence[str], wanted: Sequence[str]) -> None:

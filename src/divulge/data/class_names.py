@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from divulge.data.cells import are_categories, show_label
 from divulge.errors import DataError
 
 Key = tuple[Literal["number", "truth", "text"], Any]
@@ -282,8 +283,11 @@ def _unknown_class(
     """Why labels are no names and no positions, and what to do."""
     places = find_places(labels, names)
     strange = next((label for label in labels if label not in places), labels[0])
-    got = f"expected one of {show(names)}{place(strange)}, got {str(strange)[:40]!r}"
-    near = get_close_matches(str(strange).strip().lower(), [str(n).lower() for n in names], n=1)
+    plain = str(strange).strip().lower()
+    near = get_close_matches(plain, [str(n).lower() for n in names], n=1)
+    others = [label for label in labels if label not in places] or labels
+    shown = show_label(str(strange), near if near == [plain] else others)
+    got = f"expected one of {show(names)}{place(strange)}, got {shown}"
     if near and class_key(strange)[0] == "text":
         name = next(str(n) for n in names if str(n).lower() == near[0])
         got += f" (there is {name!r})"
@@ -328,7 +332,7 @@ def _advise(
         )
     further = _sorted(label for label in labels if label not in places)
     known = ""
-    if len(names) + len(further) <= 2 * SHOWN:
+    if len(names) + len(further) <= 2 * SHOWN and are_categories(further):
         known = (
             f", or pass class_names = {name_list([*names, *further])}, which gives the further "
             "ones probability 0"
@@ -344,7 +348,7 @@ def _renumbered(labels: Sequence[Any], count: int) -> list[Any]:
     """The classes of so many columns, where the labels number them otherwise than their names.
 
     That is as many whole numbers from 0 or 1 on, if all labels are among them, or all labels, if
-    they are as many numbers; else nothing.
+    they are as many numbers and a message may name them; else nothing.
     """
     if any(class_key(label)[0] != "number" for label in labels):
         return []
@@ -352,7 +356,9 @@ def _renumbered(labels: Sequence[Any], count: int) -> list[Any]:
     for run in (range(count), range(1, count + 1)):
         if all(number in run for number in numbers):
             return list(run)
-    return sorted(labels, key=lambda one: class_key(one)[1]) if len(labels) == count else []
+    if len(labels) != count or not are_categories(labels):
+        return []
+    return sorted(labels, key=lambda one: class_key(one)[1])
 
 
 def _sorted(labels: Iterable[Any]) -> list[Any]:

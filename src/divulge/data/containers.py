@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Int
 
+from divulge._util.contents import quote_error
 from divulge.data.columns import (
     MOST_CATEGORIES,
     WIDEST,
@@ -105,7 +106,7 @@ def _join_polars(parts: Sequence[Any]) -> Any:
     except pl.exceptions.PolarsError as error:  # such as of two time zones
         raise DataError(
             "expected columns of one type in members, non-members and all other records, got "
-            f"others ({str(error).splitlines()[0][:200]}): prepare them in the same way"
+            f"others ({quote_error(error).splitlines()[0][:200]}): prepare them in the same way"
         ) from error
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from divulge.data.cells import show_cell
 from divulge.errors import DataError
 
 _LABELS = ("label", "labels")
@@ -131,8 +132,8 @@ def _texts(texts: list[Any], where: str) -> list[str]:
     for at, text in enumerate(texts):
         if not isinstance(text, str):
             raise DataError(
-                f"expected a text for each record of {where}, got {text!r} at index {at}: drop the "
-                "record, or give it a text"
+                f"expected a text for each record of {where}, got {show_cell(text)} at index "
+                f"{at}: drop the record, or give it a text"
             )
     return texts
 

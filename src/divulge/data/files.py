@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from divulge._util import arrays, untrusted
+from divulge._util.contents import quote_error
 from divulge.core import Records
 from divulge.data import tables
 from divulge.errors import DataError
@@ -78,7 +79,7 @@ def _read_labelled_table(path: Path, label: str, own_id: str | None, check: Labe
         )
     if (missing := np.isnan(table)).any():
         row, at = np.argwhere(missing)[0]
-        raise tables.cell_error(path, [*wanted, label][at], int(row), "a number", "none")
+        raise tables.cell_error(path, [*wanted, label][at], int(row), "a number", None)
     return Records(table[:, :-1], check(table[:, -1], str(path)), wanted)
 
 
@@ -125,15 +126,16 @@ def as_labels(y: np.ndarray, where: str) -> np.ndarray:
         broken = ~np.isfinite(y) | (np.floor(np.where(np.isfinite(y), y, 0)) != y)
         if broken.any():
             raise DataError(
-                f"expected whole numbers as labels in {where}, got {y[broken][0]} at "
-                f"index {int(broken.argmax())}: encode classes as 0, 1, 2..., or pass "
-                'output="values" if the model answers a number'
+                f"expected whole numbers as labels in {where}, got "
+                f"{tables.show_label(y[broken][0], y)} at index {int(broken.argmax())}: encode "
+                'classes as 0, 1, 2..., or pass output="values" if the model answers a number'
             )
     large = (y > LARGEST_LABEL) | (y < -LARGEST_LABEL)
     if large.any():
         raise DataError(
-            f"expected class numbers of at most {LARGEST_LABEL} in {where}, got {y[large][0]} at "
-            f"index {int(large.argmax())}: encode classes as 0, 1, 2..."
+            f"expected class numbers of at most {LARGEST_LABEL} in {where}, got "
+            f"{tables.show_label(y[large][0], y)} at index {int(large.argmax())}: encode classes "
+            "as 0, 1, 2..."
         )
     return y.astype(np.int64)
 
@@ -151,7 +153,9 @@ def as_values(values: Any, where: str) -> np.ndarray:
     try:
         y = np.asarray(values)
     except Exception as error:
-        raise DataError(f"expected arrays x and y for {where}, got: {error}") from error
+        raise DataError(
+            f"expected arrays x and y for {where}, got: {quote_error(error)}"
+        ) from error
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
     if y.ndim != 1 or y.dtype.kind not in "iufb":

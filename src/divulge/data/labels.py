@@ -7,7 +7,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64
 
+from divulge._util.contents import quote_error
 from divulge.core import Records
+from divulge.data.cells import show_label
 from divulge.data.class_names import ClassMatch, match_classes
 from divulge.data.columns import is_missing
 from divulge.data.files import as_labels
@@ -32,7 +34,9 @@ def encode_labels(labels: Any, where: str) -> tuple[Int64[np.ndarray, " records"
     try:
         found = np.asarray(labels)
     except Exception as error:
-        raise DataError(f"expected arrays x and y for {where}, got: {error}") from error
+        raise DataError(
+            f"expected arrays x and y for {where}, got: {quote_error(error)}"
+        ) from error
     if isinstance(labels, list | tuple) and found.dtype.kind in "US":
         found = np.empty(len(labels), object)  # NumPy makes texts of missing labels and numbers
         found[:] = labels
@@ -113,9 +117,10 @@ def name_alike(sets: Sequence[Records]) -> list[Records]:
         sets = [_name(one) for one in sets]  # of -1 and 1 a set may hold 1 alone
         named = [one for one in sets if one.classes]
     if len(named) < len([one for one in sets if len(one)]):
+        labels = named[0].classes
         raise DataError(
-            f"expected labels of one kind in all sets of records, got names such as "
-            f"{named[0].classes[0]!r} in some and numbers in others: label all alike"
+            "expected labels of one kind in all sets of records, got names such as "
+            f"{show_label(labels[0], labels)} in some and numbers in others: label all alike"
         )
     return list(sets)
 

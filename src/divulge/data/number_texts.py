@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from divulge.data.cells import show_cell
 from divulge.errors import DataError
 
 _COMMA = re.compile(r"[+-]?([0-9]+,[0-9]*|,[0-9]+)([eE][+-]?[0-9]+)?")
@@ -132,7 +133,7 @@ def _resolve(path: Path, name: str, shown: NotationEvidence, *, commas: bool) ->
         raise _refuse(path, name, first["grouped"], "with a separator of thousands", _ADVICE)
     if "comma" in first and "point" in first:
         other = first["point"][1]
-        raise _refuse(path, name, first["comma"], f"beside {other[:40]!r}", _ADVICE)
+        raise _refuse(path, name, first["comma"], f"beside {show_cell(other)}", _ADVICE)
     if "comma" in first and not found.comma:
         said = "whose comma may group thousands or decimals"
         raise _refuse(path, name, first["comma"], said, _ADVICE)
@@ -140,7 +141,7 @@ def _resolve(path: Path, name: str, shown: NotationEvidence, *, commas: bool) ->
         said = "whose point may group thousands, beside columns with decimal commas"
         raise _refuse(path, name, first["point"], said, _ADVICE)
     if "percent" in first and "number" in first:
-        said = f"beside {first['percent'][1][:40]!r}"
+        said = f"beside {show_cell(first['percent'][1])}"
         advice = "write a percent sign in each cell of the column, or in none"
         raise _refuse(path, name, first["number"], said, advice)
     return found
@@ -149,7 +150,7 @@ def _resolve(path: Path, name: str, shown: NotationEvidence, *, commas: bool) ->
 def _refuse(path: Path, name: str, where: tuple[int, str], said: str, advice: str) -> DataError:
     row, cell = where
     return DataError(
-        f"expected one plain notation of numbers in {path}, column {name!r}, got {cell[:40]!r} "
+        f"expected one plain notation of numbers in {path}, column {name!r}, got {show_cell(cell)} "
         f"{said} in row {row + 1} below the header: {advice}"
     )
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float, Int
 
+from divulge._util.contents import quote_error
 from divulge.data import lines
 from divulge.errors import DataError
 
@@ -88,7 +89,7 @@ def read_queries(path: Path) -> Queries:
         except ValueError as error:
             raise DataError(
                 f"expected 'GRADE qid:ID 1:VALUE 2:VALUE ...' in {path}, got something else in "
-                f"line {number}: {error}"
+                f"line {number}: {quote_error(error)}"
             ) from error
         rows.append(values)
         grades.append(grade)

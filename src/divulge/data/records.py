@@ -10,6 +10,7 @@ from divulge.core import Records
 from divulge.data import datasets, frames
 from divulge.data import files as data_files
 from divulge.data.augmentation import Augmentation
+from divulge.data.cells import show_label
 from divulge.data.encoding import encode, share_encoding
 from divulge.data.labels import encode_labels, share_classes
 from divulge.data.tables import CellError
@@ -152,8 +153,9 @@ def as_records(pair: Any, where: str, *, values: bool = False) -> Records:
 def _with_values(records: Records, where: str) -> Records:
     if records.classes:
         raise DataError(
-            f"expected true values for {where}, got classes such as {records.classes[0]!r}: pass "
-            "the numbers that the model is to answer"
+            f"expected true values for {where}, got classes such as "
+            f"{show_label(records.classes[0], records.classes)}: pass the numbers that the model "
+            "is to answer"
         )
     return replace(records, y=data_files.as_values(records.y, where))
 

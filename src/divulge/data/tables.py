@@ -14,8 +14,9 @@ import numpy as np
 from jaxtyping import Float
 
 from divulge._util import untrusted
+from divulge._util.contents import quote_error
 from divulge.data.arrow_tables import ArrowTable
-from divulge.data.cells import CellError, cell_error, check_names
+from divulge.data.cells import CellError, cell_error, check_names, show_cell, show_label
 from divulge.data.json_tables import JsonTable, is_json
 from divulge.data.text_files import file_kind, find_wrong_byte
 from divulge.data.text_tables import TextTable
@@ -23,7 +24,7 @@ from divulge.errors import DataError, DivulgeError
 
 __all__ = [
     "CellError", "cell_error", "check_names", "describe", "read_batches", "read_columns",
-    "read_header", "read_texts",
+    "read_header", "read_texts", "show_cell", "show_label",
 ]  # fmt: skip
 
 
@@ -123,6 +124,6 @@ def translate_read_errors(path: Path) -> Iterator[None]:
         ) from error
     except Exception as error:
         raise DataError(
-            f"expected a table in {path}, got {type(error).__name__}: {error}: "
-            "check the path, and save the table again"
+            f"expected a table in {path}, got {type(error).__name__}: "
+            f"{quote_error(error)}: check the path, and save the table again"
         ) from error

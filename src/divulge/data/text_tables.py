@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float
 
+from divulge._util.contents import MISSING
 from divulge.data.cells import cell_error, check_unpacked
 from divulge.data.layouts import SEPARATORS, Layout, has_long_rows, read_layout, read_rows
 from divulge.data.number_texts import (
@@ -28,13 +29,6 @@ ROWS = 2**14
 
 _TEXT = 50
 """Bytes that a text takes besides its characters."""
-
-MISSING = frozenset(
-    ("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN",
-     "<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null")
-)  # fmt: skip
-"""Cells that are missing, as pandas takes them unless it is told otherwise."""
-
 
 _ODD = (b"%", b'"', b" ", b"'", "\u00a0".encode(), "\u2009".encode(), "\u202f".encode())
 """Signs in numbers that are not plain, and around cells that may hold commas."""
@@ -167,7 +161,7 @@ class TextTable:
                 if None in row:
                     name = names[row.index(None)]
                     cell = batch[self._layout.names.index(name)][number]
-                    raise cell_error(self.path, name, above + number, "a number", repr(cell[:80]))
+                    raise cell_error(self.path, name, above + number, "a number", cell)
             blocks.append(np.array(columns, dtype=np.float64).T)
         return np.concatenate(blocks)
 

@@ -33,8 +33,7 @@ def parse_column(
             try:
                 known[cell] = parse_number(notation.plain(str(cell)))
             except ValueError as error:
-                shown = repr(cell[:80] if isinstance(cell, str | bytes) else cell)[:80]
-                raise cell_error(path, name, above + row, "a number", shown) from error
+                raise cell_error(path, name, above + row, "a number", cell) from error
         numbers[row] = known[cell]
     return numbers
 

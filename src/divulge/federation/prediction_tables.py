@@ -116,8 +116,8 @@ def read_owners(path: Path, names: Sequence[str], view: FederationView) -> Assig
         else:
             hint = did_you_mean(text[:80], number)
             raise DataError(
-                f"expected a client or {NOBODY_NAME!r} in {path}, got {text[:80]!r} in line {row}: "
-                f"{hint}"
+                f"expected a client or {NOBODY_NAME!r} in {path}, got "
+                f"{tables.show_cell(text)} in line {row}: {hint}"
             )
     known = view.collusion
     if len(told) != len(view.records):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from divulge._util.redaction import redact_foreign
+from divulge._util.contents import quote_error
 from divulge.data.containers import container_of
 from divulge.errors import DivulgeError, SpecError, TargetError
 
@@ -25,7 +25,7 @@ def translate_model_errors(expected: str, remedy: str) -> Iterator[None]:
         raise
     except Exception as error:
         # Frameworks answer in paragraphs: one line, and not all of it, is enough to find the cause.
-        said = " ".join(redact_foreign(str(error)).split())[:500]
+        said = " ".join(quote_error(error).split())[:500]
         raise TargetError(
             f"expected {expected}, got {type(error).__name__}: {said}: {remedy}"
         ) from error

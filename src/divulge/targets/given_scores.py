@@ -108,8 +108,8 @@ def _rank_endless(
     if score.min() == score.max():
         raise DataError(
             f"expected a {kind} that differs between records in {path}, column {column!r}, got "
-            f"{numbers[0]:g} in each of {len(numbers):,} rows: it ranks nobody; check the export, "
-            "or name another column"
+            f"{tables.show_cell(numbers[0])} in each of {len(numbers):,} rows: it ranks nobody; "
+            "check the export, or name another column"
         )
     lowest = float(score[~endless].min())
     return np.where(endless, lowest - max(1.0, abs(lowest)), score), int(endless.sum())
@@ -117,10 +117,11 @@ def _rank_endless(
 
 def _refuse_cell(path: Path, kind: ScoreKind, column: str, row: int, found: float) -> DataError:
     if np.isnan(found):
-        return tables.cell_error(path, column, row, f"a {kind}", "nan")
+        return tables.cell_error(path, column, row, f"a {kind}", found)
     endless = "inf" if kind == "loss" else "-inf"
     return tables.CellError(
         f"expected a {kind} of size {LARGEST_VALUE:g} at most, or {endless}, in {path}, column "
-        f"{column!r}, row {row + 1} below the header, got {found:g}: compute it in float64 and "
-        "from logits, where the surest records stay finite and in order, or take its logarithm"
+        f"{column!r}, row {row + 1} below the header, got {tables.show_cell(found)}: compute it in "
+        "float64 and from logits, where the surest records stay finite and in order, or take its "
+        "logarithm"
     )

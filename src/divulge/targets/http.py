@@ -17,6 +17,7 @@ import pydantic
 from jaxtyping import Float, Int
 
 from divulge._util.arguments import Count, check_arguments
+from divulge._util.contents import mask_sent
 from divulge._util.credentials import NOT_SHOWN
 from divulge._util.json import JSON
 from divulge.core import Need
@@ -24,8 +25,17 @@ from divulge.errors import SpecError, TargetError
 from divulge.targets import http_client, http_keys
 from divulge.targets.batching import count_rows, take_rows
 from divulge.targets.http_address import shown_address
-from divulge.targets.http_client import Account, Memory, Pace, Patience, Prices, Session, Spent
-from divulge.targets.http_formats import ProtocolName, WireFormat
+from divulge.targets.http_client import (
+    Account,
+    Memory,
+    Pace,
+    Patience,
+    Prices,
+    Question,
+    Session,
+    Spent,
+)
+from divulge.targets.http_formats import ProtocolName, WireFormat, to_rows
 from divulge.targets.http_keys import FilledSettings
 from divulge.targets.outputs import Output, access_of, to_probabilities
 
@@ -251,7 +261,8 @@ class HTTPTarget:
     async def _ask(self, session: Session, x: Any, count: int) -> np.ndarray:
         wire = replace(self._wire, parameters=session.settings.parameters)
         body = http_client.write_json(wire.encode(x))
-        return await session.ask(body, count, partial(self._read, wire, count))
+        question = Question(body, count, lambda text: mask_sent(text, to_rows(x).values))
+        return await session.ask(question, partial(self._read, wire, count))
 
     def _read(self, wire: WireFormat, count: int, body: JSON) -> np.ndarray:
         classes = self.classes if self.classes is not None else len(self.labels) or None

@@ -2,7 +2,7 @@
 
 What the server sends is hostile until proven otherwise: a response is read up to a limit of bytes
 and of time, no redirect is followed, and texts of the server are shown without what a terminal
-obeys and without the keys that it was sent.
+obeys, and without the keys and the contents of records that it was sent.
 """
 
 import asyncio
@@ -135,6 +135,17 @@ class Memory:
     """Whether any response was read successfully: until then the format itself is in doubt."""
 
 
+class Question(NamedTuple):
+    """What one request asks."""
+
+    body: bytes
+    """JSON."""
+    records: int
+    """How many are asked about."""
+    hide: Callable[[str], str]
+    """Masks what a text of the server repeats of these records."""
+
+
 @dataclass(slots=True)
 class Session:
     """Requests to one endpoint, as long as its connections are open."""
@@ -146,12 +157,11 @@ class Session:
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when nothing is to be sent any more: another request has failed for good."""
 
-    async def ask(self, body: bytes, records: int, read: Callable[[JSON], T]) -> T:
+    async def ask(self, question: Question, read: Callable[[JSON], T]) -> T:
         """Send a request, again where that may help, and read its response.
 
         Args:
-            body: JSON.
-            records: how many are asked about.
+            question: what is sent.
             read: makes an answer of the response; a TargetError means that it does not fit.
 
         Raises:
@@ -160,9 +170,9 @@ class Session:
         """
         for attempt in range(self.patience.retries + 1):
             await self._sleep(self.memory.pace.take_turn())
-            self.memory.account.charge(records)
+            self.memory.account.charge(question.records)
             try:
-                return await self._try(body, read)
+                return await self._try(question, read)
             except RetryableError as error:
                 problem, wait = str(error), error.wait
             if attempt < self.patience.retries:
@@ -174,18 +184,18 @@ class Session:
             "look after the endpoint, then continue; in a run folder, answers so far are kept"
         )
 
-    async def _try(self, body: bytes, read: Callable[[JSON], T]) -> T:
+    async def _try(self, question: Question, read: Callable[[JSON], T]) -> T:
         """One exchange, and what it answers.
 
         Raises:
             RetryableError: there is no good answer, but may be later.
             TargetError: there will be none.
         """
-        found = await self._exchange(body)
+        found = await self._exchange(question)
         try:
             answer = read(found)
         except TargetError as error:
-            problem = self.settings.clean(str(error))
+            problem = question.hide(self.settings.clean(str(error)))
         else:
             self.memory.fits = True
             return answer
@@ -218,7 +228,7 @@ class Session:
         if self.stop.is_set():
             raise TargetError("expected to ask on, got a request that failed for good before")
 
-    async def _exchange(self, body: bytes) -> JSON:
+    async def _exchange(self, question: Question) -> JSON:
         """The JSON of one response.
 
         Raises:
@@ -230,12 +240,12 @@ class Session:
         advice = ""
         try:
             async with asyncio.timeout(self.patience.timeout):
-                return await self._send(body)
+                return await self._send(question)
         except TimeoutError:
             said = f"no whole answer within {self.patience.timeout:g} s"
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             advice = _certificate_advice(error)
-            said = self.settings.clean(credentials.hide_in_urls(str(error)))
+            said = question.hide(self.settings.clean(credentials.hide_in_urls(str(error))))
             said = f"{type(error).__name__} ({said})" if said else type(error).__name__
         # raised out here: an error of httpx holds the whole request, and would stand behind ours
         if advice:
@@ -245,10 +255,10 @@ class Session:
             )
         raise RetryableError(said)
 
-    async def _send(self, body: bytes) -> JSON:
+    async def _send(self, question: Question) -> JSON:
         settings = self.settings
         async with self.client.stream(
-            "POST", settings.url, content=body, headers=dict(settings.headers)
+            "POST", settings.url, content=question.body, headers=dict(settings.headers)
         ) as response:
             if response.is_redirect:
                 where = settings.clean(shown_address(response.headers.get("location", "")))
@@ -258,7 +268,7 @@ class Session:
                 )
             content = await self._read_limited(response)
             if not response.is_success:
-                self._refuse(response, content)
+                self._refuse(response, content, question)
         # raised outside of the handlers: no error with the response hangs behind ours
         repeated = False
         try:
@@ -274,7 +284,7 @@ class Session:
                 f"expected each key once in an object of a response of {settings.place}, got one "
                 "that stands twice: correct the endpoint"
             )
-        raise RetryableError(f"no JSON but {settings.quote(content)}")
+        raise RetryableError(f"no JSON but {settings.quote(content, question.hide)}")
 
     async def _read_limited(self, response: "httpx.Response") -> bytes:
         said = response.headers.get("content-length", "")
@@ -293,7 +303,7 @@ class Session:
             parts.append(part)
         return b"".join(parts)
 
-    def _refuse(self, response: "httpx.Response", content: bytes) -> None:
+    def _refuse(self, response: "httpx.Response", content: bytes, question: Question) -> None:
         """Raise what a status other than success calls for.
 
         Raises:
@@ -302,7 +312,9 @@ class Session:
         """
         status = response.status_code
         # who refuses a key often repeats it, in whatever form
-        quoted = "" if status in _ABOUT_KEYS else f" ({self.settings.quote(content)})"
+        quoted = (
+            "" if status in _ABOUT_KEYS else f" ({self.settings.quote(content, question.hide)})"
+        )
         said = f"status {status}{quoted}"
         if status in (408, 429) or status >= 500:
             raise RetryableError(said, retry_after(response.headers.get("retry-after")))

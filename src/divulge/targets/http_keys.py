@@ -2,11 +2,12 @@
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from divulge._util import credentials
+from divulge._util.contents import mask_numbers
 from divulge._util.credentials import REFERENCE
 from divulge._util.json import JSON
 from divulge._util.redaction import Redactor
@@ -96,11 +97,15 @@ class FilledSettings:
         """A text with words of the server, for a message: without keys, and cut."""
         return make_showable(" ".join(self._redactor.redact(text).split()))[:_LONGEST_MESSAGE]
 
-    def quote(self, content: bytes) -> str:
-        """The beginning of a response, for a message."""
+    def quote(self, content: bytes, hide: Callable[[str], str]) -> str:
+        """The beginning of a response, for a message.
+
+        Keys are masked, and so are contents of records: those that ``hide`` knows, and all numbers
+        of four digits or more.
+        """
         # cut where no message reaches, as a whole response may be large
         text = self._redactor.redact(content[: 2**16].decode("utf-8", "replace"))
-        text = " ".join(text.split())[:_LONGEST_QUOTE]
+        text = hide(mask_numbers(" ".join(text.split())[: 2 * _LONGEST_QUOTE]))[:_LONGEST_QUOTE]
         return repr(make_showable(text)) if text else "an empty response"
 
 

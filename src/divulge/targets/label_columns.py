@@ -149,7 +149,8 @@ def read_members(
     cells = _all_plain(cells)
     _refuse_empty(path, column, cells, "a value that says who is a member")
     found = sorted(set(cells))
-    shown = ", ".join(repr(value[:40]) for value in found[:_LISTED])
+    each = dict.fromkeys(tables.show_label(value, found) for value in found)
+    shown = ", ".join(list(each)[:_LISTED])
     where = f"in {path}, column {column!r}"
     if member_value is not None:
         if _plain(member_value) not in found or len(found) > 2:
@@ -169,7 +170,7 @@ def read_members(
     else:
         row = next(k for k, cell in enumerate(cells) if cell.lower() not in MEMBER_WORDS)
         wanted = "1 or 0, true or false, train or test, or two values and member_value="
-        raise tables.cell_error(path, column, row, wanted, repr(cells[row][:40]))
+        raise tables.cell_error(path, column, row, wanted, cells[row], found)
     meant = set(zip(cells, member.tolist(), strict=True))
     inside, outside = (sorted(c for c, m in meant if m is side) for side in (True, False))
     return member, (
@@ -198,7 +199,7 @@ def _refuse_empty(path: Path, column: str, cells: Sequence[str], wanted: str) ->
     if not cells:
         raise DataError(f"expected one row per record in {path}, got none: check the export")
     if "" in cells:
-        raise tables.cell_error(path, column, cells.index(""), wanted, "''")
+        raise tables.cell_error(path, column, cells.index(""), wanted, "")
 
 
 def _place_in(path: Path, column: str, cells: Sequence[str]) -> Callable[[str], str]:
@@ -224,8 +225,8 @@ def _check_positions(
         if number is None or number >= columns.classes:
             raise DataError(
                 f"expected a class number from 0 to {columns.classes - 1}{place(label)}, got "
-                f"{label[:40]!r}: pass class_names, the classes as the labels call them, in the "
-                f"order of the columns {', '.join(columns.columns[:_LISTED])}"
+                f"{tables.show_label(label, labels)}: pass class_names, the classes as the labels "
+                f"call them, in the order of the columns {', '.join(columns.columns[:_LISTED])}"
             )
 
 
@@ -258,8 +259,9 @@ def _check_two_classes(
     pair = name_list([others[0], own]) if len(others) == 1 else "two names, the second of which is"
     end = "" if len(others) == 1 else " the class of this column"
     raise DataError(
-        f"expected to know what {others[0][:40]!r}{place(others[0])} means beside the only column "
-        f"{column!r}, which holds one probability: pass class_names = {pair}{end}"
+        f"expected to know what {tables.show_label(others[0], others)}{place(others[0])} means "
+        f"beside the only column {column!r}, which holds one probability: pass "
+        f"class_names = {pair}{end}"
     )
 
 
@@ -277,8 +279,9 @@ def _occurring_classes(
         highest = max(number or 0 for number in numbers)
         if highest >= MOST_CLASSES:
             raise DataError(
-                f"expected class numbers below {MOST_CLASSES} in {path}, got {highest}: pass "
-                "class_names, all classes as the labels call them"
+                f"expected class numbers below {MOST_CLASSES} in {path}, got "
+                f"{tables.show_label(highest, found)}: pass class_names, all classes as the "
+                "labels call them"
             )
         return tuple(map(str, range(highest + 1)))
     keys = [class_key(label) for label in found]
@@ -302,7 +305,9 @@ def _check_alike(where: str, predicted: Sequence[str], labels: Sequence[str]) ->
         near = cases.get(label.casefold())
         if label not in common and (near is not None or not common):
             raise DataError(
-                f"expected the same names for classes {where}, got {label[:40]!r} in the first and "
-                f"{(near or labels[0])[:40]!r} in the second: write both alike, or where one of "
-                "the columns holds class numbers, pass class_names, the classes in their order"
+                f"expected the same names for classes {where}, got "
+                f"{tables.show_label(label, predicted)} in the first and "
+                f"{tables.show_label(near or labels[0], labels)} in the second: write both alike, "
+                "or where one of the columns holds class numbers, pass class_names, the classes in "
+                "their order"
             )

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from divulge._util.contents import quote_error
 from divulge.core import Need
 from divulge.core.records import LARGEST_VALUE
 from divulge.errors import TargetError
@@ -214,7 +215,7 @@ def _read_array(raw: Any) -> Shaped[np.ndarray, "..."]:
     except Exception as error:
         raise TargetError(
             f"expected an array of answers, got {type(raw).__name__} that NumPy cannot read "
-            f"({str(error)[:200]}): {_ONE_ROW}"
+            f"({quote_error(error)[:200]}): {_ONE_ROW}"
         ) from error
 
 

@@ -302,4 +302,4 @@ def _check_numbers(
 ) -> None:
     if (missing := np.isnan(values)).any():
         at = int(missing.any(axis=0).argmax())
-        raise tables.cell_error(path, names[at], int(missing[:, at].argmax()), "a number", "nan")
+        raise tables.cell_error(path, names[at], int(missing[:, at].argmax()), "a number", np.nan)

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from divulge._util.contents import quote_error
 from divulge._util.extras import name_missing_extra
 from divulge._util.imports import USER_MODULE_PREFIX
 from divulge._util.redaction import redact_foreign
@@ -160,7 +161,7 @@ def _fetch(ray: Any, task: Any) -> Any:
             raise cause from None
         raise TargetError(
             f"expected work to be done elsewhere as here, got {type(cause).__name__}: "
-            f"{redact_foreign(str(cause))}: leave workers out to see why"
+            f"{quote_error(cause)}: leave workers out to see why"
         ) from error
     except ray.exceptions.RayError as error:
         raise TargetError(

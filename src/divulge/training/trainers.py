@@ -13,9 +13,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from divulge._util.arguments import check_arguments
+from divulge._util.contents import quote_error
 from divulge._util.digest import digest
 from divulge._util.processes import parallel_calls
-from divulge._util.redaction import redact_foreign
 from divulge.core import Records, Target, Trainer
 from divulge.errors import DataError, SpecError, TargetError
 from divulge.targets.batching import unlock
@@ -240,5 +240,5 @@ def _torch_seeded(seed: int) -> Iterator[None]:
 def _training_error(error: Exception) -> TargetError:
     return TargetError(
         f"expected a shadow model to train, got {type(error).__name__}: "
-        f"{redact_foreign(str(error))}: train one on half of the data by hand to see why"
+        f"{quote_error(error)}: train one on half of the data by hand to see why"
     )

@@ -9,6 +9,7 @@ from flwr.app import Context, Error, Message, MessageType, RecordDict
 from flwr.clientapp.typing import ClientAppCallable
 from flwr.common.constant import ErrorCode
 
+from divulge._util.contents import quote_error
 from divulge._util.json import Settings
 from divulge.core import ClientContext, LocalTraining, NoiseSource, RoundContext
 from divulge.defences.noise import SecureNoise
@@ -135,7 +136,10 @@ class Guardrail:
             except DataError:
                 raise
             except Exception as error:  # what a user's test may raise is not ours to choose
-                raise DataError(f"expected a score for {name}, got {error!r}: mend it") from error
+                raise DataError(
+                    f"expected a score for {name}, got {type(error).__name__}: "
+                    f"{quote_error(error)}: mend it"
+                ) from error
             if not score <= self.limit:  # NaN does not pass either
                 found.append(f"{name}, score {score:.3g}")
         return "; ".join(found)
