@@ -20,22 +20,16 @@ import pytest
 import divulge
 from divulge.attacks import catalog as attacks_catalog
 from divulge.audits import config, gate
-from divulge.audits.compare import config as comparing
-from divulge.audits.harden import config as hardening
 from divulge.cli.main import main
 from divulge.defences import catalog
 from divulge.federation import config as federation_config
 from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
-from divulge.reproduce.provenance import Measurement
-from divulge.reproduce.result import (
-    NOT_YET,
-    Completeness,
-    MeasuredPiece,
-    interval,
-    read_outcome,
-)
-from divulge.reproduce.table import TABLES, find_table
+from divulge.studies.compare import config as comparing
+from divulge.studies.harden import config as hardening
+from divulge_papers.provenance import Measurement
+from divulge_papers.result import NOT_YET, Completeness, MeasuredPiece, interval, read_outcome
+from divulge_papers.table import TABLES, find_table
 
 from .installs.names import DEVELOPERS
 

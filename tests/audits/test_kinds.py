@@ -22,9 +22,9 @@ from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.core.runs import SCHEMA
 from divulge.errors import SpecError, StoreError
 from divulge.federation.transcript.layout import HEADER
+from tests.exports.finished import call
 
 from ..patience import PATIENCE
-from .finished import call
 
 OLD = sorted((Path(__file__).parent / "old_runs").glob("*.zip"))
 NAMES = [one.stem for one in OLD]

@@ -9,8 +9,8 @@ from torch import nn
 from divulge.training.engine import choose
 from divulge.training.engine.choose import ConcreteStrategy, TrainingSetup, choose_fastest
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import PoolArrays
 from divulge.training.fleet import Fleet
+from divulge.training.tensors import PoolArrays
 
 from .twin import SEEDS, assert_close, brief, by_hand, dropout, linear, pool_for, subsets, trained
 
@@ -75,7 +75,7 @@ def test_a_settled_fleet_trains_the_same_models_bit_for_bit(
     monkeypatch.setattr(choose, "_TRIAL_SECONDS", 0.01)
     monkeypatch.setattr(choose, "_OVERHEAD_SECONDS", 60.0)
     monkeypatch.setattr(choose, "has_idle_workers", lambda: True)
-    monkeypatch.setattr(choose, "load_kernels", lambda: None)  # which would leave nothing to try
+    monkeypatch.setattr(choose, "find_native", lambda: None)  # which would leave nothing to try
     pool = pool_for(linear)
     torch.manual_seed(0)
     before = torch.get_rng_state()

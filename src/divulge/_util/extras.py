@@ -13,6 +13,8 @@ from divulge.errors import MissingExtra
 EXTRAS = {
     "torch": "torch",
     "safetensors": "torch",
+    "divulge_papers": "papers",
+    "divulge_fast": "fast",
     "numba": "fast",
     "optuna": "harden",
     "onnxruntime": "onnx",
@@ -36,7 +38,7 @@ EXTRAS = {
     "wandb": "wandb",
     "huggingface_hub": "huggingface",
 }
-"""By the name that is imported."""
+"""By the name that is imported; ``papers`` and ``fast`` are distributions of their own."""
 
 
 @contextlib.contextmanager

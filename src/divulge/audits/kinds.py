@@ -10,11 +10,11 @@ from divulge.errors import StoreError
 
 KINDS: Mapping[str, str] = {
     "audit": "divulge.audits.result:SecretAudit",
-    "leave-one-out": "divulge.audits.leave_one_out.result:LeaveOneOut",
-    "comparison": "divulge.audits.compare.result:Comparison",
-    "hardening": "divulge.audits.harden.result:HardenedModel",
-    "hardened-federation": "divulge.audits.harden.federated_result:HardenedFederation",
-    "canaries": "divulge.audits.canaries.result:CanaryAudit",
+    "leave-one-out": "divulge.studies.leave_one_out.result:LeaveOneOut",
+    "comparison": "divulge.studies.compare.result:Comparison",
+    "hardening": "divulge.studies.harden.result:HardenedModel",
+    "hardened-federation": "divulge.studies.harden.federated_result:HardenedFederation",
+    "canaries": "divulge.canaries.result:CanaryAudit",
 }
 """By kind, the module and the class of what its folders hold: an `audits.runs.FinishedRun`."""
 

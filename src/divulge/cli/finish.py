@@ -56,7 +56,7 @@ def print_estimates(settings: Path, shape: str, workers: str = "local") -> None:
         shape: ``text``, or ``json`` for one object by what is done.
         workers: who trains models.
     """
-    from divulge.audits.cost import estimate_file
+    from divulge.studies.cost import estimate_file
 
     costs = estimate_file(settings, workers)
     if shape == "json":
