@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from divulge.audits.runs import PAGE
+from divulge.audits.stored import PAGE
 from divulge.canaries import clients
 from divulge.canaries.audit import audit_canaries
 from divulge.canaries.clients import Sees, make_canary_clients, score_transcript

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from divulge.audits.heads import HEAD
-from divulge.audits.runs import PAGE
+from divulge.audits.stored import PAGE
 from divulge.canaries.audit import audit_canaries
 from divulge.canaries.make import make_canaries
 from divulge.canaries.recorder import CanaryRecorder

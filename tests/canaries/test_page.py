@@ -10,10 +10,10 @@ from click.testing import CliRunner
 from playwright.sync_api import Browser
 
 from divulge.audits.heads import HEAD
-from divulge.audits.runs import PAGE
+from divulge.audits.stored import PAGE
 from divulge.canaries import page as canary_page
 from divulge.canaries.audit import audit_canaries
-from divulge.canaries.result import BoxResult, CanaryFacts, RoundResult
+from divulge.canaries.facts import BoxResult, CanaryFacts, RoundResult
 from divulge.cli.main import main
 from divulge.core import Estimate
 from tests.canaries import sets

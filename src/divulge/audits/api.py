@@ -84,7 +84,6 @@ def audit(
     """
     trained = shadows if isinstance(shadows, ShadowModels) else ShadowModels(shadows)
     who = workers_by_name(trained.workers)
-    ways = tuple(trained.augment)
     target = wrap.as_target(
         model,
         access.output,
@@ -111,7 +110,7 @@ def audit(
         batch_size=wrap.choose_batch_size(target, access.batch_size),
         shadows=plan,
         thresholds=trained.thresholds,
-        augment=ways,
+        augment=tuple(trained.augment),
         guarantee=options.guarantee,
         known=known,
         known_members=None if known_members is None else float(known_members),

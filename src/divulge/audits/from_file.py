@@ -15,7 +15,7 @@ from divulge.audits.pose_federation import pose
 from divulge.audits.result import SecretAudit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
-from divulge.audits.runs import refuse_images
+from divulge.audits.stored import refuse_images
 from divulge.core import (
     AssignmentFacts,
     Attack,

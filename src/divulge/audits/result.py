@@ -13,8 +13,9 @@ from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
 from divulge.audits.changes import ScoredCandidates
 from divulge.audits.run_folder import Run, hold_run
-from divulge.audits.runs import GatedAudit, as_frame, refuse_images
+from divulge.audits.runs import GatedAudit
 from divulge.audits.secrets import Secret, decode_beyond, secret_of
+from divulge.audits.stored import as_frame, refuse_images
 from divulge.core import (
     AssignmentFacts,
     BlindRun,

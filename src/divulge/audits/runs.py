@@ -1,16 +1,11 @@
-"""What every finished run is: a head, a verdict, findings, files that show them, and a gate."""
+"""What every finished run is besides what it stores: audits with verdicts, which a gate holds."""
 
-import html
-import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
+from typing import ClassVar
 
-from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
-from divulge._util.extras import name_missing_extra
-from divulge._util.folders import LOCK, create_folder
 from divulge._util.json import JSON
 from divulge.audits.changes import ScoredCandidates
 from divulge.audits.gate import (
@@ -24,16 +19,10 @@ from divulge.audits.gate import (
     hold_claim_against_gate,
     join_gate,
 )
-from divulge.audits.heads import refuse_linked_folders
-from divulge.audits.run_folder import hold_run, take_run_folder
-from divulge.core import Check, Estimate, Finding, Head
+from divulge.audits.stored import StoredRun
+from divulge.core import Check, Estimate
 from divulge.errors import SpecError, StoreError
 from divulge.report.schema import ClaimRow, Limits
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-PAGE = "report.html"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +37,7 @@ class RunVerdict:
     """Label of the deciding attack."""
 
 
-def refuse_images() -> NoReturn:
-    """Of runs that are not about images.
-
-    Raises:
-        SpecError: always.
-    """
-    raise SpecError(
-        "expected [interactions] with images where records are to be shown, got another "
-        "audit: do without --show-records"
-    )
-
-
-class FinishedRun:
+class FinishedRun(StoredRun):
     """What a command made, or what its folder holds, whatever its kind. Shows itself in a notebook.
 
     A kind has its name in `audits.kinds.KINDS`, and says what it is called in messages, how its
@@ -68,22 +45,8 @@ class FinishedRun:
     """
 
     __slots__ = ()
-    noun: ClassVar[str]
-    """What it is, for messages: ``a comparison``."""
     about: ClassVar[str] = "membership"
     """The secret that it is about."""
-    page: ClassVar[str] = PAGE
-    """The report's file in the run folder."""
-
-    if TYPE_CHECKING:  # fields of some kinds, and a field takes a property of its base as default
-
-        @property
-        def head(self) -> Head[Any]:
-            """What was asked for, and what it is about."""
-
-        @property
-        def path(self) -> Path | None:
-            """The run folder, if it has one."""
 
     @classmethod
     def load(cls, path: Path) -> "FinishedRun":
@@ -94,15 +57,16 @@ class FinishedRun:
         """
         raise NotImplementedError
 
-    @property
-    def headline(self) -> str:
-        """The verdict in one sentence."""
-        raise NotImplementedError
+    def measure(self) -> "FinishedRun":
+        """Compute all metrics again from the stored guesses; a run folder is brought up to date.
 
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        """What each attack found."""
-        raise NotImplementedError
+        Raises:
+            StoreError: no guesses are stored, or the run folder cannot be written.
+        """
+        raise StoreError(
+            f"expected a run with stored guesses, got {self.noun} in {self.path}, which keeps "
+            "figures alone: they are in its summary.json"
+        )
 
     @property
     def parts(self) -> Mapping[str, "GatedAudit"]:
@@ -176,121 +140,6 @@ class FinishedRun:
         audit, asked = self.judged(), GateSpec(claim=claim)
         return audit.rule(join_gate(asked, audit.about, fail_on, fail_above, judge, not_worse_than))
 
-    def measure(self) -> "FinishedRun":
-        """Compute all metrics again from the stored guesses; a run folder is brought up to date.
-
-        Raises:
-            StoreError: no guesses are stored, or the run folder cannot be written.
-        """
-        raise StoreError(
-            f"expected a run with stored guesses, got {self.noun} in {self.path}, which keeps "
-            "figures alone: they are in its summary.json"
-        )
-
-    def table(self) -> str:
-        """What was found in Markdown, every text of others made inert."""
-        raise NotImplementedError
-
-    def files(self, *, show_records: bool = False) -> dict[str, bytes]:
-        """Every file of the report, by path.
-
-        Args:
-            show_records: the page also shows images that clients were shown, if the audit was
-                carried out with the same word.
-
-        Raises:
-            SpecError: there are no images to show.
-        """
-        if show_records:
-            refuse_images()
-        return self.render()
-
-    def render(self) -> dict[str, bytes]:
-        """Every file of the report, by path, without any record."""
-        raise NotImplementedError
-
-    @check_arguments
-    def report(self, path: FilePath | None = None, *, show_records: bool = False) -> Path:
-        """Write the page, one self-contained file, and return its path.
-
-        Args:
-            path: default: the whole report in the run folder, if there is one, again; else
-                ``report.html``.
-            show_records: the page also shows images that clients were shown, if the audit was
-                carried out with the same word.
-
-        Raises:
-            SpecError: there are no images to show.
-            StoreError: it cannot be written.
-        """
-        files = self.files(show_records=show_records)
-        if path is None and self.path is not None:
-            refuse_linked_folders(self.path)
-            with hold_run(self.path):
-                for name, content in files.items():
-                    atomic.write_within(self.path, name, content)
-            return self.path / self.page
-        place = Path(path or self.page)
-        return atomic.write_within(place.parent, place.name, files[self.page])
-
-    @check_arguments
-    def save(self, path: FilePath) -> Path:
-        """Write a run folder with everything that was found and the report, and return its path.
-
-        Raises:
-            StoreError: the folder exists, or cannot be written.
-        """
-        place = Path(path)
-        with take_run_folder(place):
-            create_folder(place)
-            self.store(place)
-            replace(self, path=place).report()  # type: ignore[type-var]
-        return place
-
-    def store(self, folder: Path) -> None:
-        """Write into an empty folder what `load` reads.
-
-        Raises:
-            StoreError: it cannot be written.
-        """
-        assert self.path is not None
-        with atomic.translate_os_errors(folder):
-            shutil.copytree(
-                self.path,
-                folder,
-                symlinks=True,
-                ignore=shutil.ignore_patterns(LOCK, f"{atomic.UNFINISHED}*"),
-                dirs_exist_ok=True,
-            )
-
-    def to_frame(self) -> "pd.DataFrame":
-        """One row per attack and metric: attack, status, metric, value, low, high.
-
-        Raises:
-            MissingExtra: pandas is not installed.
-        """
-        rows: list[tuple[str, str, str | None, float | None, float | None, float | None]] = []
-        for finding in self.findings:
-            start = (finding.label, finding.status.value)
-            rows += [
-                (*start, name, estimate.value, estimate.low, estimate.high)
-                for name, estimate in finding.metrics.items()
-            ] or [(*start, None, None, None, None)]
-        return as_frame(rows, ["attack", "status", "metric", "value", "low", "high"])
-
-    def _repr_html_(self) -> str:
-        page = html.escape(self.files()[self.page].decode(), quote=True)
-        if not self.page.endswith(".html"):
-            return f"<pre>{page}</pre>"
-        # a frame of its own: the page's styles cannot reach the notebook, nor the notebook's it
-        return (
-            f'<iframe srcdoc="{page}" sandbox="" title="divulge report" '
-            'style="width:100%;height:48em;border:0"></iframe>'
-        )
-
-    def __repr__(self) -> str:
-        return f"<divulge.{type(self).__name__}: {self.headline}>\n{self.table()}"
-
 
 class GatedAudit(FinishedRun):
     """Audits with one verdict, which can be held against a gate."""
@@ -362,14 +211,3 @@ class GatedAudit(FinishedRun):
             several = len(gate.not_worse_than) > 1
             ruling += change.prefix(f"against {name}: ") if several else change
         return ruling
-
-
-def as_frame(data: Any, columns: list[str] | None = None) -> "pd.DataFrame":
-    """A table of pandas.
-
-    Raises:
-        MissingExtra: pandas is not installed.
-    """
-    with name_missing_extra():
-        import pandas as pd
-    return pd.DataFrame(data, columns=columns)

@@ -12,19 +12,12 @@ from jaxtyping import Int64
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import take_folder
 from divulge.audits.heads import HEAD
-from divulge.audits.runs import PAGE
+from divulge.audits.stored import PAGE
 from divulge.canaries.batches import check_batches
+from divulge.canaries.facts import BoxResult, CanaryFacts, RoundResult
 from divulge.canaries.noise import check_noise
 from divulge.canaries.plan import Epsilon
-from divulge.canaries.result import (
-    SUMMARY,
-    BoxResult,
-    CanaryAudit,
-    CanaryFacts,
-    RoundResult,
-    audit_of,
-    begin_run,
-)
+from divulge.canaries.result import SUMMARY, CanaryAudit, audit_of, begin_run
 from divulge.core import Estimate, NoiseAssumption
 from divulge.data.canary_files import Canaries, Coins, open_coins, read_candidates
 from divulge.data.canary_scores import CanaryScores, read_arrays, read_scores

@@ -39,7 +39,7 @@ def render(told: Any, created: str = "") -> str:
     """Render the page; every text is escaped.
 
     Args:
-        told: the audit, with the attributes of `audits.canaries.result.CanaryFacts`.
+        told: the audit, with the attributes of `audits.canaries.facts.CanaryFacts`.
         created: when it was made, UTC; empty where that is not known.
     """
     clients = any(one.gaussian is not None for one in told.results)

@@ -217,11 +217,10 @@ def pose(
         view = replace(view, loss_trace=losses)
     game = Game(view, Membership(order < len(subject.members), subject.drawn))
     ease = _measure_ease(subject, candidates, game.truth, seed)
-    whole = None if view.known is None else ModelView(target, candidates, subject.reference)
     known = AuditorKnowledge(
         answers=answers,
         shadows=shadows,
-        whole=whole,
+        whole=None if view.known is None else ModelView(target, candidates, subject.reference),
         class_names=subject.class_names,
         claim=claim,
         copies=kept.copies if Need.FEATURES in target.offers else None,
@@ -235,6 +234,7 @@ def pose(
     )
     with track.step("Checking the records"):
         facts = describe_facts(game, known, seed, delta)
+    asked_of = f"{subject.fingerprint} {seed} {delta!r}"
     return MembershipChallenge(
         game=game,
         facts=facts,
@@ -245,9 +245,7 @@ def pose(
             ids=_ids_of(subject)[order] if subject.ids is not None else None,
             ease=ease,
         ),
-        digest=_digest(
-            game, answers, f"{subject.fingerprint} {seed} {delta!r}", ease, subject.blind
-        ),
+        digest=_digest(game, answers, asked_of, ease, subject.blind),
         compared=comparison_key(shadows, view, seed) + " thresholds" * subject.thresholds,
         shadows=shadows,
         seed=seed,

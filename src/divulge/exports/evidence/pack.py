@@ -30,7 +30,8 @@ from divulge._util.json import JSON, parse_strict_json
 from divulge._util.showable import make_showable
 from divulge.audits.gate import Gate
 from divulge.audits.load import load
-from divulge.audits.runs import PAGE, FinishedRun
+from divulge.audits.runs import FinishedRun
+from divulge.audits.stored import PAGE
 from divulge.errors import SpecError, StoreError
 from divulge.exports.ci.gather import gather_cases
 from divulge.exports.evidence import annex, minisign

@@ -14,7 +14,8 @@ from divulge.data import records as data_records
 from divulge.errors import SpecError, did_you_mean
 from divulge.studies.compare import config, defences
 from divulge.studies.compare.defences import Variant
-from divulge.studies.compare.result import ComparisonFacts, VariantRecord
+from divulge.studies.compare.result import ComparisonFacts
+from divulge.studies.compare.variant import VariantRecord
 from divulge.studies.leave_one_out.design import (
     LeaveOneOutDesign,
     RecordPool,

@@ -18,8 +18,9 @@ from divulge.report import words
 from divulge.report.markdown import make_inert
 from divulge.studies.compare import training_cost
 from divulge.studies.compare.design import ComparisonDesign
-from divulge.studies.compare.result import Comparison, VariantAudits
+from divulge.studies.compare.result import Comparison
 from divulge.studies.compare.table import notes_on
+from divulge.studies.compare.variant import VariantAudits
 from divulge.studies.leave_one_out import result
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign
 from divulge.studies.leave_one_out.run import ANSWERS

@@ -20,7 +20,8 @@ from divulge.studies.compare import defences as compare_defences
 from divulge.studies.compare.defences import Variant
 from divulge.studies.compare.design import ComparisonDesign, design_comparison, design_from_config
 from divulge.studies.compare.export import export as write_export
-from divulge.studies.compare.result import Comparison, VariantAudits
+from divulge.studies.compare.result import Comparison
+from divulge.studies.compare.variant import VariantAudits
 from divulge.studies.leave_one_out import run as in_turn
 from divulge.studies.leave_one_out.design import pool_from
 from divulge.training.shadows import workers as working

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from divulge.core import Target
-from divulge.studies.compare.result import (
+from divulge.studies.compare.variant import (
     COST,
     TrainingCost,
     load_training_cost,

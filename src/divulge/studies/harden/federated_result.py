@@ -12,7 +12,8 @@ from divulge._util import atomic
 from divulge._util.json import JSON
 from divulge.audits.heads import has_head
 from divulge.audits.run_folder import read_head, write_head
-from divulge.audits.runs import FinishedRun, RunVerdict, as_frame
+from divulge.audits.runs import FinishedRun, RunVerdict
+from divulge.audits.stored import as_frame
 from divulge.core import Estimate, Finding, Head
 from divulge.core.runs import BEFORE_NAMING, SCHEMA
 from divulge.errors import StoreError

@@ -18,7 +18,8 @@ from divulge.audits.checks.duplicates import PoolCopies
 from divulge.audits.heads import HEAD, load_head, store_head
 from divulge.audits.result import Audit, SecretAudit
 from divulge.audits.run_folder import hold_run
-from divulge.audits.runs import PAGE, GatedAudit, as_frame
+from divulge.audits.runs import GatedAudit
+from divulge.audits.stored import PAGE, as_frame
 from divulge.core import Check, Estimate, Finding, Head, Measurements, Need, Status, Verdict
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics import intervals
