@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -10,6 +11,10 @@ from divulge.cli.begin import begin
 from divulge.cli.finish import TRIPPED, UNDECIDED, finish, print_estimates
 from divulge.cli.options import Command
 from divulge.errors import SpecError
+
+if TYPE_CHECKING:
+    from divulge.studies.harden.federated_result import HardenedFederation
+    from divulge.studies.harden.result import HardenedModel
 
 _CODES = {"under": 0, "within": 0, "over": TRIPPED, "undecided": UNDECIDED}
 
@@ -59,31 +64,23 @@ def harden(
         print_estimates(settings, shape, workers)
         return
     from divulge._util import toml
-    from divulge.federation.config import is_federation
-
-    if is_federation(toml.read_toml(settings)):
-        _harden_federation(settings, run, shape, workers, resume=resume)
-        return
+    from divulge.federation import config as federations
     from divulge.studies.harden import config
 
-    with begin(settings, run, config.read(settings).name, resume=resume) as folder:
-        from divulge.studies.harden.run import harden_file
-
-        found = harden_file(settings, folder, resume=resume, progress=True, workers=workers)
-    finish(found, shape, _CODES[found.outcome])
-
-
-def _harden_federation(
-    settings: Path, run: Path | None, shape: str, workers: str, *, resume: bool
-) -> None:
-    from divulge.federation import config
-
-    if workers != "local":
+    federated = federations.is_federation(toml.read_toml(settings))
+    if federated and workers != "local":
         raise SpecError(
             f"expected --workers local for a federation, got {workers}: its clients train here"
         )
-    with begin(settings, run, config.read(settings).name, resume=resume) as folder:
-        from divulge.studies.harden.federated import harden_federation_file
+    name = (federations if federated else config).read(settings).name
+    found: HardenedModel | HardenedFederation
+    with begin(settings, run, name, resume=resume) as folder:
+        if federated:
+            from divulge.studies.harden.federated import harden_federation_file
 
-        found = harden_federation_file(settings, folder, resume=resume, progress=True)
+            found = harden_federation_file(settings, folder, resume=resume, progress=True)
+        else:
+            from divulge.studies.harden.run import harden_file
+
+            found = harden_file(settings, folder, resume=resume, progress=True, workers=workers)
     finish(found, shape, _CODES[found.outcome])

@@ -19,7 +19,6 @@ from divulge.report.schema import ClaimRow, Conclusion
 from divulge.report.unmeasured import up_to_notes
 from divulge.studies.compare import table as compare_table
 from divulge.studies.compare.result import Comparison
-from divulge.studies.harden import page as harden_page
 from divulge.studies.harden.federated_result import HardenedFederation
 from divulge.studies.harden.result import HardenedModel
 from divulge.studies.leave_one_out.result import LeaveOneOut
@@ -41,10 +40,8 @@ def show_result(found: FinishedRun) -> None:
         _show_leave_one_out(found)
     elif isinstance(found, Comparison):
         _show_comparison(found)
-    elif isinstance(found, HardenedModel):
+    elif isinstance(found, HardenedModel | HardenedFederation):
         _show_hardened(found)
-    elif isinstance(found, HardenedFederation):
-        _show_hardened_federation(found)
     else:
         show(str(found), wrap=False)
 
@@ -141,30 +138,21 @@ def _show_comparison(found: Comparison) -> None:
     show(f"Not measured: {'; '.join(one.what for one in told.not_measured)}.")
 
 
-def _show_hardened(found: HardenedModel) -> None:
-    told = found.story
+def _show_hardened(found: HardenedModel | HardenedFederation) -> None:
+    told = found.contents
     show("\n", (told.headline, "bold"))
     for sentence in (*told.sentences, f"Next: {told.next_step}"):
         show(sentence)
     tried = Grid("What was tried")
-    _fill(tried, [harden_page.headings(told), *(harden_page.cells(told, r) for r in told.trials)])
+    _fill(tried, told.rows)
     show_table(tried)
-    show(harden_page.basis(told))
-    for line in harden_page.refusals(told):
+    show(told.basis)
+    for line in told.refusals():
         show(line)
-    show(f"Model: {found.model}")
-
-
-def _show_hardened_federation(found: HardenedFederation) -> None:
-    show("\n", (found.headline, "bold"))
-    for sentence in found.sentences:
-        show(sentence)
-    tried = Grid("What was tried")
-    _fill(tried, found.rows())
-    show_table(tried)
-    for line in found.refusals():
-        show(line)
-    show(f"For your federate.toml:\n{found.fresh.setting.as_toml()}", wrap=False)
+    if isinstance(found, HardenedModel):
+        show(f"Model: {found.model}")
+    else:
+        show(f"For your federate.toml:\n{told.toml}", wrap=False)
 
 
 def _fill(table: Grid, rows: Sequence[Sequence[str]]) -> None:

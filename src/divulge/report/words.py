@@ -10,7 +10,13 @@ from divulge.core import Estimate
 
 _SHARE = r"(\d+(?:\.\d+)?(?:e-?\d+)?)"
 _PARAMETER = re.compile(rf"(tpr|precision)@{_SHARE}(?::{_SHARE})?")
-_TITLES = {"auc": "AUC", "epsilon": "Epsilon bound"}
+_TITLES = {
+    "auc": "AUC",
+    "epsilon": "Epsilon bound",
+    "class_shares": "L1 of the best guess of class shares",
+    "which_client": "AUC of which client",
+    "interactions": "AUC of clicks",
+}
 _DASH = "\u2013"
 
 

@@ -28,7 +28,7 @@ from divulge.studies.compare import config as compare_config
 from divulge.studies.compare import design as compare_design
 from divulge.studies.cost_estimates import CostEstimate, SearchCost, SimulationCost
 from divulge.studies.harden import config as harden_config
-from divulge.studies.harden.run import HardenDesign
+from divulge.studies.harden.final import HardenDesign
 from divulge.studies.harden.run import design_from_config as harden_design
 from divulge.studies.harden.space import first_proposal, stages
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign, design_from_config
@@ -150,7 +150,7 @@ def estimate_file(
         return {"rounds": rounds, "search": search}
     if table.keys() & {"ceiling", "search"}:
         asked = harden_config.parse(table, str(path))
-        return {"search": _estimate_search(harden_design(asked, path.parent), who)}
+        return {"search": _estimate_search(harden_design(asked, path.parent)[0], who)}
     if table.keys() & {"training", "defences"}:
         wanted = compare_design.design_from_config(
             compare_config.parse(table, str(path)), path.parent
@@ -191,12 +191,12 @@ def _estimate_in_turn(asked: LeaveOneOutDesign, who: Workers) -> CostEstimate:
 
 def _estimate_search(wanted: HardenDesign, who: Workers) -> SearchCost:
     """About what a search will cost, from a trial of an undefended model."""
-    bench, asked = wanted.bench, wanted.asked
-    recipe = bench.recipe
+    models, asked = wanted.models, wanted.asked
+    recipe = models.recipe
     undefended = first_proposal(harden_config.UNDEFENDED, recipe.epochs)
     plan = undefended.as_variant(recipe, asked.models).plan
-    queries = _queries(bench.pool.records, (), bench.pool.reference)
-    one = _run_trial(training.prepare_workload(plan, queries, wanted.plan.seed, asked.models), who)
+    queries = _queries(models.pool.records, (), models.pool.reference)
+    one = _run_trial(training.prepare_workload(plan, queries, models.seed, asked.models), who)
     # a model of the search learns half of its records; the last ones all, and half of the fresh
     larger = 2 + len(wanted.records.fresh) / len(wanted.records.searched)
     search = asked.budget - asked.final_models

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from click.testing import CliRunner
 from torch import nn
 
 import divulge
+from divulge.attacks import catalog as attacks
 from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.defences import DPSGD, LocalNoise, TopK, catalog
@@ -22,7 +24,9 @@ from divulge.errors import SpecError, StoreError
 from divulge.federation import Federation, iid, simulate
 from divulge.studies.harden import federated, federated_trial
 from divulge.training import Recipe
-from tests.defences import trained_table as table
+
+from ...defences import trained_table as table
+from ...report import markup
 
 pytest.importorskip("optuna")
 
@@ -52,11 +56,56 @@ def hardened(folder: Path, **more: Any) -> divulge.HardenedFederation:
     return divulge.harden_federation(FEDERATION, **asked | more)
 
 
+TRAIN_NOTHING = federated.QUICK[:2]
+"""Attacks on class shares that invent no clients: for the time that it takes."""
+
+
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> divulge.HardenedFederation:
+def few() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(federated, "LAST", federated.QUICK)  # for the time that it takes
-        return hardened(tmp_path_factory.mktemp("federation") / "run")
+        patch.setattr(federated, "LAST", TRAIN_NOTHING)
+        patch.setattr(federated, "QUICK", TRAIN_NOTHING)
+        yield
+
+
+@pytest.fixture(scope="module")
+def found(few: None, tmp_path_factory: pytest.TempPathFactory) -> divulge.HardenedFederation:
+    del few
+    return hardened(tmp_path_factory.mktemp("federation") / "run")
+
+
+@pytest.mark.slow
+def test_clients_are_invented_who_send_through_each_defence(tmp_path: Path) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(federated, "LAST", federated.QUICK)
+        found = hardened(tmp_path / "run")
+    assert not found.refused
+    for trial in (*found.trials, found.fresh):
+        assert trial.leaks.keys() == {"class_shares", "which_client"}
+
+
+def test_an_attack_that_invents_clients_is_told_the_defence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    built: list[tuple[str, dict[str, Any]]] = []
+
+    def update_attack(name: str, **settings: Any) -> Any:
+        built.append((name, settings))
+        return attack
+
+    attack = attacks.update_attack("label-counts", method="rlu")
+    monkeypatch.setattr(attacks, "update_attack", update_attack)
+    limits = divulge.FederationLimits(class_shares=0.0)
+    design = federated_trial.TrialDesign(
+        FEDERATION, limits, table.draw(20, 1), table.draw(90, 2), 1, 24, federated.QUICK
+    )
+    for name, settings, told in (
+        ("none", {}, {}),
+        ("top-k", {"share": 0.1}, {"defence": {"name": "top-k", "share": 0.1}}),
+    ):
+        built.clear()
+        design.run(divulge.FederationVariant(name, settings, 1), 0)
+        assert built == [*federated.QUICK[:2], ("decaf", {**federated.QUICK[2][1], **told})]
 
 
 def test_each_defence_is_tried_first(found: divulge.HardenedFederation) -> None:
@@ -82,17 +131,14 @@ def test_the_chosen_setting_runs_with_clients_that_the_search_never_saw(
 
 
 def test_a_search_that_stopped_at_any_moment_ends_the_same(
-    found: divulge.HardenedFederation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    found: divulge.HardenedFederation, tmp_path: Path
 ) -> None:
     """The first is stopped at its third trial, which a kill cuts off likewise."""
-    monkeypatch.setattr(federated, "LAST", federated.QUICK)
 
-    def stop(done: Any, title: str, *_: Any) -> Any:
-        del title
-        for number in done:
-            if number == 2:
-                raise KeyboardInterrupt
-            yield number
+    def stop(items: Any, title: str, *_: Any) -> Any:
+        if title.startswith("Trial 3"):
+            raise KeyboardInterrupt
+        return items
 
     with pytest.raises(KeyboardInterrupt):
         hardened(tmp_path / "run", progress=stop)
@@ -149,22 +195,18 @@ def test_the_model_after_the_last_round_is_judged_in_each_clients_class_mix() ->
 
 def test_clients_with_layers_of_their_own_are_judged_by_their_own_models(tmp_path: Path) -> None:
     """The global model has an untrained last layer, and classifies nothing."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(federated, "LAST", federated.QUICK)
-        patch.setattr(federated, "QUICK", federated.QUICK[:2])
-        network = table.network
-        searched = replace(FEDERATION, recipe=replace(FEDERATION.recipe, network=network))
-        found = divulge.harden_federation(
-            searched,
-            limits=divulge.FederationLimits(which_client=1.0),
-            test=table.draw(200, 1),
-            reference=table.draw(90, 2),
-            rounds=3,
-            budget=4,
-            defences=("own-last-layer", "secure-sum"),
-            candidates=24,
-            run=tmp_path / "run",
-        )
+    network = table.network
+    found = divulge.harden_federation(
+        replace(FEDERATION, recipe=replace(FEDERATION.recipe, network=network)),
+        limits=divulge.FederationLimits(which_client=1.0),
+        test=table.draw(200, 1),
+        reference=table.draw(90, 2),
+        rounds=3,
+        budget=4,
+        defences=("own-last-layer", "secure-sum"),
+        candidates=24,
+        run=tmp_path / "run",
+    )
     plain, own, summed = found.trials
     assert not found.refused
     assert (own.setting.defence, summed.setting.defence) == ("own-last-layer", "secure-sum")
@@ -263,8 +305,9 @@ def test_the_fresh_run_decides(
     )
     fresh = replace(made(0.8, l1, right), setting=setting)
     limits = divulge.FederationLimits(class_shares=0.5, which_client=0.9)
-    plan = replace(found.plan, limits=limits, name="<b>")
-    told = replace(found, plan=plan, fresh=fresh, refused={"x|y": "<b>"})
+    head = replace(found.head, facts=replace(found.facts, limits=limits), name="<b>")
+    log = replace(found.log, refused={"x|y": "<b>"})
+    told = replace(found, head=head, fresh=fresh, log=log)
     assert told.outcome == outcome
     assert said in told.headline
     lines = told.table().splitlines()
@@ -274,6 +317,14 @@ def test_the_fresh_run_decides(
     assert sum(line.endswith("| chosen |") for line in lines) == 1
     assert setting.build() == LocalNoise(1.0, 1e-5, 1.0)
     assert 'name = "local-noise"\nepsilon = 1.0\ndelta = 1e-05\n' in setting.as_toml()
+    files = {name: content.decode() for name, content in told.files().items()}
+    page = markup.parse(files["report.html"])
+    toml = " ".join(setting.as_toml().split())
+    for text in (said, "0.800 (0.700-0.900)", "<b>", "x|y could not be tried", toml):
+        assert text in page.text
+    assert "<b>" not in files["report.html"]
+    assert setting.as_toml() in files["summary.md"]
+    assert files["trials.csv"].count("\n") == 2 + len(told.trials)
 
 
 @pytest.mark.parametrize(

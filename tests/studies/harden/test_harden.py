@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from divulge.audits.cost_estimates import CostEstimate, SearchCost
 
 import divulge
 from divulge._util.progress import track_silently
@@ -23,20 +24,19 @@ from divulge.defences import catalog as defences
 from divulge.errors import SpecError, StoreError
 from divulge.report.markdown import make_inert
 from divulge.studies.compare.defences import Variant
-from divulge.studies.cost_estimates import CostEstimate, SearchCost
-from divulge.studies.harden import charts as harden_charts
-from divulge.studies.harden import final, space
+from divulge.studies.harden import final, model_bench, run, space
 from divulge.studies.harden.final import BesideKnown, FreshRecords
 from divulge.studies.harden.looks import Leak
 from divulge.studies.harden.result import HardenedModel
-from divulge.studies.harden.trials import SearchLog, SearchTrial, choose
+from divulge.studies.harden.trials import ModelLog, SearchTrial, choose, find_chosen
 from divulge.targets.files import load_target
 from divulge.targets.function import FunctionTarget
 from divulge.training import Recipe
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import LocalWorkers
-from tests.defences import trained_table
-from tests.report import markup
+
+from ...defences import trained_table
+from ...report import markup
 
 pytest.importorskip("optuna")
 
@@ -119,7 +119,7 @@ def test_the_leader_has_more_models_and_is_the_most_accurate_look_under_all_ceil
         for trial in found.trials
         for look in trial.at_each_look()
         if look.useful
-        and all(look.leaks[name].limit <= most for name, most in found.plan.ceilings.items())
+        and all(look.leaks[name].limit <= most for name, most in found.facts.ceilings.items())
         and 3 * look.proposal.work(RECIPE) <= left
     ]
     assert under
@@ -165,10 +165,10 @@ def test_the_log_names_the_setting_or_leaves_it_to_the_ceilings() -> None:
         trial(number, accuracy, leak(0.6, 0.7, 0.7)) for number, accuracy in ((1, 0.9), (2, 0.8))
     )
     stopped = replace(trial(3, 0.95, leak(0.5, 0.6, 0.6)), given_up=True)
-    log = SearchLog((better, other, stopped))
-    assert log.find_chosen({"auc": 0.8}) == better
-    assert replace(log, chosen=2).find_chosen({"auc": 0.8}) == other
-    assert replace(log, trials=(stopped,)).find_chosen({"auc": 0.8}) == stopped
+    log = ModelLog((better, other, stopped))
+    assert find_chosen(log, {"auc": 0.8}) == better
+    assert find_chosen(replace(log, chosen=2), {"auc": 0.8}) == other
+    assert find_chosen(replace(log, trials=(stopped,)), {"auc": 0.8}) == stopped
 
 
 def test_looks_have_the_figures_of_audits_in_turn(found: HardenedModel, tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_the_search_never_sees_the_fresh_records() -> None:
 
 def test_the_final_audit_is_of_fresh_records_drawn_by_coins(found: HardenedModel) -> None:
     facts = found.audit.facts
-    assert facts.members + facts.nonmembers == found.plan.fresh == 120
+    assert facts.members + facts.nonmembers == found.facts.fresh == 120
     assert facts.drawn == "coins"
     member = final.draw_members(120, 0)
     assert facts.members == member.sum()
@@ -266,8 +266,8 @@ def test_the_outcome_goes_by_the_upper_limit(
     measured = found.measured["auc"]
     if ceiling == "between":
         ceiling = (measured.value + measured.high) / 2
-    plan = replace(found.plan, ceilings={"auc": ceiling})
-    assert replace(found, plan=plan).outcome == outcome
+    facts = replace(found.facts, ceilings={"auc": ceiling})
+    assert replace(found, head=replace(found.head, facts=facts)).outcome == outcome
 
 
 @pytest.mark.parametrize(
@@ -279,14 +279,14 @@ def test_of_two_ceilings_one_that_is_met_is_not_enough(
     measured = found.measured["auc"]
     if ceiling == "between":
         ceiling = (measured.value + measured.high) / 2
-    plan = replace(found.plan, ceilings={"advantage": 1.0, "auc": ceiling})
-    assert replace(found, plan=plan).outcome == outcome
+    facts = replace(found.facts, ceilings={"advantage": 1.0, "auc": ceiling})
+    assert replace(found, head=replace(found.head, facts=facts)).outcome == outcome
 
 
 def test_without_a_figure_nothing_is_decided(found: HardenedModel) -> None:
     assert "tpr@0.001" not in found.audit.limits  # of 120 records
-    plan = replace(found.plan, ceilings={"auc": 1.0, "tpr@0.001": 1.0})
-    assert replace(found, plan=plan).outcome == "undecided"
+    facts = replace(found.facts, ceilings={"auc": 1.0, "tpr@0.001": 1.0})
+    assert replace(found, head=replace(found.head, facts=facts)).outcome == "undecided"
 
 
 def test_the_card_says_how_the_model_was_trained_and_what_the_audit_found(
@@ -313,6 +313,74 @@ class _Killed(BaseException):
     pass
 
 
+def stop_at(begins: str, ends: str) -> Callable[..., Iterable[Any]]:
+    """Progress that kills a search before work of this title."""
+
+    def stop(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
+        del done
+        if text.startswith(begins) and text.endswith(ends):
+            raise _Killed
+        return items
+
+    return stop
+
+
+@pytest.fixture
+def search_alone(found: HardenedModel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a search the log alone is new: no final model is trained or audited."""
+
+    def stay(_: object, head: Any, log: Any, path: Path, *__: object) -> HardenedModel:
+        return HardenedModel(head, log, path, found.audit)
+
+    monkeypatch.setattr(model_bench, "finish", stay)
+
+
+@pytest.mark.usefixtures("search_alone")
+def test_a_search_that_was_interrupted_has_the_same_log_in_the_end(tmp_path: Path) -> None:
+    trained: list[str] = []
+
+    def run(folder: str, **more: Any) -> HardenedModel:
+        return divulge.harden(
+            replace(RECIPE, epochs=8),
+            records=RECORDS,
+            ceiling={"auc": 0.8},
+            attacks=ATTACKS[:1],
+            search=divulge.SearchSettings(("relaxloss",), budget=9, models=3, shadows=2),
+            run=tmp_path / folder,
+            options=divulge.Options(**more),
+        )
+
+    def count(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
+        del done
+        trained.extend([text] * len(items) if text.endswith("Training models") else [])
+        return items
+
+    whole = run("whole", progress=count)
+    assert len(trained) == 3 * len(whole.trials)
+    with pytest.raises(_Killed):
+        run("stopped", progress=stop_at("Trial 2", "Attacking models"))
+    with pytest.raises(StoreError, match="interrupted: continue it with --resume"):
+        divulge.load(tmp_path / "stopped")
+    assert len(list((tmp_path / "stopped/trials").glob("*/*.answers"))) == 6
+    trained.clear()
+    assert run("stopped", progress=count, resume=True).log == whole.log
+    assert len(trained) == 3 * len(whole.trials) - 6  # what is stored is not trained again
+
+
+def test_a_final_model_that_is_there_is_not_trained_again(tmp_path: Path) -> None:
+    class Never:
+        def many(self, *_: object) -> Iterable[Any]:
+            raise AssertionError
+
+    place = tmp_path / "model/model.pt2"
+    place.parent.mkdir()
+    place.write_bytes(b"")
+    plan = ShadowPlan(Never(), 2, fingerprint="never")  # type: ignore[arg-type]
+    records = FreshRecords(RECORDS, RECORDS, np.ones(len(RECORDS), bool), None)
+    assert final.train_final(Variant("undefended", plan), records, tmp_path, 0) == place
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("begins", "ends"),
     [("Trials 2 to 3", "Attacking models"), ("Training the final model", "")],
@@ -320,14 +388,9 @@ class _Killed(BaseException):
 def test_a_search_that_was_interrupted_ends_as_if_it_had_not_been(
     found: HardenedModel, tmp_path: Path, begins: str, ends: str
 ) -> None:
-    def stop(items: Sequence[Any], text: str, done: int = 0) -> Iterable[Any]:
-        if text.startswith(begins) and text.endswith(ends):
-            raise _Killed
-        return items
-
     folder = tmp_path / "run"
     with pytest.raises(_Killed):
-        hardened(folder, options=divulge.Options(name="<b>", progress=stop))
+        hardened(folder, options=divulge.Options(name="<b>", progress=stop_at(begins, ends)))
     with pytest.raises(StoreError, match="interrupted: continue it with --resume"):
         divulge.load(folder)
     again = hardened(folder)
@@ -393,6 +456,7 @@ def normalised() -> Any:
     return nn.Sequential(nn.Linear(trained_table.FEATURES, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
 
 
+@pytest.mark.usefixtures("search_alone")
 def test_a_defence_that_refuses_the_network_is_named_and_left_out(tmp_path: Path) -> None:
     found = divulge.harden(
         replace(RECIPE, network=normalised, epochs=2),
@@ -405,7 +469,7 @@ def test_a_defence_that_refuses_the_network_is_named_and_left_out(tmp_path: Path
     assert list(found.log.refused) == ["dp-sgd"]
     assert {trial.proposal.defence for trial in found.trials} == {"none"}
     assert "dp-sgd could not be tried: " in found.table()
-    assert "dp-sgd could not be tried: " in (found.path / "report.html").read_text()
+    assert "dp-sgd could not be tried: " in found.files()["report.html"].decode()
 
 
 PREPARATION = {
@@ -431,7 +495,7 @@ def test_every_defence_says_what_to_search(name: str) -> None:
 
 
 def test_page_and_tables_say_what_was_chosen_and_escape_names(found: HardenedModel) -> None:
-    files = harden_charts.render_files(found.story)
+    files = found.files()
     page = markup.parse(files["report.html"].decode())
     assert found.story.headline in page.text
     assert "<b>" in page.text  # the name of the run, as text
@@ -522,17 +586,38 @@ def test_an_estimate_says_what_the_budget_is() -> None:
     assert "1.0 GB of memory, and 20.0 MB on disk" in str(cost)
 
 
-@pytest.mark.parametrize(("ceiling", "code"), [(1.0, 0), (0.0, 3)])
-def test_the_command_says_by_its_exit_code_whether_the_model_is_under(
-    tmp_path: Path, ceiling: float, code: int
+@pytest.mark.parametrize(
+    ("ceiling", "outcome", "code"), [(0.0, "over", 3), ("between", "undecided", 4)]
+)
+def test_the_command_says_by_its_exit_code_that_the_model_is_not_under(
+    found: HardenedModel,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    ceiling: Any,
+    outcome: str,
+    code: int,
+) -> None:
+    if ceiling == "between":
+        ceiling = (found.measured["auc"].value + found.measured["auc"].high) / 2
+    facts = replace(found.facts, ceilings={"auc": ceiling})
+    told = replace(found, head=replace(found.head, facts=facts))
+    monkeypatch.setattr(run, "harden_file", lambda *_, **__: told)
+    (tmp_path / "harden.toml").write_text(SETTINGS.format(ceiling=1.0))
+    done = CliRunner().invoke(main, ["harden", str(tmp_path / "harden.toml"), "--format", "json"])
+    assert done.exit_code == code, done.output
+    assert json.loads(done.stdout.splitlines()[-1])["outcome"] == outcome
+
+
+def test_the_command_searches_and_says_by_its_exit_code_that_the_model_is_under(
+    tmp_path: Path,
 ) -> None:
     (tmp_path / "subject.py").write_text(SUBJECT)
-    (tmp_path / "harden.toml").write_text(SETTINGS.format(ceiling=ceiling))
+    (tmp_path / "harden.toml").write_text(SETTINGS.format(ceiling=1.0))
     line = ["harden", str(tmp_path / "harden.toml"), "--format", "json"]
     done = CliRunner().invoke(main, line)
-    assert done.exit_code == code, done.output
+    assert done.exit_code == 0, done.output
     told = json.loads(done.stdout.splitlines()[-1])
-    assert told["outcome"] == ("under" if code == 0 else "over")
+    assert told["outcome"] == "under"
     assert (tmp_path / "runs/tiny-001/model/model.pt2").exists()
     again = CliRunner().invoke(main, ["report", str(tmp_path / "runs/tiny-001")])
     assert again.exit_code == 0, again.output

@@ -1,5 +1,6 @@
 """The search for a ranker whose server learns no more than allowed of its users' clicks."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def hardened(folder: Path, **more: Any) -> divulge.HardenedFederation:
 @pytest.fixture(scope="module", autouse=True)
 def few() -> Any:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(federated_ranker, "_VICTIMS", 8)
+        patch.setattr(federated_ranker, "_VICTIMS", 4)
         yield
 
 
@@ -64,7 +65,7 @@ def test_the_chosen_setting_runs_with_queries_that_the_search_never_saw(
 ) -> None:
     assert found.fresh.setting == found.chosen.setting
     assert found.fresh.leaks != found.chosen.leaks
-    assert (found.plan.searched, found.plan.fresh) == (16, 16)
+    assert (found.facts.searched, found.facts.fresh) == (16, 16)
     assert "16 queries; 16 others were kept" in found.table()
     assert "NDCG@" in found.table()
 
@@ -79,6 +80,33 @@ def test_it_is_read_again_and_continued_only_with_the_same_question(
     assert (again.trials, again.fresh) == (found.trials, found.fresh)
     with pytest.raises(StoreError, match="start a new run"):
         hardened(found.path, resume=True, asked=3)
+
+
+def test_the_question_names_a_function_by_its_source() -> None:
+    """Its address is another in each process, in which the search could not be continued."""
+
+    def make() -> Any:
+        def keep(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+            del rng
+            return x
+
+        return keep
+
+    asked = [
+        federated_ranker.RankerDesign(
+            replace(WORLD, manipulate=manipulate),
+            divulge.FederationLimits(interactions=0.8),
+            TEST,
+            hidden=0,
+            asked=2,
+            users=4,
+        )
+        for manipulate in (make(), make(), lambda x, rng: x + rng.normal(size=x.shape))
+    ]
+    first, same, other = (
+        federated_ranker._design(one, "ranker", 0, 2, ())[1].challenge for one in asked
+    )
+    assert first == same != other
 
 
 @pytest.mark.parametrize(

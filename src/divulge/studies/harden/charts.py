@@ -1,6 +1,7 @@
-"""The page of a search for a model under a ceiling, with accuracy over leakage of each trial."""
+"""The page of a search, with accuracy over leakage of each trial."""
 
 import json
+from collections.abc import Mapping
 
 import altair as alt
 
@@ -8,44 +9,38 @@ from divulge._util import showable
 from divulge.metrics.measure import GUESSING
 from divulge.report import charts
 from divulge.report.page import inline_figure, template_environment
+from divulge.report.search_page import SearchPage
 from divulge.studies.compare.front_chart import FrontPoint, draw_front
 from divulge.studies.compare.table import undominated
-from divulge.studies.harden import page as harden_page
 from divulge.studies.harden.page import HardenStory, MeasuredCeiling, TrialRow
 
 
-def render_files(told: HardenStory) -> dict[str, bytes]:
-    """The files of the report: page, tables, and a figure for each ceiling."""
-    drawn = {
-        one.metric: charts.render(trial_chart(told, one), "svg").decode() for one in told.ceilings
-    }
-    page = (
-        template_environment("divulge.studies")
-        .get_template("harden.html.j2")
-        .render(
-            told=told,
-            headings=harden_page.headings(told),
-            rows=[
-                [showable.make_showable(cell) for cell in harden_page.cells(told, row)]
-                for row in told.trials
-            ],
-            basis=harden_page.basis(told),
-            refusals=harden_page.refusals(told),
-            figures={metric: inline_figure(svg) for metric, svg in drawn.items()},
-            reproduction=json.dumps(
-                showable.make_all_showable(
-                    {"settings": told.settings, "environment": dict(told.environment)}
-                ),
-                indent=2,
-                ensure_ascii=False,
-                default=str,
-            ),
-        )
+def render_page(told: SearchPage, drawn: Mapping[str, str]) -> bytes:
+    """The page of a search.
+
+    Args:
+        told: what it shows.
+        drawn: by metric, a chart of accuracy over leakage as SVG.
+    """
+    reproduction = showable.make_all_showable(
+        {"settings": told.settings, "environment": dict(told.environment)}
     )
+    heads, *rows = told.rows
+    page = template_environment().get_template("harden.html.j2")
+    return page.render(
+        told=told,
+        headings=heads,
+        rows=[[showable.make_showable(cell) for cell in row] for row in rows],
+        label_at=heads.index("Setting"),
+        figures={metric: inline_figure(svg) for metric, svg in drawn.items()},
+        reproduction=json.dumps(reproduction, indent=2, ensure_ascii=False, default=str),
+    ).encode()
+
+
+def draw_trials(told: HardenStory) -> dict[str, str]:
+    """By metric with a ceiling, accuracy over leakage of each trial, as SVG."""
     return {
-        "report.html": page.encode(),
-        **harden_page.summary_files(told),
-        **{f"figures/trials-{metric}.svg": svg.encode() for metric, svg in drawn.items()},
+        one.metric: charts.render(trial_chart(told, one), "svg").decode() for one in told.ceilings
     }
 
 

@@ -4,10 +4,8 @@ The search sees one half of the clients. The setting that it chooses is then run
 under another seed, and attacked afresh.
 """
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib.metadata import version
 from pathlib import Path
 
 from divulge._util.arguments import Count, FilePath, check_arguments
@@ -15,27 +13,23 @@ from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder, numbered_folder
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
-from divulge.audits.heads import describe_environment
+from divulge.audits.heads import new_head
 from divulge.audits.options import RunPath
-from divulge.core import Records
+from divulge.core import Head, Records
 from divulge.data import records
 from divulge.data.encoding import share_encoding
 from divulge.data.labels import share_classes
-from divulge.errors import SpecError, did_you_mean
+from divulge.errors import SpecError
 from divulge.federation import config
+from divulge.federation.config import FederationSearchSpec, FederationSpec
 from divulge.federation.fedavg import Federation
 from divulge.federation.from_config import LOADING, load_federation
+from divulge.studies.harden.federated_bench import FederationBench, choose_families
 from divulge.studies.harden.federated_limits import FederationLimits
-from divulge.studies.harden.federated_ranker import USUAL as RANKER_USUAL
-from divulge.studies.harden.federated_ranker import harden_ranker, load_ranker
-from divulge.studies.harden.federated_result import (
-    FederationSearchManifest,
-    HardenedFederation,
-    begin,
-)
-from divulge.studies.harden.federated_search import finish, search
+from divulge.studies.harden.federated_ranker import ranker_from_config
+from divulge.studies.harden.federated_result import FederationSearchFacts, HardenedFederation
 from divulge.studies.harden.federated_trial import NamedAttacks, TrialDesign
-from divulge.studies.leave_one_out.run import take_folder
+from divulge.studies.harden.search import run_search
 
 USUAL = ("none", "top-k", "sign", "own-last-layer", "local-noise", "dp-fedavg")
 """Update defences that are tried."""
@@ -103,40 +97,10 @@ def harden_federation(
         StoreError: the run folder is in use, or belongs to another search.
         DivulgeError: the undefended federation cannot be simulated or attacked.
     """
-    _check(federation, limits, defences, budget)
-    if rounds > _MOST_ROUNDS:
-        raise SpecError(
-            f"expected at most {_MOST_ROUNDS} rounds, got {rounds}: each simulation is held in "
-            "memory whole"
-        )
-    families = tuple(dict.fromkeys(("none", *defences)))
+    every = TrialDesign(federation, limits, test, reference, rounds, candidates, QUICK)
+    bench, head = _design(every, budget, defences)
     path = numbered_folder(Path("runs") / "federation") if run is None else Path(run)
-    halves = _halve(federation)
-    plan = FederationSearchManifest(
-        name=federation.name,
-        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        challenge=digest(
-            f"{federation.header}\0{limits}\0{(rounds, budget, candidates, families)}",
-            *(array for one in (test, reference) for array in (one.x, one.y)),
-        ),
-        seed=federation.seed,
-        limits=limits,
-        rounds=rounds,
-        budget=budget,
-        searched=len(halves[0].clients),
-        fresh=len(halves[1].clients),
-        settings={"recipe": repr(federation.recipe), "defences": list(families)},
-        environment=describe_environment(),
-        divulge=version("divulge"),
-    )
-    design = TrialDesign(halves[0], limits, test, reference, rounds, candidates, QUICK)
-    epochs = federation.recipe.epochs if federation.rule == "fedavg" else 1
-    with take_folder(path, resume=resume):
-        plan = begin(path, plan)
-        track, seed = as_track(progress), federation.seed
-        stored = search(design, families, epochs, budget, seed, path, track)
-        last = replace(design, federation=halves[1], attacks=LAST)
-        return finish(plan, stored, last, int(stream(seed, "fresh").integers(2**31)), path)
+    return run_search(bench, head, path, as_track(progress), resume=resume)
 
 
 @check_arguments
@@ -161,7 +125,7 @@ def harden_federation_file(
     """
     path = Path(path)
     settings = config.read(path)
-    asked, data = settings.harden, settings.data
+    asked = settings.harden
     if asked is None:
         raise SpecError(
             f"expected [harden] in {path}, it is missing: name reference and class_shares or "
@@ -169,23 +133,23 @@ def harden_federation_file(
         )
     # all that are given: those that do not fit the federation are refused by name
     limits = FederationLimits(asked.class_shares, asked.which_client, asked.interactions)
-    if settings.ranker is not None:
-        folder = choose_run_folder(run, path, settings.name, resume=resume)
-        (world,) = (load_ranker(settings, path.parent) for _ in as_track(progress)([path], LOADING))
-        return harden_ranker(
-            *world,
-            limits=limits,
-            name=settings.name,
-            seed=settings.seed,
-            hidden=settings.ranker.hidden,
-            asked=settings.ranker.asked,
-            users=settings.ranker.users,
-            budget=asked.budget,
-            defences=RANKER_USUAL if asked.defences is None else asked.defences,
-            run=folder,
-            resume=resume,
-            progress=progress,
-        )
+    folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
+    load = _federation_from_config if settings.ranker is None else ranker_from_config
+    with track.step(LOADING):
+        bench, head = load(settings, asked, limits, path)
+    return run_search(bench, head, folder, track, resume=resume)
+
+
+def _federation_from_config(
+    settings: FederationSpec, asked: FederationSearchSpec, limits: FederationLimits, path: Path
+) -> tuple[FederationBench, Head[FederationSearchFacts]]:
+    """What ``[harden]`` of a ``federate.toml`` asks for.
+
+    Raises:
+        SpecError: it lacks test or reference records.
+        DivulgeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    data = settings.data
     assert data is not None
     if asked.reference is None:
         raise SpecError(
@@ -197,28 +161,59 @@ def harden_federation_file(
             f"expected test in [data] of {path}, it is missing: the search compares the accuracy "
             "of federations on records of nobody"
         )
-    folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
-    (federation,) = (load_federation(settings, path.parent) for _ in track([path], LOADING))
+    federation = load_federation(settings, path.parent)
     further = records.load_record_sets((data.test, asked.reference), data.label, path.parent)
     pool, test, reference = share_classes(share_encoding([federation.pool, *further]))
-    return harden_federation(
-        replace(federation, pool=pool, evaluate=None),
+    every = TrialDesign(
+        federation=replace(federation, pool=pool, evaluate=None),
         limits=limits,
         test=test,
         reference=reference,
         rounds=settings.rounds,
-        budget=asked.budget,
-        defences=USUAL if asked.defences is None else asked.defences,
         candidates=asked.candidates,
-        run=folder,
-        resume=resume,
-        progress=progress,
+        attacks=QUICK,
     )
+    return _design(every, asked.budget, USUAL if asked.defences is None else asked.defences)
 
 
-def _check(
-    federation: Federation, limits: FederationLimits, defences: Sequence[str], budget: int
-) -> None:
+def _design(
+    every: TrialDesign, budget: int, defences: Sequence[str]
+) -> tuple[FederationBench, Head[FederationSearchFacts]]:
+    """What is asked for of all clients: where it is searched, and the head of its run."""
+    federation = every.federation
+    _check(federation, every.limits, every.rounds)
+    families = choose_families(defences, SEARCHED, budget, "federations")
+    searched, fresh = _halve(federation)
+    head = new_head(
+        "hardened-federation",
+        federation.name,
+        federation.seed,
+        {"recipe": repr(federation.recipe), "defences": list(families)},
+        challenge=digest(
+            f"{federation.header}\0{every.limits}\0"
+            f"{(every.rounds, budget, every.candidates, families)}",
+            *(array for one in (every.test, every.reference) for array in (one.x, one.y)),
+        ),
+        facts=FederationSearchFacts(
+            limits=every.limits,
+            rounds=every.rounds,
+            budget=budget,
+            searched=len(searched.clients),
+            fresh=len(fresh.clients),
+        ),
+    )
+    bench = FederationBench(
+        searched=replace(every, federation=searched),
+        fresh=replace(every, federation=fresh, attacks=LAST),
+        families=families,
+        epochs=federation.recipe.epochs if federation.rule == "fedavg" else 1,
+        budget=budget,
+        seed=federation.seed,
+    )
+    return bench, head
+
+
+def _check(federation: Federation, limits: FederationLimits, rounds: int) -> None:
     if limits.interactions is not None:
         raise SpecError(
             "expected limits on class_shares or which_client, got one on interactions: clients "
@@ -234,18 +229,15 @@ def _check(
             "expected a federation without a trainer of its own and without canaries, got one: "
             "its clients are trained by the recipe, with the local epochs that are tried"
         )
-    for name in defences:
-        if name not in SEARCHED:
-            hint = did_you_mean(name, SEARCHED)
-            raise SpecError(f"expected an update defence that is searched, got {name!r}: {hint}")
     if len(federation.clients) < _FEWEST_CLIENTS:
         raise SpecError(
             f"expected {_FEWEST_CLIENTS} clients or more, got {len(federation.clients)}: half of "
             "them are kept for the last simulation, and intervals are over clients"
         )
-    if budget < 2:
+    if rounds > _MOST_ROUNDS:
         raise SpecError(
-            f"expected a budget of 2 federations or more, got {budget}: the last is one"
+            f"expected at most {_MOST_ROUNDS} rounds, got {rounds}: each simulation is held in "
+            "memory whole"
         )
 
 

@@ -11,8 +11,10 @@ from divulge.core import Estimate, UpdateDefence
 from divulge.defences import catalog
 from divulge.errors import SpecError
 
-_AT_MOST = ("which_client", "interactions")
-"""Limits that a figure must not exceed; of class shares it must reach it."""
+LEAST, INTERACTIONS = "class_shares", "interactions"
+"""The limit that a figure has to reach, and the one of rankers."""
+_AT_MOST = ("which_client", INTERACTIONS)
+"""Limits that a figure must not exceed."""
 
 
 @check_arguments

@@ -4,10 +4,8 @@ The search sees one half of the queries that users ask. The setting that it choo
 the others, under another seed, and attacked afresh.
 """
 
-import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,26 +18,23 @@ from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
 from divulge.attacks import catalog as attacks
 from divulge.audits import attempt
-from divulge.audits.heads import describe_environment
+from divulge.audits.heads import new_head
 from divulge.audits.options import RunPath
-from divulge.core import Estimate, Measurements, Reconstruction, Status
+from divulge.core import Estimate, Head, Measurements, Reconstruction, Status
 from divulge.data.ranking import Queries, ndcg
-from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.errors import DataError, SpecError
 from divulge.federation import from_config
-from divulge.federation.config import FederationSpec
+from divulge.federation.config import FederationSearchSpec, FederationSpec
 from divulge.metrics import interactions, intervals
+from divulge.studies.harden.federated_bench import FederationBench, choose_families
 from divulge.studies.harden.federated_limits import (
     FederationLimits,
     FederationTrial,
     FederationVariant,
 )
-from divulge.studies.harden.federated_result import (
-    FederationSearchManifest,
-    HardenedFederation,
-    begin,
-)
-from divulge.studies.harden.federated_search import finish, search
-from divulge.studies.leave_one_out.run import take_folder
+from divulge.studies.harden.federated_result import FederationSearchFacts, HardenedFederation
+from divulge.studies.harden.search import run_search
+from divulge.training.trainers import trainer_identity
 
 if TYPE_CHECKING:
     from divulge.federation.search.users import Searching
@@ -150,68 +145,79 @@ def harden_ranker(
         StoreError: the run folder is in use, or belongs to another search.
         DivulgeError: the undefended ranker cannot be simulated or attacked.
     """
-    _check(world, test, limits, defences, budget)
-    families = tuple(dict.fromkeys(("none", *defences)))
+    every = RankerDesign(world, limits, test, hidden, asked, users)
+    bench, head = _design(every, name, seed, budget, defences)
     path = numbered_folder(Path("runs") / "ranker") if run is None else Path(run)
-    order = stream(seed, "fresh queries").permutation(world.queries.count)
-    middle = len(order) // 2
-    searched, fresh = (
-        replace(world, queries=world.queries.take(np.sort(part)))
-        for part in (order[:middle], order[middle:])
-    )
-    how = (world.clicks, world.shown, world.lr, world.manipulate, hidden, asked, users)
-    plan = FederationSearchManifest(
-        name=name,
-        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-        challenge=digest(
-            f"{how}\0{limits}\0{(budget, families, seed)}",
-            *(a for one in (world.queries, test) for a in (one.x, one.relevance, one.query)),
-        ),
-        seed=seed,
-        limits=limits,
-        rounds=1,
-        budget=budget,
-        searched=searched.queries.count,
-        fresh=fresh.queries.count,
-        settings={"hidden": hidden, "asked": asked, "users": users, "defences": list(families)},
-        environment=describe_environment(),
-        divulge=version("divulge"),
-    )
-    design = RankerDesign(searched, limits, test, hidden, asked, users)
-    with take_folder(path, resume=resume):
-        plan = begin(path, plan)
-        stored = search(design, families, None, budget, seed, path, as_track(progress))
-        last = replace(design, world=fresh)
-        return finish(plan, stored, last, int(stream(seed, "fresh").integers(2**31)), path)
+    return run_search(bench, head, path, as_track(progress), resume=resume)
 
 
-def load_ranker(settings: FederationSpec, folder: Path) -> "tuple[Searching, Queries]":
-    """The users and the test queries that a ``federate.toml`` with ``[harden]`` names.
+def ranker_from_config(
+    settings: FederationSpec, asked: FederationSearchSpec, limits: FederationLimits, path: Path
+) -> tuple[FederationBench, Head[FederationSearchFacts]]:
+    """What ``[harden]`` of a ``federate.toml`` with ``[ranker]`` asks for.
 
     Raises:
         SpecError: it names no test queries.
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
-    assert settings.harden is not None
-    if settings.harden.test is None:
+    if asked.test is None:
         raise SpecError(
             "expected test in [harden] beside [ranker], it is missing: judged queries of nobody, "
             "for NDCG@10"
         )
-    crowd = from_config.load_item_federation(settings, folder).crowd
     from divulge.federation.item_federation import SearchUsers
 
+    crowd = from_config.load_item_federation(settings, path.parent).crowd
     assert isinstance(crowd, SearchUsers)
-    return crowd.world, from_config.load_named(settings.harden.test, Queries, folder)
+    assert settings.ranker is not None
+    ranker = settings.ranker
+    test = from_config.load_named(asked.test, Queries, path.parent)
+    return _design(
+        RankerDesign(crowd.world, limits, test, ranker.hidden, ranker.asked, ranker.users),
+        settings.name,
+        settings.seed,
+        asked.budget,
+        USUAL if asked.defences is None else asked.defences,
+    )
 
 
-def _check(
-    world: "Searching",
-    test: Queries,
-    limits: FederationLimits,
-    defences: Sequence[str],
-    budget: int,
-) -> None:
+def _design(
+    every: RankerDesign, name: str, seed: int, budget: int, defences: Sequence[str]
+) -> tuple[FederationBench, Head[FederationSearchFacts]]:
+    """What is asked for of all queries: where it is searched, and the head of its run."""
+    world, test = every.world, every.test
+    _check(world, test, every.limits)
+    families = choose_families(defences, USUAL, budget, "rankers")
+    order = stream(seed, "fresh queries").permutation(world.queries.count)
+    middle = len(order) // 2
+    searched, fresh = (
+        replace(every, world=replace(world, queries=world.queries.take(np.sort(part))))
+        for part in (order[:middle], order[middle:])
+    )
+    sizes = {"hidden": every.hidden, "asked": every.asked, "users": every.users}
+    # a function by its source: its address is another in each process
+    how = (world.clicks, world.shown, world.lr, trainer_identity(world.manipulate), sizes)
+    head = new_head(
+        "hardened-federation",
+        name,
+        seed,
+        {**sizes, "defences": list(families)},
+        challenge=digest(
+            f"{how}\0{every.limits}\0{(budget, families, seed)}",
+            *(a for one in (world.queries, test) for a in (one.x, one.relevance, one.query)),
+        ),
+        facts=FederationSearchFacts(
+            limits=every.limits,
+            rounds=1,
+            budget=budget,
+            searched=searched.world.queries.count,
+            fresh=fresh.world.queries.count,
+        ),
+    )
+    return FederationBench(searched, fresh, families, None, budget, seed), head
+
+
+def _check(world: "Searching", test: Queries, limits: FederationLimits) -> None:
     from divulge.federation.search.users import Searching
 
     if not isinstance(world, Searching):
@@ -225,14 +231,8 @@ def _check(
             f"expected a limit on interactions alone, got {', '.join(limits.given)}: users of a "
             "ranker have no other secret here"
         )
-    for name in defences:
-        if name not in USUAL:
-            hint = did_you_mean(name, USUAL)
-            raise SpecError(f"expected an update defence that is searched, got {name!r}: {hint}")
     if queries.count < 2 or test.x.shape[1] != queries.x.shape[1]:
         raise SpecError(
             f"expected two queries or more, and test queries with {queries.x.shape[1]} features, "
             f"got {queries.count} and {test.x.shape[1]}: half of the queries are kept for the end"
         )
-    if budget < 2:
-        raise SpecError(f"expected a budget of 2 rankers or more, got {budget}: the last is one")

@@ -1,7 +1,6 @@
 """What a search for a federation within limits came to, and its run folder."""
 
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -10,32 +9,28 @@ import pydantic
 
 from divulge._util import atomic
 from divulge._util.json import JSON
-from divulge.audits.heads import has_head
-from divulge.audits.run_folder import read_head, write_head
-from divulge.audits.runs import FinishedRun, RunVerdict
+from divulge.audits.heads import load_head
+from divulge.audits.runs import RunVerdict
 from divulge.audits.stored import as_frame
-from divulge.core import Estimate, Finding, Head
-from divulge.core.runs import BEFORE_NAMING, SCHEMA
+from divulge.core import Estimate, Finding
 from divulge.errors import StoreError
 from divulge.report import words
-from divulge.report.markdown import make_inert
+from divulge.report.search_page import SearchPage
 from divulge.studies.harden.federated_limits import (
+    INTERACTIONS,
+    LEAST,
     FederationLimits,
     FederationTrial,
     FederationVariant,
 )
+from divulge.studies.harden.hardened import Hardened, SearchFacts
+from divulge.studies.harden.log import SearchLog
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PAGE = "summary.md"
 TRIALS, FRESH = "trials", "fresh.json"
 """Names of files: a folder with one for each setting, and the run with fresh clients."""
-TITLES = {
-    "class_shares": "L1 of the best guess of class shares",
-    "which_client": "AUC of which client",
-    "interactions": "AUC of clicks",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,63 +44,49 @@ class StoredTrial:
     """Why it could not; else empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class FederationSearchManifest:
-    """What was asked for: ``run.json``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FederationSearchFacts(SearchFacts):
+    """What a search for a federation is about."""
 
-    name: str
-    created: str
-    """UTC, ISO 8601."""
-    challenge: str
-    """Digest of records, clients, ways to train, limits, search and seed."""
-    seed: int
     limits: FederationLimits
     rounds: int
-    budget: int
-    searched: int
-    """The number of clients of the search."""
-    fresh: int
-    """The number of clients that it never sees."""
-    settings: dict[str, JSON]
-    environment: dict[str, str]
-    divulge: str = BEFORE_NAMING
-    schema: int = SCHEMA
-    kind: Literal["hardened-federation"] = "hardened-federation"
 
 
 @dataclass(frozen=True, repr=False)
-class HardenedFederation(FinishedRun):
+class HardenedFederation(Hardened[FederationSearchFacts, FederationTrial]):
     """The setting that was found, its run with fresh clients, and all that was tried."""
 
-    plan: FederationSearchManifest
-    trials: tuple[FederationTrial, ...]
-    """All settings that were tried, in order; the undefended federation is the first."""
-    refused: Mapping[str, str]
-    """By setting, why it could not be simulated or attacked."""
     fresh: FederationTrial
     """The chosen setting with other clients and another seed: the claim."""
-    path: Path
-    """The run folder."""
-    page: ClassVar[str] = PAGE
-    noun = "a search for a federation"
-    about = "federation"
     findings: ClassVar[tuple[Finding, ...]] = ()
     """Of single attacks none are kept: one that fails ends the trial."""
+    noun = "a search for a federation"
+    about = "federation"
 
     @classmethod
     def load(cls, path: Path) -> "HardenedFederation":
-        """What is in the run folder of a search; see `load_hardened_federation`."""
-        return load_hardened_federation(path)
+        """What is in the run folder of a search for a federation.
 
-    @property
-    def head(self) -> Head[FederationSearchManifest]:
-        """What was asked for."""
-        plan = self.plan
-        return Head(
-            kind=plan.kind, name=plan.name, created=plan.created, challenge=plan.challenge,
-            seed=plan.seed, settings=plan.settings, environment=plan.environment, facts=plan,
-            divulge=plan.divulge, schema=plan.schema,
-        )  # fmt: skip
+        Raises:
+            StoreError: it is none, or not finished, or damaged.
+        """
+        head = load_head(path, "hardened-federation", FederationSearchFacts)
+        if not (path / FRESH).exists():
+            raise StoreError(
+                f"expected a finished search in {path}, got one that was interrupted: continue it "
+                "with --resume"
+            )
+        last, names = _read(path / FRESH), head.facts.limits.given.keys()
+        stored = [_read(place) for place in sorted((path / TRIALS).glob("*.json"))]
+        trials = tuple(one.found for one in stored if one.found is not None)
+        if (
+            not trials
+            or last.found is None
+            or any(one.leaks.keys() != names for one in (*trials, last.found))
+        ):
+            raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
+        refused = {one.setting.label: one.refused for one in stored if one.found is None}
+        return cls(head, SearchLog(trials, refused), path, last.found)
 
     @property
     def instead(self) -> str:
@@ -116,8 +97,8 @@ class HardenedFederation(FinishedRun):
     def verdicts(self) -> Mapping[str, RunVerdict]:
         """Whether the run with fresh clients is within the limits."""
         level = {"within": "within limits", "over": "over limits"}.get(self.outcome, self.outcome)
-        step = "Record it with `divulge federate`, and audit its transcript."
-        return {"": RunVerdict(level, self.headline, self.sentences, step)}
+        told = self.contents
+        return {"": RunVerdict(level, told.headline, tuple(told.sentences), told.next_step)}
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per setting and metric: setting, state, metric, value, low, high.
@@ -138,7 +119,7 @@ class HardenedFederation(FinishedRun):
     @property
     def limits(self) -> FederationLimits:
         """What the server may learn."""
-        return self.plan.limits
+        return self.facts.limits
 
     @property
     def chosen(self) -> FederationTrial:
@@ -156,76 +137,68 @@ class HardenedFederation(FinishedRun):
         return "over" if self.fresh.exceeds(self.limits) else "undecided"
 
     @property
-    def merit(self) -> str:
-        """The figure that is to be high, in words."""
-        return "NDCG@10" if "interactions" in self.limits.given else "Accuracy"
-
-    @property
-    def seen_by(self) -> str:
-        """What the search sees one half of, in words."""
-        return "queries" if "interactions" in self.limits.given else "clients"
-
-    @property
     def headline(self) -> str:
         """The outcome in one line."""
+        label = self.fresh.setting.label
         if self.outcome == "within":
-            return f"This federation stays within the limits: {self.fresh.setting.label}"
-        said = "found" if self.outcome == "over" else "shown to exist"
-        return (
-            f"No federation within these limits was {said}; the nearest is "
-            f"{self.fresh.setting.label}"
-        )
+            return f"This federation stays within the limits: {label}"
+        shown = "found" if self.outcome == "over" else "shown to exist"
+        return f"No federation within these limits was {shown}; the nearest is {label}"
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """What was measured with fresh clients, and how far the search was off."""
-        chosen, plain = self.chosen, self.trials[0]
-        sides = {"class_shares": "at least", "which_client": "at most", "interactions": "at most"}
-        told = [
-            f"{TITLES[name]}: {_show(self.fresh.leaks[name])} with fresh {self.seen_by}, "
-            f"{_show(chosen.leaks[name])} in the search; the limit is {sides[name]} {limit:g}."
-            for name, limit in self.limits.given.items()
+    def contents(self) -> SearchPage:
+        """What the report shows."""
+        limits, fresh, chosen = self.limits.given, self.fresh, self.chosen
+        head, facts = self.head, self.facts
+        ranker = INTERACTIONS in limits
+        merit, halves = ("NDCG@10", "queries") if ranker else ("Accuracy", "clients")
+        titles = [words.metric_title(name) for name in limits]
+        states = [(fresh, f"fresh {halves}")]
+        states += [(one, "chosen" if one is chosen else "") for one in self.trials]
+        rows = [
+            (one.setting.label, *_show(one.accuracy, *(one.leaks[name] for name in limits)), state)
+            for one, state in states
         ]
-        return (
-            *told,
-            f"{self.merit}: {_show(self.fresh.accuracy)} with fresh {self.seen_by}, "
-            f"{_show(chosen.accuracy)} "
-            f"in the search, where the undefended federation had {_show(plain.accuracy)}.",
-            f"{words.format_count(len(self.trials), 'setting')} were tried with "
-            f"{self.plan.searched} {self.seen_by}; {self.plan.fresh} others were kept for the last "
-            "run. "
-            f"Only figures with fresh {self.seen_by} are a claim.",
+        again = f"Raise the budget, give more {halves}, or set wider limits, and run it again."
+        return SearchPage(
+            kind="a federation within limits",
+            name=head.name,
+            created=head.created,
+            outcome=self.outcome,
+            headline=self.headline,
+            sentences=tuple(self._sentences(merit, halves)),
+            next_step="Put the lines below into your federate.toml."
+            if self.outcome == "within"
+            else again,
+            numbers=tuple(zip((merit, *titles), rows[0][1:-1], strict=True)),
+            note=f"The last run is with {facts.fresh} {halves} that the search never saw, under "
+            "another seed, and was attacked afresh.",
+            audit="",
+            toml=fresh.setting.as_toml(),
+            rows=(("Setting", merit, *titles, "State"), *rows),
+            basis=f"{words.format_count(len(self.trials), 'setting')} were tried with "
+            f"{facts.searched} {halves}; {facts.fresh} others were kept for the last run. Only "
+            f"figures with fresh {halves} are a claim.",
+            refused=self.refused,
+            settings=head.settings,
+            environment=head.environment,
         )
 
-    def rows(self) -> list[tuple[str, ...]]:
-        """The run with fresh clients and all settings as cells, with their headings on top."""
-        chosen = self.chosen
-        told = [(f"fresh {self.seen_by}", self.fresh)]
-        told += [("chosen" if one is chosen else "", one) for one in self.trials]
-        return [
-            ("Setting", self.merit, *(TITLES[name] for name in self.fresh.leaks), "State"),
-            *(
-                (one.setting.label, *map(_show, (one.accuracy, *one.leaks.values())), state)
-                for state, one in told
-            ),
-        ]
-
-    def refusals(self) -> list[str]:
-        """A sentence for each setting that could not be tried."""
-        return [f"{label} could not be tried: {why}" for label, why in self.refused.items()]
-
-    def table(self) -> str:
-        """Outcome and settings as Markdown."""
-        head, *rest = [tuple(map(make_inert, row)) for row in self.rows()]
-        lines = [head, ("---",) * len(head), *rest]
-        return "\n".join([
-            f"**{make_inert(self.headline)}**",
-            "",
-            *(make_inert(sentence) for sentence in self.sentences),
-            "",
-            *(f"| {' | '.join(cells)} |" for cells in lines),
-            *(f"\n{make_inert(line)}" for line in self.refusals()),
-        ])  # fmt: skip
+    def _sentences(self, merit: str, halves: str) -> Iterator[str]:
+        """What was measured with the fresh half, and how far the search was off."""
+        for name, limit in self.limits.given.items():
+            fresh, search = _show(self.fresh.leaks[name], self.chosen.leaks[name])
+            side = "at least" if name == LEAST else "at most"
+            yield (
+                f"{words.metric_title(name)}: {fresh} with fresh {halves}, {search} in the search; "
+                f"the limit is {side} {limit:g}."
+            )
+        shown = (self.fresh, self.chosen, self.trials[0])
+        fresh, search, plain = _show(*(one.accuracy for one in shown))
+        yield (
+            f"{merit}: {fresh} with fresh {halves}, {search} in the search, where the undefended "
+            f"federation had {plain}."
+        )
 
     def as_json(self) -> dict[str, JSON]:
         """What ``summary.json`` holds."""
@@ -233,7 +206,7 @@ class HardenedFederation(FinishedRun):
         chosen, fresh, *trials = dump((self.chosen, self.fresh, *self.trials), mode="json")
         return {
             "schema": 1,
-            "name": self.plan.name,
+            "name": self.head.name,
             "outcome": self.outcome,
             "headline": self.headline,
             "limits": self.limits.given,
@@ -243,37 +216,12 @@ class HardenedFederation(FinishedRun):
             "refused": dict(self.refused),
         }
 
-    def render(self) -> dict[str, bytes]:
-        """``summary.md`` and ``summary.json``."""
-        page = (
-            f"# {make_inert(self.plan.name)}\n\n{self.table()}\n\nFor your `federate.toml`:\n\n"
-            f"```toml\n{self.fresh.setting.as_toml()}\n```\n"
-        )
-        figures = json.dumps(self.as_json(), indent=1) + "\n"
-        return {PAGE: page.encode(), "summary.json": figures.encode()}
 
-
-def _show(one: Estimate) -> str:
-    high = "" if one.high is None else f"{one.high:.3f}"
-    return f"{one.value:.3f} ({one.low:.3f}-{high})"
-
-
-def begin(path: Path, plan: FederationSearchManifest) -> FederationSearchManifest:
-    """Write the plan; of a run that is continued it keeps the date.
-
-    Raises:
-        StoreError: the folder belongs to another search, or cannot be written.
-    """
-    if has_head(path):
-        before = read_head(path, FederationSearchManifest)
-        if before.challenge != plan.challenge:
-            raise StoreError(
-                f"expected the federation, limits, search and seed that {path} was begun with, got "
-                "different ones: start a new run"
-            )
-        return before
-    write_head(path, plan)
-    return plan
+def _show(*figures: Estimate) -> list[str]:
+    return [
+        f"{one.value:.3f} ({one.low:.3f}-{'' if one.high is None else f'{one.high:.3f}'})"
+        for one in figures
+    ]
 
 
 def store_trial(folder: Path, name: str, trial: StoredTrial) -> None:
@@ -302,29 +250,3 @@ def read_trial(folder: Path, name: str, setting: FederationVariant) -> StoredTri
 
 def _read(place: Path) -> StoredTrial:
     return atomic.from_json(atomic.read(place), StoredTrial, place)
-
-
-def load_hardened_federation(path: Path) -> HardenedFederation:
-    """What is in the run folder of a search for a federation.
-
-    Raises:
-        StoreError: it is none, or not finished, or damaged.
-    """
-    plan = read_head(path, FederationSearchManifest)
-    if not (path / FRESH).exists():
-        raise StoreError(
-            f"expected a finished search in {path}, got one that was interrupted: continue it with "
-            "--resume"
-        )
-    last = _read(path / FRESH)
-    names = plan.limits.given.keys()
-    stored = [_read(place) for place in sorted((path / TRIALS).glob("*.json"))]
-    trials = tuple(one.found for one in stored if one.found is not None)
-    if (
-        not trials
-        or last.found is None
-        or any(one.leaks.keys() != names for one in (*trials, last.found))
-    ):
-        raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
-    refused = {one.setting.label: one.refused for one in stored if one.found is None}
-    return HardenedFederation(plan, trials, refused, last.found, path)

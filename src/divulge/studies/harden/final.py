@@ -20,15 +20,12 @@ from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack, PrivateTrainer, Records, Target, Trainer
 from divulge.studies.compare.defences import Variant
 from divulge.studies.compare.export import model_files, with_noise
+from divulge.studies.harden.config import SearchSettings
+from divulge.studies.harden.looks import SearchedModels
+from divulge.studies.harden.result import AUDIT, FILE, MODEL
 from divulge.targets.files import fingerprint_file, load_target
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import Workers
-
-MODEL, AUDIT = "model", "audit"
-"""Folders of the model's files and of its audit."""
-
-FILE = "model.pt2"
-"""The file that is audited: the network with its weights, for whoever has PyTorch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +62,18 @@ class FreshRecords:
     """Those that it has not; a fair coin for each decides whether it trains the final model."""
     member: Bool[np.ndarray, " fresh"]
     reference: Records | None
+
+
+@dataclass(frozen=True, slots=True)
+class HardenDesign:
+    """What is asked of a search for a model, with its records loaded."""
+
+    models: SearchedModels
+    """Of the search; their folder is that of the run."""
+    asked: SearchSettings
+    class_names: tuple[str, ...]
+    records: FreshRecords
+    final_attacks: tuple[MembershipAttack, ...]
 
 
 def split_records(records: Records, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:

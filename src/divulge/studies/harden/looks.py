@@ -91,17 +91,18 @@ class Look:
     useful: bool
     """Whether it is more accurate than the constant answer of the most frequent class."""
 
-    def excess(self, ceilings: Ceilings) -> float:
-        """By how much an upper limit exceeds its ceiling; 0 or less where none does."""
-        return max(self.leaks[name].limit - ceiling for name, ceiling in ceilings.items())
-
     def surely_exceeds(self, ceilings: Ceilings) -> bool:
         """Whether even a lower limit exceeds its ceiling."""
         return any(self.leaks[name].low > ceiling for name, ceiling in ceilings.items())
 
 
+def excess(leaks: Mapping[str, Leak], ceilings: Ceilings) -> float:
+    """By how much an upper limit exceeds its ceiling; 0 or less where none does."""
+    return max(leaks[name].limit - ceiling for name, ceiling in ceilings.items())
+
+
 @dataclass(frozen=True, slots=True)
-class Bench:
+class SearchedModels:
     """What all settings of a search share: records, attacks, ceilings, and the folder."""
 
     recipe: Recipe
@@ -144,12 +145,12 @@ class Training:
         stop = max(self.epochs) if self.epochs else None
         return len(self.models) * replace(self.proposal, stop_after=stop).work(recipe)
 
-    def place(self, bench: Bench, model: int) -> str:
+    def place(self, shared: SearchedModels, model: int) -> str:
         """The file of a model's answers, within the folder of the search.
 
         As numpy.save writes it; files that end in .npy count as nothing computed yet.
         """
-        how = digest(f"{trainer_identity(self.proposal.as_trainer(bench.recipe))} {self.epochs}")
+        how = digest(f"{trainer_identity(self.proposal.as_trainer(shared.recipe))} {self.epochs}")
         return f"{FOLDER}/{self.number:03d}-{how[:12]}/model-{model}.answers"
 
 
@@ -158,14 +159,14 @@ Answers = Float64[np.ndarray, "looks queries classes"]
 
 
 def train_all(
-    bench: Bench, trainings: Sequence[Training], track: Track[Any], who: Workers
+    shared: SearchedModels, trainings: Sequence[Training], track: Track[Any], who: Workers
 ) -> dict[int, DivulgeError]:
     """Train the models of settings side by side, and store what each answers.
 
     What the folder holds is not trained again.
 
     Args:
-        bench: what they share.
+        shared: what they share.
         trainings: the settings and their models.
         track: shows progress.
         who: trains.
@@ -176,12 +177,12 @@ def train_all(
     tasks, places, failed = [], [], dict[int, DivulgeError]()
     for training in trainings:
         missing = [
-            k for k in training.models if not (bench.folder / training.place(bench, k)).exists()
+            k for k in training.models if not (shared.folder / training.place(shared, k)).exists()
         ]
         if missing:
-            work = _workload(bench, training)
+            work = _workload(shared, training)
             tasks += [TrainingTask(work, k) for k in missing]
-            places += [(training.number, training.place(bench, k)) for k in missing]
+            places += [(training.number, training.place(shared, k)) for k in missing]
     done = sum(len(training.models) for training in trainings) - len(tasks)
     fresh = who.train_each(tasks)
     for _ in track(tasks, "Training models", done):
@@ -193,24 +194,24 @@ def train_all(
         answers = [one.answers for look in trained.stages for one in look]
         file = io.BytesIO()
         np.save(file, np.stack([one for one in answers if one is not None]))
-        atomic.write_within(bench.folder, place, file.getvalue())
+        atomic.write_within(shared.folder, place, file.getvalue())
     return failed
 
 
-def _workload(bench: Bench, training: Training) -> ShadowWorkload:
+def _workload(shared: SearchedModels, training: Training) -> ShadowWorkload:
     """The models of a setting, each of which needs one thread."""
-    trainer: Any = training.proposal.as_trainer(bench.recipe)
+    trainer: Any = training.proposal.as_trainer(shared.recipe)
     alone = {"jobs": 1} if hasattr(trainer, "jobs") else {"way": "one-by-one", "workers": 1}
     trainer = replace(trainer, **alone)
     assert not training.epochs or is_staged(trainer)
     plan = ShadowPlan(trainer, max(training.models) + 1)
-    first, *also = bench.defences
+    first, *also = shared.defences
     return ShadowWorkload(
         trainer=trainer,
-        pool=bench.pool.records,
-        queries=bench.queries,
-        subsets=plan.subsets(bench.pool.records, bench.seed),
-        seeds=plan.seeds(bench.seed),
+        pool=shared.pool.records,
+        queries=shared.queries,
+        subsets=plan.subsets(shared.pool.records, shared.seed),
+        seeds=plan.seeds(shared.seed),
         models_with_predictions=plan.models,
         answers=first,
         also=tuple(also),
@@ -218,11 +219,11 @@ def _workload(bench: Bench, training: Training) -> ShadowWorkload:
     )
 
 
-def look_at(bench: Bench, trainings: Sequence[Training]) -> list[Look]:
+def look_at(shared: SearchedModels, trainings: Sequence[Training]) -> list[Look]:
     """Audit the models of one setting in turn, at each look.
 
     Args:
-        bench: what all settings share.
+        shared: what all settings share.
         trainings: of this setting, as trained for as many epochs; where they differ in that, the
             looks that all have.
 
@@ -231,24 +232,24 @@ def look_at(bench: Bench, trainings: Sequence[Training]) -> list[Look]:
         StoreError: answers are damaged.
     """
     fewest = min(trainings, key=lambda one: len(one.epochs))
-    shape = (len(fewest.epochs) or 1, len(bench.defences))
+    shape = (len(fewest.epochs) or 1, len(shared.defences))
     files = [
-        _read(bench, bench.folder / one.place(bench, k), len(one.epochs) or 1)
+        _read(shared, shared.folder / one.place(shared, k), len(one.epochs) or 1)
         for one in trainings
         for k in one.models
     ]
     found = []
     for k in range(shape[0]):
-        for behind, name in enumerate((UNDEFENDED, *bench.answers)):
+        for behind, name in enumerate((UNDEFENDED, *shared.answers)):
             answers = [file[k * shape[1] + behind] for file in files]
             epochs = fewest.epochs[k] if fewest.epochs else None
-            found.append(_look(bench, answers, epochs, name))
+            found.append(_look(shared, answers, epochs, name))
     return found
 
 
-def _read(bench: Bench, place: Path, looks: int) -> Answers:
+def _read(shared: SearchedModels, place: Path, looks: int) -> Answers:
     answers = atomic.map_array(place)
-    wanted = (looks * len(bench.defences), sum(map(len, bench.queries)))
+    wanted = (looks * len(shared.defences), sum(map(len, shared.queries)))
     if answers.ndim != 3 or answers.shape[:2] != wanted or answers.dtype != np.float64:
         raise atomic.damaged_file_error(
             place, ValueError(f"{answers.dtype} of shape {answers.shape}")
@@ -257,14 +258,14 @@ def _read(bench: Bench, place: Path, looks: int) -> Answers:
 
 
 def _look(
-    bench: Bench,
+    shared: SearchedModels,
     answers: Sequence[Float64[np.ndarray, "queries classes"]],
     epochs: int | None,
     behind: str,
 ) -> Look:
     """Accuracy and leaks of models that are audited in turn."""
-    records, models = bench.pool.records, len(answers)
-    member = random_halves(len(records), models, bench.seed)
+    records, models = shared.pool.records, len(answers)
+    member = random_halves(len(records), models, shared.seed)
     hits = [one[: len(records)].argmax(axis=1) == records.y for one in answers]
     accuracy = [
         _rate(int(hit[~mine].sum()), int((~mine).sum()))
@@ -276,7 +277,7 @@ def _look(
         answers=behind,
         models=models,
         accuracy=mean,
-        leaks=_leaks(bench, answers, member, behind),
+        leaks=_leaks(shared, answers, member, behind),
         useful=bool(mean.value > np.bincount(records.y).max() / len(records)),
     )
 
@@ -286,7 +287,7 @@ def _rate(hits: int, of: int) -> Estimate:
 
 
 def _leaks(
-    bench: Bench,
+    shared: SearchedModels,
     answers: Sequence[Float64[np.ndarray, "queries classes"]],
     member: Bool[np.ndarray, "models records"],
     behind: str,
@@ -297,11 +298,11 @@ def _leaks(
     once, is what has to be under the ceiling.
     """
     each = [
-        limits_by_metric(dict(_attacked(bench, k, game)))
-        for k, game in enumerate(_games(bench, answers, member, behind))
+        limits_by_metric(dict(_attacked(shared, k, game)))
+        for k, game in enumerate(_games(shared, answers, member, behind))
     ]
     found = {}
-    for name in bench.ceilings:
+    for name in shared.ceilings:
         limits = [one[name] for one in each if name in one]
         if len(limits) < len(each):
             raise NotApplicable(
@@ -320,27 +321,27 @@ def _leaks(
 
 
 def _games(
-    bench: Bench,
+    shared: SearchedModels,
     answers: Sequence[Float64[np.ndarray, "queries classes"]],
     member: Bool[np.ndarray, "models records"],
     behind: str,
 ) -> Iterator[Game[ModelView, Membership]]:
     """Each model as a target, with all others as its shadows."""
-    records, reference = bench.pool.records, bench.pool.reference
-    edges = np.cumsum([len(group) for group in bench.queries])[:-1]
+    records, reference = shared.pool.records, shared.pool.reference
+    edges = np.cumsum([len(group) for group in shared.queries])[:-1]
     phi = [
         np.stack([
             signals.compute_phi(one, group)
             for one in (np.split(each, edges)[place] for each in answers)
         ])
-        for place, group in enumerate(bench.queries)
+        for place, group in enumerate(shared.queries)
     ]  # fmt: skip
-    defence = dict(zip((UNDEFENDED, *bench.answers), bench.defences, strict=True))[behind]
+    defence = dict(zip((UNDEFENDED, *shared.answers), shared.defences, strict=True))[behind]
     allowed = access_of("probabilities")
     for k, own in enumerate(answers):
         others = [j for j in range(len(answers)) if j != k]
         target = RecordedTarget(
-            bench.queries, own, allowed if defence is None else defence.offers(allowed)
+            shared.queries, own, allowed if defence is None else defence.offers(allowed)
         )
         asked = np.empty((0, len(others))) if reference is None else phi[1][others].T
         shadows = Shadows(phi[0][others].T, member[others].T, asked)
@@ -348,22 +349,22 @@ def _games(
 
 
 def _attacked(
-    bench: Bench, k: int, game: Game[ModelView, Membership]
+    shared: SearchedModels, k: int, game: Game[ModelView, Membership]
 ) -> Iterator[tuple[str, Measurements]]:
     """By attack, the metrics that have a ceiling, with limits for all final attacks at once."""
 
     def measured(guess: Scores, truth: Membership, delta: float) -> Measurements:
         del delta
         metrics, unmeasured = dict[str, Estimate](), dict[str, str]()
-        for name in bench.ceilings:
+        for name in shared.ceilings:
             try:
-                metrics[name] = measure_one(name, guess, truth, bench.final_attacks)
+                metrics[name] = measure_one(name, guess, truth, shared.final_attacks)
             except DivulgeError as error:
                 unmeasured[name] = str(error)
         return Measurements(metrics, unmeasured)
 
-    seed = int(stream(bench.seed, "target", k).integers(2**31))
-    for attack in bench.attacks:
+    seed = int(stream(shared.seed, "target", k).integers(2**31))
+    for attack in shared.attacks:
         done = attempt.run_on_model(game, attack, seed, measure_guess=measured)
         if done.guess is not None and done.finding.metrics:
             yield done.finding.label, Measurements(done.finding.metrics, {})

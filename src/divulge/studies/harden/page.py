@@ -1,17 +1,13 @@
-"""What the report of a search for a model under a ceiling says: its outcome, and all trials."""
+"""What the report of a search for a model says: its outcome, and all trials."""
 
-import csv
-import io
-import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-from divulge._util import showable
 from divulge._util.json import JSON, Settings
 from divulge.core import Estimate
 from divulge.report import words
-from divulge.report.markdown import make_inert
+from divulge.report.search_page import SearchPage
 
 SCHEMA = 2
 Outcome = Literal["under", "over", "undecided"]
@@ -129,6 +125,41 @@ class HardenStory:
             )
         return "Raise the ceiling or the budget, or give more records, and run it again."
 
+    def as_page(self) -> SearchPage:
+        """What the report shows."""
+        return SearchPage(
+            kind="a model under a ceiling",
+            name=self.name,
+            created=self.created,
+            outcome=self.outcome,
+            headline=self.headline,
+            sentences=self.sentences,
+            next_step=self.next_step,
+            numbers=tuple(self._numbers()),
+            note="The final model was trained on all records of the search and on a random half of "
+            "the fresh ones, and audited on the fresh ones."
+            + "".join(
+                f" Strongest attack by {words.metric_title(one.metric)}: {one.attack}."
+                for one in self.ceilings
+                if one.attack
+            ),
+            audit="audit/report.html",
+            toml="",
+            rows=(_headings(self), *(_cells(self, row) for row in self.trials)),
+            basis=_basis(self),
+            refused=self.refused,
+            settings=self.settings,
+            environment=self.environment,
+        )
+
+    def _numbers(self) -> Iterator[tuple[str, str]]:
+        if self.accuracy:
+            yield "Accuracy", words.format_rate(self.accuracy)
+        for one in self.ceilings:
+            shown = words.format_metric(one.metric, one.fresh) if one.fresh else "not measured"
+            yield words.metric_title(one.metric), shown
+            yield "Ceiling", f"{one.ceiling:g}"
+
     def _accuracy_sentence(self) -> str:
         mine, plain = self.trial(self.chosen), self.undefended
         if self.accuracy is None:
@@ -191,32 +222,22 @@ def _ceiling_sentence(one: MeasuredCeiling, fresh: int) -> str:
     )
 
 
-def headings(told: HardenStory) -> list[str]:
-    """Column headings of the table of trials."""
+def _headings(told: HardenStory) -> tuple[str, ...]:
     leaks = [f"{words.metric_title(one.metric)} (upper limit)" for one in told.ceilings]
-    return ["Trial", "Setting", "Accuracy", *leaks, "Models", "Trainings", "State"]
+    return ("Trial", "Setting", "Accuracy", *leaks, "Models", "Trainings", "State")
 
 
-def cells(told: HardenStory, row: TrialRow) -> list[str]:
-    """A row of the table of trials."""
+def _cells(told: HardenStory, row: TrialRow) -> tuple[str, ...]:
     leaks = [f"{one.value:.3f} ({one.high:.3f})" for one in row.leaks.values()]
     state = "under" if row.under else "given up early" if row.given_up else "over"
     if row.number == told.chosen:
         state = f"chosen, {state}"
     accuracy = f"{row.accuracy.value:.3f} ({row.accuracy.low:.3f}-{row.accuracy.high:.3f})"
-    return [
-        str(row.number),
-        row.label,
-        accuracy,
-        *leaks,
-        str(row.models),
-        f"{row.trainings:.3g}",
-        state,
-    ]
+    models, work = str(row.models), f"{row.trainings:.3g}"
+    return (str(row.number), row.label, accuracy, *leaks, models, work, state)
 
 
-def basis(told: HardenStory) -> str:
-    """What the figures of trials stand on."""
+def _basis(told: HardenStory) -> str:
     count = words.format_count(len(told.trials), "setting")
     last = "" if told.final is None else f" and {told.final:.1f} for the final audit"
     return (
@@ -230,49 +251,7 @@ def basis(told: HardenStory) -> str:
     )
 
 
-def refusals(told: HardenStory) -> list[str]:
-    """A sentence for each defence and setting with which no model could be trained."""
-    return [
-        f"{name} could not be tried: {showable.make_showable(why)}"
-        for name, why in told.refused.items()
-    ]
-
-
-def as_markdown(told: HardenStory) -> str:
-    """Outcome and trials as Markdown; every text from outside is escaped."""
-    rows = [headings(told), ["---"] * len(headings(told))]
-    rows += [[make_inert(cell) for cell in cells(told, row)] for row in told.trials]
-    return "\n".join([
-        f"**{told.headline}**",
-        "",
-        " ".join(make_inert(sentence) for sentence in told.sentences),
-        "",
-        f"Next: {make_inert(told.next_step)}",
-        "",
-        *(f"| {' | '.join(row)} |" for row in rows),
-        "",
-        basis(told),
-        *(f"\n{make_inert(line)}" for line in refusals(told)),
-    ])  # fmt: skip
-
-
 def as_json(told: HardenStory) -> dict[str, JSON]:
     """What ``summary.json`` holds."""
     found: dict[str, JSON] = {"schema": SCHEMA, "headline": told.headline, **asdict(told)}
     return found
-
-
-def summary_files(told: HardenStory) -> dict[str, bytes]:
-    """``summary.json``, ``summary.md`` and ``trials.csv``."""
-    table = io.StringIO()
-    writer = csv.writer(table)
-    writer.writerow(headings(told))
-    writer.writerows(
-        [[showable.make_showable(cell) for cell in cells(told, row)] for row in told.trials]
-    )
-    title = f"# {make_inert(told.name)}\n\n"
-    return {
-        "summary.json": (json.dumps(as_json(told), indent=1, default=str) + "\n").encode(),
-        "summary.md": (title + as_markdown(told) + "\n").encode(),
-        "trials.csv": table.getvalue().encode(),
-    }

@@ -2,28 +2,31 @@
 
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from divulge._util import atomic
 from divulge._util.json import JSON
-from divulge.audits.heads import HEAD, has_head
+from divulge.audits.heads import HEAD, load_head
 from divulge.audits.result import Audit, SecretAudit
-from divulge.audits.run_folder import hold_run, read_head, write_head
-from divulge.audits.runs import FinishedRun, GatedAudit
-from divulge.core import Estimate, Finding, Head
-from divulge.core.runs import BEFORE_NAMING, SCHEMA
+from divulge.audits.run_folder import hold_run
+from divulge.audits.runs import GatedAudit
+from divulge.core import Estimate, Finding
 from divulge.errors import StoreError
 from divulge.metrics.measure import GUESSING
+from divulge.report.search_page import SearchPage
 from divulge.studies.harden import page as harden_page
-from divulge.studies.harden.final import AUDIT, FILE, MODEL
+from divulge.studies.harden.hardened import Hardened, SearchFacts
 from divulge.studies.harden.looks import FOLDER, Leak
 from divulge.studies.harden.page import HardenStory, MeasuredCeiling, Outcome, TrialRow
-from divulge.studies.harden.trials import SearchLog, SearchTrial
+from divulge.studies.harden.trials import ModelLog, SearchTrial, find_chosen
 
 TRIALS = "trials.json"
+MODEL, AUDIT = "model", "audit"
+"""Folders of the model's files and of its audit."""
+FILE = "model.pt2"
+"""The file that is audited: the network with its weights, for whoever has PyTorch."""
 _CLEARLY = 0.9
 """A leak beyond guessing of at most this share of another is clearly less."""
 _UNSOUND = (
@@ -36,70 +39,47 @@ _UNSOUND = (
 """Verdicts whose figures say nothing of this model's leak."""
 
 
-@dataclass(frozen=True, slots=True)
-class HardeningManifest:
-    """What was asked for: ``run.json``."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HardeningFacts(SearchFacts):
+    """What a search for a model is about."""
 
-    name: str
-    created: str
-    """UTC, ISO 8601."""
-    challenge: str
-    """Digest of records, ways to train, ceilings, search and seed."""
-    seed: int
     ceilings: dict[str, float]
-    budget: int
-    searched: int
-    """The number of records of the search."""
-    fresh: int
-    """The number of records that it never touches."""
-    settings: dict[str, JSON]
-    environment: dict[str, str]
-    divulge: str = BEFORE_NAMING
-    schema: int = SCHEMA
-    kind: Literal["hardening"] = "hardening"
 
 
 @dataclass(frozen=True, repr=False)
-class HardenedModel(FinishedRun):
+class HardenedModel(Hardened[HardeningFacts, SearchTrial]):
     """The model that was found, its audit on fresh records, and all that was tried."""
 
-    plan: HardeningManifest
-    log: SearchLog
     audit: Audit
     """Of the final model, on records that the search never touched."""
-    path: Path
-    """The run folder."""
     noun = "a search for a model"
 
     @classmethod
     def load(cls, path: Path) -> "HardenedModel":
-        """What is in the run folder of a search; see `load_hardened`."""
-        return load_hardened(path)
+        """What is in the run folder of a search.
 
-    @property
-    def head(self) -> Head[HardeningManifest]:
-        """What was asked for."""
-        plan = self.plan
-        return Head(
-            kind=plan.kind, name=plan.name, created=plan.created, challenge=plan.challenge,
-            seed=plan.seed, settings=plan.settings, environment=plan.environment, facts=plan,
-            attacks=self.audit.head.attacks, divulge=plan.divulge, schema=plan.schema,
-        )  # fmt: skip
-
-    @property
-    def headline(self) -> str:
-        """The outcome in one line."""
-        return self.story.headline
+        Raises:
+            StoreError: it is none, or not finished, or damaged.
+        """
+        head = load_head(path, "hardening", HardeningFacts)
+        log = read_trials(path)
+        if log is None or not (path / AUDIT / HEAD).exists():
+            raise StoreError(
+                f"expected a finished search in {path}, got one that was interrupted: continue it "
+                "with --resume"
+            )
+        ceilings = head.facts.ceilings.keys()
+        if not log.trials or any(one.leaks.keys() != ceilings for one in log.trials):
+            raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
+        audit = SecretAudit.load(path / AUDIT)
+        if not isinstance(audit, Audit):
+            raise atomic.damaged_file_error(path / AUDIT, ValueError("no audit of membership"))
+        return cls(head, log, path, audit)
 
     @property
     def parts(self) -> Mapping[str, GatedAudit]:
         """The final audit: a gate is about the model that was found."""
         return {"": self.audit}
-
-    @property
-    def trials(self) -> tuple[SearchTrial, ...]:
-        """All settings that were tried, in order."""
-        return self.log.trials
 
     @property
     def model(self) -> Path:
@@ -109,7 +89,7 @@ class HardenedModel(FinishedRun):
     @property
     def chosen(self) -> SearchTrial:
         """The setting of the final model."""
-        return self.log.find_chosen(self.plan.ceilings)
+        return find_chosen(self.log, self.facts.ceilings)
 
     @property
     def undefended(self) -> SearchTrial:
@@ -120,7 +100,7 @@ class HardenedModel(FinishedRun):
     def measured(self) -> Mapping[str, Leak]:
         """By metric with a ceiling, what the strongest attack reached on fresh records."""
         found = {}
-        for name in self.plan.ceilings:
+        for name in self.facts.ceilings:
             one = self.audit.limits.get(name)
             if one is not None:
                 high = 1.0 if one.highest is None else one.highest
@@ -135,11 +115,11 @@ class HardenedModel(FinishedRun):
         audit's figures say nothing of this model.
         """
         found = self.measured
-        if self.audit.verdict.level in _UNSOUND or len(found) < len(self.plan.ceilings):
+        if self.audit.verdict.level in _UNSOUND or len(found) < len(self.facts.ceilings):
             return "undecided"
-        if all(found[name].high <= ceiling for name, ceiling in self.plan.ceilings.items()):
+        if all(found[name].high <= ceiling for name, ceiling in self.facts.ceilings.items()):
             return "under"
-        over = any(found[name].value > ceiling for name, ceiling in self.plan.ceilings.items())
+        over = any(found[name].value > ceiling for name, ceiling in self.facts.ceilings.items())
         return "over" if over else "undecided"
 
     @property
@@ -177,11 +157,11 @@ class HardenedModel(FinishedRun):
     @cached_property
     def story(self) -> HardenStory:
         """All that the report says."""
-        ceilings, chosen, down = self.plan.ceilings, self.chosen, self.next_step_down
+        ceilings, chosen, down = self.facts.ceilings, self.chosen, self.next_step_down
         measured = self.measured
         return HardenStory(
-            name=self.plan.name,
-            created=self.plan.created,
+            name=self.head.name,
+            created=self.head.created,
             outcome=self.outcome,
             level=self.audit.verdict.level,
             ceilings=tuple(
@@ -204,30 +184,29 @@ class HardenedModel(FinishedRun):
             refused=dict(self.log.refused),
             down=None if down is None else _row(down, ceilings),
             answers="" if chosen.proposal.answers == "none" else chosen.proposal.answers,
-            searched=self.plan.searched,
-            fresh=self.plan.fresh,
+            searched=self.facts.searched,
+            fresh=self.facts.fresh,
             spent=sum(trial.trainings for trial in self.trials),
             final=self.log.final,
-            budget=self.plan.budget,
-            settings=self.plan.settings,
-            environment=self.plan.environment,
+            budget=self.facts.budget,
+            settings=self.head.settings,
+            environment=self.head.environment,
         )
 
-    def table(self) -> str:
-        """The trials as a Markdown table, with the outcome above it."""
-        return harden_page.as_markdown(self.story)
+    @property
+    def contents(self) -> SearchPage:
+        """What the report shows."""
+        return self.story.as_page()
 
     def as_json(self) -> dict[str, JSON]:
         """What ``summary.json`` holds."""
         return harden_page.as_json(self.story)
 
-    def render(self) -> dict[str, bytes]:
-        """The page, the tables and the figures."""
-        from divulge.studies.harden import (
-            charts as harden_charts,  # draws, so it loads the chart library
-        )
+    def draw(self) -> Mapping[str, str]:
+        """By metric, accuracy over leakage of each trial, as SVG."""
+        from divulge.studies.harden import charts as harden_charts
 
-        return harden_charts.render_files(self.story)
+        return harden_charts.draw_trials(self.story)
 
     def measure(self) -> "HardenedModel":
         """Compute all metrics of the final audit again from the stored scores.
@@ -238,7 +217,7 @@ class HardenedModel(FinishedRun):
         with hold_run(self.path):
             audit = self.audit.measure()
             assert isinstance(audit, Audit)
-            again = HardenedModel(self.plan, self.log, audit, self.path)
+            again = replace(self, audit=audit)
             again.report()
         return again
 
@@ -264,60 +243,23 @@ def _as_estimate(leak: Leak | None) -> Estimate | None:
     return None if leak is None else _interval(leak)
 
 
-def begin(path: Path, plan: HardeningManifest) -> HardeningManifest:
-    """Write the plan; of a run that is continued it keeps the date.
-
-    Raises:
-        StoreError: the folder belongs to another search, or cannot be written.
-    """
-    if has_head(path):
-        before = read_head(path, HardeningManifest)
-        if before.challenge != plan.challenge:
-            raise StoreError(
-                f"expected the records, ceilings, search and seed that {path} was begun with, got "
-                "different ones: start a new run"
-            )
-        return before
-    write_head(path, plan)
-    return plan
-
-
-def store_trials(path: Path, log: SearchLog) -> None:
+def store_trials(path: Path, log: ModelLog) -> None:
     """Write ``trials.json``, and let go of what the models of the search answered.
 
     Raises:
         StoreError: it cannot be written.
     """
-    atomic.write(path / TRIALS, atomic.to_json(log, SearchLog).encode())
+    atomic.write(path / TRIALS, atomic.to_json(log, ModelLog).encode())
     shutil.rmtree(path / FOLDER, ignore_errors=True)
 
 
-def read_trials(path: Path) -> SearchLog | None:
+def read_trials(path: Path) -> ModelLog | None:
     """What a search came to, if it has ended.
 
     Raises:
         StoreError: the file is damaged.
     """
     place = path / TRIALS
-    return atomic.from_json(atomic.read(place), SearchLog, place) if place.exists() else None
-
-
-def load_hardened(path: Path) -> HardenedModel:
-    """What is in the run folder of a search.
-
-    Raises:
-        StoreError: it is none, or not finished, or damaged.
-    """
-    plan = read_head(path, HardeningManifest)
-    log = read_trials(path)
-    if log is None or not (path / AUDIT / HEAD).exists():
-        raise StoreError(
-            f"expected a finished search in {path}, got one that was interrupted: continue it with "
-            "--resume"
-        )
-    if not log.trials or any(one.leaks.keys() != plan.ceilings.keys() for one in log.trials):
-        raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
-    audit = SecretAudit.load(path / AUDIT)
-    if not isinstance(audit, Audit):
-        raise atomic.damaged_file_error(path / AUDIT, ValueError("no audit of membership"))
-    return HardenedModel(plan, log, audit, path)
+    if not place.exists():
+        return None
+    return atomic.from_json(atomic.read(place), ModelLog, place)

@@ -1,59 +1,38 @@
 """Search, train the final model, and audit it on records that the search never touched."""
 
-import datetime as dt
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from importlib.metadata import version
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from divulge._util import atomic, imports
+from divulge._util import imports
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder, numbered_folder
-from divulge._util.progress import Progress, Track, as_track
-from divulge._util.showable import make_showable
+from divulge._util.progress import Progress, as_track
 from divulge.attacks import catalog
-from divulge.audits.heads import describe_environment
+from divulge.audits.heads import new_head
 from divulge.audits.options import Options, RunPath
 from divulge.audits.runner import RunHeading
-from divulge.core import MembershipAttack
-from divulge.core.runs import BEFORE_NAMING
+from divulge.core import Head, MembershipAttack
 from divulge.errors import SpecError
-from divulge.report import markdown
-from divulge.report.markdown import make_inert
-from divulge.report.model_card import put_section
 from divulge.studies.compare.config import default_attacks
-from divulge.studies.compare.export import CARD
-from divulge.studies.harden import config, final, result
+from divulge.studies.harden import config, final
 from divulge.studies.harden.config import Ceilings, SearchSettings
-from divulge.studies.harden.looks import Bench
-from divulge.studies.harden.result import HardenedModel, HardeningManifest
-from divulge.studies.harden.search import search
+from divulge.studies.harden.final import HardenDesign
+from divulge.studies.harden.looks import SearchedModels
+from divulge.studies.harden.model_bench import ModelBench
+from divulge.studies.harden.result import HardenedModel, HardeningFacts
+from divulge.studies.harden.search import run_search
 from divulge.studies.leave_one_out.design import (
     RecordPool,
     pool_from,
     read_pool,
     set_copies_aside,
 )
-from divulge.studies.leave_one_out.run import take_folder
 from divulge.training.recipe import Recipe
 from divulge.training.shadows import workers_by_name
-from divulge.training.shadows.workers import Workers
 from divulge.training.trainers import trainer_identity
-
-
-@dataclass(frozen=True, slots=True)
-class HardenDesign:
-    """What is asked for, with its records loaded."""
-
-    bench: Bench
-    """Of the search; its folder is that of the run."""
-    asked: SearchSettings
-    class_names: tuple[str, ...]
-    records: final.FreshRecords
-    final_attacks: tuple[MembershipAttack, ...]
-    plan: HardeningManifest
 
 
 @check_arguments
@@ -103,7 +82,7 @@ def harden(
     chosen = None if attacks is None else tuple(attacks)
     if chosen == ():
         raise SpecError("expected an attack, got none: leave attacks out to run the usual ones")
-    wanted = _design(
+    wanted, head = _design(
         recipe,
         pool_from(records, reference, options.ids),
         ceiling,
@@ -113,8 +92,8 @@ def harden(
         tuple(options.class_names),
     )
     path = numbered_folder(Path("runs") / "hardening") if run is None else Path(run)
-    with take_folder(path, resume=options.resume):
-        return _harden(wanted, path, options.track, who)
+    bench = ModelBench(wanted, who)
+    return run_search(bench, head, path, options.track, resume=options.resume)
 
 
 @check_arguments
@@ -142,15 +121,15 @@ def harden_file(
     path = Path(path)
     settings = config.read(path)
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
-    with take_folder(folder, resume=resume):
-        (wanted,) = (
-            design_from_config(settings, path.parent) for _ in track([path], "Loading the data")
-        )
-        return _harden(wanted, folder, track, who)
+    with track.step("Loading the data"):
+        wanted, head = design_from_config(settings, path.parent)
+    return run_search(ModelBench(wanted, who), head, folder, track, resume=resume)
 
 
-def design_from_config(settings: config.HardenSpec, folder: Path) -> HardenDesign:
-    """What settings ask, with their records loaded.
+def design_from_config(
+    settings: config.HardenSpec, folder: Path
+) -> tuple[HardenDesign, Head[HardeningFacts]]:
+    """What settings ask, with their records loaded, and the head of the run.
 
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
@@ -180,7 +159,7 @@ def _design(
     asked: SearchSettings,
     heading: RunHeading,
     class_names: tuple[str, ...],
-) -> HardenDesign:
+) -> tuple[HardenDesign, Head[HardeningFacts]]:
     distinct = set_copies_aside(pool)
     searched, fresh = final.split_records(distinct.records, asked.fresh, heading.seed)
     member = final.draw_members(len(fresh), heading.seed)
@@ -192,8 +171,8 @@ def _design(
         *(array for one in (of_search, untouched) for array in (one.x, one.y)),
         *(() if distinct.reference is None else (distinct.reference.x, distinct.reference.y)),
     )
-    return HardenDesign(
-        Bench(
+    design = HardenDesign(
+        SearchedModels(
             recipe=recipe,
             pool=RecordPool(of_search, distinct.reference, None),
             ceilings=ceilings,
@@ -207,71 +186,16 @@ def _design(
         class_names,
         final.FreshRecords(of_search, untouched, member, distinct.reference),
         whole,
-        HardeningManifest(
-            name=heading.name,
-            created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-            challenge=challenge,
-            seed=heading.seed,
+    )
+    head = new_head(
+        "hardening",
+        *heading,
+        challenge=challenge,
+        facts=HardeningFacts(
             ceilings=dict(ceilings),
             budget=asked.budget,
             searched=len(of_search),
             fresh=len(untouched),
-            settings=heading.settings,
-            environment=describe_environment(),
-            divulge=version("divulge"),
         ),
     )
-
-
-def _harden(wanted: HardenDesign, path: Path, track: Track[Any], who: Workers) -> HardenedModel:
-    """All steps; what the folder holds already is not computed again."""
-    plan, bench = result.begin(path, wanted.plan), replace(wanted.bench, folder=path)
-    log = result.read_trials(path) or search(bench, wanted.asked, track, who)
-    result.store_trials(path, log)
-    variant = log.find_chosen(plan.ceilings).proposal.as_variant(
-        bench.recipe, wanted.asked.final_models
-    )
-    (place,) = (
-        final.train_final(variant, wanted.records, path, plan.seed)
-        for _ in track([variant], "Training the final model")
-    )
-    audit = final.audit_final(
-        variant,
-        wanted.records,
-        place,
-        path,
-        wanted.final_attacks,
-        RunHeading(f"{plan.name}, final model", plan.seed, {"trained with": variant.name}),
-        wanted.asked.shadows,
-        wanted.class_names,
-        track,
-        who,
-    )
-    found = HardenedModel(plan, log, audit, path)
-    found.report()
-    _write_card(found, len(wanted.records.searched) + int(wanted.records.member.sum()))
-    return found
-
-
-def _write_card(found: HardenedModel, records: int) -> None:
-    """A model card: how the model was trained, whether it is under the ceilings, and its audit."""
-    told = found.story
-    claim, promised = found.audit.facts.claim, "Guarantee: none."
-    if claim is not None:
-        epsilon, delta = claim.guarantee.epsilon, claim.guarantee.delta
-        promised = (
-            f"Guarantee: ({epsilon:.3g}, {delta:g})-differentially private for adding or removing "
-            "one training record. It covers one training, and not the choice of settings."
-        )
-    lines = [
-        f"# {make_inert(told.name)}",
-        f"Trained with {make_inert(found.chosen.label)} on {records:,} records.",
-        promised,
-        *map(make_inert, told.sentences),
-        make_inert(f"{told.headline}. {told.next_step}"),
-    ]
-    head = found.audit.contents.head
-    report = make_showable(markdown.render(found.audit.summary))
-    made = make_showable(head.created), make_showable(head.divulge or BEFORE_NAMING)
-    card = put_section("\n\n".join(lines) + "\n", report, *made)
-    atomic.write(found.path / final.MODEL / CARD, card.encode())
+    return design, head

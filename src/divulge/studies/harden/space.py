@@ -162,6 +162,11 @@ def stages(epochs: int) -> tuple[int, ...]:
     return tuple(sorted({max(1, round(epochs * 2 ** (-step / 3))) for step in steps}))
 
 
+def next_stage(epochs: int, whole: int) -> int:
+    """The first number of epochs to look at that is not smaller; the last one if all are."""
+    return next((k for k in stages(whole) if k >= epochs), whole)
+
+
 def propose(trial: "optuna.Trial", families: Sequence[str], epochs: Sequence[int]) -> Proposal:
     """What the optimiser tries next.
 

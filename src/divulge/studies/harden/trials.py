@@ -1,12 +1,18 @@
 """What a search has tried, and which of it leads."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
 from divulge.core import Estimate
-from divulge.studies.harden.config import Ceilings
-from divulge.studies.harden.looks import Leak, Look
-from divulge.studies.harden.space import Proposal
+from divulge.studies.harden.config import UNDEFENDED, Ceilings
+from divulge.studies.harden.log import Attempt, SearchLog
+from divulge.studies.harden.looks import Leak, Look, excess
+from divulge.studies.harden.space import Proposal, next_stage
+
+THREE_OF_FOUR = 0.6745
+"""Standard deviations above the mean under which three of four normal values are."""
+_MARGIN = 0.02
+"""An accuracy this close to the best of the undefended model counts as reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +49,7 @@ class SearchTrial:
 
     def excess(self, ceilings: Ceilings) -> float:
         """By how much an upper limit exceeds its ceiling; 0 or less where none does."""
-        return max(self.leaks[name].limit - ceiling for name, ceiling in ceilings.items())
+        return excess(self.leaks, ceilings)
 
     def at_each_look(self) -> "list[SearchTrial]":
         """The same setting after each number of epochs at which it was seen."""
@@ -63,24 +69,94 @@ class SearchTrial:
 
 
 @dataclass(frozen=True, slots=True)
-class SearchLog:
-    """All trials in order, and what could not be tried: ``trials.json``."""
+class ModelLog(SearchLog[SearchTrial]):
+    """The log of a search for a model: ``trials.json``."""
 
     trials: tuple[SearchTrial, ...]
-    refused: Mapping[str, str] = field(default_factory=dict)
-    """By defence, or by setting, why no model was trained."""
-    chosen: int | None = None
-    """The number of the trial whose setting the final model has; None where `choose` says it."""
-    final: float | None = None
-    """The work of the final model and its audit; None where it was not counted."""
     undefended: SearchTrial | None = None
-    """The undefended model after all epochs; None where it is the first trial."""
 
-    def find_chosen(self, ceilings: Ceilings) -> SearchTrial:
-        """The trial whose setting the final model has."""
-        if self.chosen is None:
-            return choose([one for one in self.trials if not one.given_up] or self.trials, ceilings)
-        return next(one for one in self.trials if one.number == self.chosen)
+
+def summarise(
+    one: Attempt[Proposal], tried: Sequence[Attempt[Proposal]], ceilings: Ceilings
+) -> SearchTrial:
+    """A setting that was seen, with upper limits that three of four audits would stay under.
+
+    How much audits differ, relative to their limit, is taken from all settings near the ceiling
+    together: three models of one setting do not show it.
+
+    Args:
+        one: the setting.
+        tried: all settings.
+        ceilings: by metric.
+    """
+    spread = {name: _spread(name, tried, ceiling) for name, ceiling in ceilings.items()}
+    seen = [_with_margin(look, spread) for look in one.looks]
+    last = seen[-1]
+    return SearchTrial(
+        number=one.number,
+        proposal=one.setting,
+        models=last.models,
+        trainings=one.spent,
+        accuracy=last.accuracy,
+        leaks=last.leaks,
+        given_up=not is_ended(one) and excess(last.leaks, ceilings) > 0,
+        useful=last.useful,
+        looks=tuple(seen),
+    )
+
+
+def is_ended(one: Attempt[Proposal]) -> bool:
+    """Whether a setting was trained to the end."""
+    epochs = one.orders[0].epochs
+    return not epochs or max(epochs) >= one.setting.epochs
+
+
+def _with_margin(look: Look, spread: Mapping[str, float]) -> Look:
+    leaks = {}
+    for name, leak in look.leaks.items():
+        more = spread[name] * (1 + 1 / look.models) ** 0.5
+        leaks[name] = replace(leak, likely=min(1.0, leak.high * (1 + THREE_OF_FOUR * more)))
+    return replace(look, leaks=leaks)
+
+
+def _spread(name: str, tried: Sequence[Attempt[Proposal]], ceiling: float) -> float:
+    """The standard deviation of upper limits over their mean, of settings near the ceiling."""
+    near = [
+        (leak.spread / leak.high) ** 2
+        for one in tried
+        for look in one.looks
+        if look.useful and ceiling / 2 <= (leak := look.leaks[name]).high <= 2 * ceiling
+    ]
+    return (sum(near) / len(near)) ** 0.5 if near else 0.0
+
+
+def useful_epochs(
+    undefended: Sequence[Look], ceilings: Ceilings, whole: int
+) -> tuple[int, tuple[int, ...]]:
+    """For how long others are trained at first, and for how long teachers may be.
+
+    Twice as long as an undefended model may be trained before it leaks too much: by then a
+    defence has shown whether it leaks less. Teachers twice as long as until it is about as
+    accurate as it gets, since they take fewer steps on fewer records; or as long as that.
+
+    Args:
+        undefended: the looks at the undefended model.
+        ceilings: by metric.
+        whole: for how many epochs it was trained.
+    """
+    plain = [look for look in undefended if look.answers == UNDEFENDED]
+    best = max(look.accuracy.value for look in plain)
+    reached = next(look.epochs or whole for look in plain if look.accuracy.value >= best - _MARGIN)
+    over = [look.epochs or whole for look in plain if excess(look.leaks, ceilings) > 0]
+    short = next_stage(2 * min(over), whole) if over else whole
+    return short, (next_stage(2 * reached, whole), reached)
+
+
+def find_chosen(log: SearchLog[SearchTrial], ceilings: Ceilings) -> SearchTrial:
+    """The trial whose setting the final model has."""
+    if log.chosen is None:
+        return choose([one for one in log.trials if not one.given_up] or log.trials, ceilings)
+    return next(one for one in log.trials if one.number == log.chosen)
 
 
 def choose(trials: Iterable[SearchTrial], ceilings: Ceilings) -> SearchTrial:

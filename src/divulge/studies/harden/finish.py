@@ -1,0 +1,84 @@
+"""The final model of a search: trained, audited, and described in a model card."""
+
+from pathlib import Path
+from typing import Any
+
+from divulge._util import atomic
+from divulge._util.progress import Track
+from divulge.audits.runner import RunHeading
+from divulge.core import Head
+from divulge.exports.export import export
+from divulge.report.markdown import make_inert
+from divulge.studies.compare.export import CARD
+from divulge.studies.harden.final import HardenDesign, audit_final, train_final
+from divulge.studies.harden.result import MODEL, HardenedModel, HardeningFacts
+from divulge.studies.harden.trials import ModelLog, find_chosen
+from divulge.training.shadows.workers import Workers
+
+
+def finish(
+    design: HardenDesign,
+    head: Head[HardeningFacts],
+    log: ModelLog,
+    path: Path,
+    track: Track[Any],
+    who: Workers,
+) -> HardenedModel:
+    """Train the model of the chosen setting, audit its file on fresh records, and report.
+
+    Args:
+        design: what is asked for.
+        head: of the run.
+        log: of the search.
+        path: the run folder; what it holds already is not computed again.
+        track: shows progress.
+        who: trains.
+
+    Raises:
+        TargetError: the model, or a shadow model, could not be trained.
+        StoreError: something cannot be written.
+    """
+    asked, records = design.asked, design.records
+    proposal = find_chosen(log, head.facts.ceilings).proposal
+    variant = proposal.as_variant(design.models.recipe, asked.final_models)
+    with track.step("Training the final model"):
+        place = train_final(variant, records, path, head.seed)
+    audit = audit_final(
+        variant,
+        records,
+        place,
+        path,
+        design.final_attacks,
+        RunHeading(f"{head.name}, final model", head.seed, {"trained with": variant.name}),
+        asked.shadows,
+        design.class_names,
+        track,
+        who,
+    )
+    found = HardenedModel(head, log, path, audit)
+    found.report()
+    _write_card(found, len(records.searched) + int(records.member.sum()))
+    return found
+
+
+def _write_card(found: HardenedModel, records: int) -> None:
+    """A model card: how the model was trained, whether it is under the ceilings, and its audit."""
+    told = found.story
+    claim, promised = found.audit.facts.claim, "Guarantee: none."
+    if claim is not None:
+        epsilon, delta = claim.guarantee.epsilon, claim.guarantee.delta
+        promised = (
+            f"Guarantee: ({epsilon:.3g}, {delta:g})-differentially private for adding or removing "
+            "one training record. It covers one training, and not the choice of settings."
+        )
+    lines = [
+        f"# {make_inert(told.name)}",
+        f"Trained with {make_inert(found.chosen.label)} on {records:,} records.",
+        promised,
+        *map(make_inert, told.sentences),
+        make_inert(f"{told.headline}. {told.next_step}"),
+    ]
+    card = found.path / MODEL / CARD
+    atomic.write(card, ("\n\n".join(lines) + "\n").encode())
+    assert found.audit.path is not None
+    export(found.audit.path, model_card=card)

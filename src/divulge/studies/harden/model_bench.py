@@ -1,0 +1,298 @@
+"""Try ways to train a model within a budget of work, and give the one that leads more models.
+
+Three models of each setting show accuracy and leakage at several epochs. First comes every defence
+as its authors set it, for as long as the undefended model shows to be worth it; the more accurate
+half of those that may still be under the ceilings is trained to the end. What leads is given more
+models, until the leader has them.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from divulge._util.progress import Track, with_title
+from divulge._util.random import stream
+from divulge.core import Head
+from divulge.errors import DivulgeError, NotApplicable, SpecError
+from divulge.report import words
+from divulge.studies.harden import looks, result
+from divulge.studies.harden.config import FIRST, UNDEFENDED
+from divulge.studies.harden.final import HardenDesign
+from divulge.studies.harden.finish import finish
+from divulge.studies.harden.log import Attempt
+from divulge.studies.harden.looks import Training
+from divulge.studies.harden.result import HardenedModel, HardeningFacts
+from divulge.studies.harden.search import Bench, Study
+from divulge.studies.harden.space import (
+    SEVERAL_LENGTHS,
+    Proposal,
+    first_proposal,
+    is_staged,
+    next_stage,
+    propose,
+    stages,
+    values_of,
+)
+from divulge.studies.harden.trials import (
+    ModelLog,
+    SearchTrial,
+    choose,
+    is_ended,
+    summarise,
+    useful_epochs,
+)
+from divulge.training.shadows.workers import Workers
+
+if TYPE_CHECKING:
+    import optuna
+
+_CONFIRMED = 1
+"""For how many settings the budget is to leave further models."""
+
+
+class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
+    """Trains models on halves of the records of the search.
+
+    Args:
+        design: what is asked for.
+        who: trains.
+    """
+
+    misses, together = 25, 4
+
+    def __init__(self, design: HardenDesign, who: Workers) -> None:
+        super().__init__()
+        self._design, self._who = design, who
+        self._models, self._asked = design.models, design.asked
+        self._recipe, self._ceilings = self._models.recipe, self._models.ceilings
+        self._refused: dict[str, str] = {}
+        self._whole = self._recipe.epochs
+        self._short = self._whole
+        """For how many epochs settings are trained at first."""
+        self._lengths: tuple[int, ...] = (self._short,)
+        """Numbers of epochs for those whose looks do not show what fewer would come to."""
+        self._undefended: SearchTrial | None = None
+        """The undefended model after all epochs, as it was seen then."""
+
+    def finish(self, head: Head[HardeningFacts], folder: Path, track: Track[Any]) -> HardenedModel:
+        """See `Bench.finish`."""
+        self._models = replace(self._models, folder=folder)
+        log = result.read_trials(folder) or self._search(track)
+        result.store_trials(folder, log)
+        return finish(self._design, head, log, folder, track, self._who)
+
+    def _search(self, track: Track[Any]) -> ModelLog:
+        Study(self, track).run()
+        leader = self._confirm(track)
+        trials = (
+            leader if one.number == leader.number else self._best([one])
+            for one in self.tried
+            if one.looks
+        )
+        cost = self._final_cost(leader)
+        return ModelLog(tuple(trials), self._refused, leader.number, cost, self._undefended)
+
+    # What is tried.
+
+    def firsts(self, study: Study[Proposal]) -> Iterator[list[Attempt[Proposal]]]:
+        """The undefended model for all epochs; then each defence as its authors set it."""
+        plain = study.propose(first_proposal(UNDEFENDED, self._whole))
+        yield [plain]
+        (self._undefended,) = (
+            trial for trial in self._trials(plain) if trial.proposal == plain.setting
+        )
+        self._short, longer = useful_epochs(plain.looks, self._ceilings, self._whole)
+        self._lengths = tuple(sorted({self._short, *longer, self._whole}))
+        group: list[Attempt[Proposal]] = []
+        for name in self._asked.families[1:]:
+            lengths = (*longer, self._short) if name in SEVERAL_LENGTHS else (self._whole,)
+            firsts = [first_proposal(name, length) for length in lengths]
+            possible = [one for one in firsts if self._work(one) is not None]
+            for first in possible:  # the longest that the budget pays for
+                one = study.propose(first)
+                if self._affords([*group, one]):
+                    group.append(one)
+                    break
+                study.drop(one)
+            else:
+                if possible:
+                    left = self._left - sum(map(self._first_cost, group))
+                    self._refused[possible[-1].label] = (
+                        f"{FIRST} models of it, further ones if it leads, and a final audit take "
+                        f"more than the {left:.1f} trainings that are left"
+                    )
+        yield group
+
+    def values_of(self, first: Proposal) -> Mapping[str, Any]:
+        """See `Bench.values_of`."""
+        return values_of(first)
+
+    def propose(self, trial: "optuna.Trial") -> Proposal:
+        """See `Bench.propose`."""
+        return propose(trial, self._asked.families, self._lengths)
+
+    def seed_of(self, proposed: int, missed: int) -> int:
+        """See `Bench.seed_of`."""
+        del missed
+        return int(stream(self._models.seed, "trial", proposed).integers(2**31))
+
+    def admits(self, one: Attempt[Proposal], group: Sequence[Attempt[Proposal]]) -> bool:
+        """See `Bench.admits`."""
+        return self._work(one.setting) is not None and self._affords([*group, one])
+
+    def lessons(self, one: Attempt[Proposal]) -> Iterator[tuple[float, float]]:
+        """See `Bench.lessons`; the optimiser proposes no defences of answers."""
+        for trial in self._trials(one):
+            if trial.proposal.answers == UNDEFENDED:
+                yield trial.accuracy.value, trial.excess(self._ceilings)
+
+    def _confirm(self, track: Track[Any]) -> SearchTrial:
+        """Give the leader more models until the leader has them, or the budget is spent."""
+        more = range(FIRST, self._asked.models)
+        while True:
+            leader = self._best(self.tried)
+            one = self.tried[leader.number - 1]
+            if len(one.orders) > 1 or not more:
+                return leader
+            first: Training = one.orders[0]
+            # one look later than it leads with, in case its leak was overestimated
+            seen = [k for k in first.epochs if k <= (leader.proposal.stop_after or k)]
+            further = replace(first, epochs=first.epochs[: len(seen) + 1], models=more)
+            if further.work(self._recipe) + self._final_cost(leader) > self._left:
+                confirmed = [one for one in self.tried if len(one.orders) > 1]
+                kept = self._best(confirmed) if confirmed else leader
+                return kept if kept.excess(self._ceilings) <= 0 else leader
+            self._run([(one, further)], track)
+
+    # How it is tried.
+
+    def try_group(self, group: Sequence[Attempt[Proposal]], track: Track[Any]) -> None:
+        """Train all for a while; then the better half for twice as long, and so on."""
+        until, going = self._short, list(group)
+        while going:
+            self._run([(one, self._first(one, until)) for one in going], track)
+            until = next_stage(2 * until, self._whole)
+            going = self._promising(going, until)
+
+    def _promising(self, group: Sequence[Attempt[Proposal]], until: int) -> list[Attempt[Proposal]]:
+        """The more accurate half of those that may still be under when trained for so long."""
+        waiting = [
+            one
+            for one in group
+            if one.looks and not is_ended(one) and not one.looks[-1].surely_exceeds(self._ceilings)
+        ]
+        waiting.sort(key=lambda one: -self._best([one]).accuracy.value)
+        found: list[Attempt[Proposal]] = []
+        for one in waiting[: (len(waiting) + 1) // 2]:
+            if self._affords([*found, one], until):
+                found.append(one)
+        return found
+
+    def _first(self, one: Attempt[Proposal], until: int) -> Training:
+        """Its first models, trained for so many epochs; what prepares for long is trained whole."""
+        trainer = one.setting.as_trainer(self._recipe)
+        every = stages(one.setting.epochs) if is_staged(trainer) else ()
+        if not getattr(trainer, "preparation", 0.0):
+            every = tuple(k for k in every if k <= max(until, every[0]))
+        return Training(one.number, one.setting, every, range(FIRST))
+
+    def _run(self, wanted: Sequence[tuple[Attempt[Proposal], Training]], track: Track[Any]) -> None:
+        """Train, side by side, and look at what came of it."""
+        if not wanted:
+            return
+        title = self._title([one.number for one, _ in wanted])
+        trainings = [training for _, training in wanted]
+        failed = looks.train_all(self._models, trainings, with_title(track, title), self._who)
+        for one, training in track(wanted, f"{title}: Attacking models"):
+            one.spent += training.work(self._recipe)
+            further = [*one.orders, training] if training.models.start else [training]
+            try:
+                if training.number in failed:
+                    raise failed[training.number]
+                one.looks = looks.look_at(self._models, further)
+            except DivulgeError as error:
+                self._refuse(one.setting, error)
+            else:
+                one.orders = further
+
+    def _refuse(self, proposal: Proposal, error: DivulgeError) -> None:
+        """Note why a setting cannot be tried.
+
+        Raises:
+            DivulgeError: it is the undefended model.
+        """
+        if proposal.defence == UNDEFENDED and not any(one.looks for one in self.tried):
+            if not isinstance(error, NotApplicable):
+                raise error
+            raise SpecError(
+                f"expected records enough for a ceiling on {', '.join(self._ceilings)}, got "
+                f"{len(self._models.pool.records)} in the search, half of them members ({error}): "
+                "raise the number of records, or choose another metric"
+            ) from error
+        # who refuses a network always does; a training may fail by its settings
+        always = isinstance(error, SpecError)
+        self._refused[proposal.defence if always else proposal.label] = str(error)
+
+    def _title(self, numbers: Sequence[int]) -> str:
+        """What is done, what was spent, and the best that is known now."""
+        many = (
+            f"Trials {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"Trial {numbers[0]}"
+        )
+        spent = f"{self._asked.budget - self._left:.1f} of {self._asked.budget} trainings"
+        if not any(one.looks for one in self.tried):
+            return f"{many} ({spent})"
+        best = self._best(self.tried)
+        leaks = ", ".join(
+            f"{words.metric_title(name)} {leak.value:.3f}" for name, leak in best.leaks.items()
+        )
+        under = "" if best.excess(self._ceilings) <= 0 else ", over"
+        return f"{many} ({spent}; best so far: accuracy {best.accuracy.value:.3f}, {leaks}{under})"
+
+    # Which one leads, and what it costs.
+
+    def _best(self, tried: Sequence[Attempt[Proposal]]) -> SearchTrial:
+        """What leads of these, after the epochs at which it does; one whose final audit is paid."""
+        every = [trial for one in tried for trial in self._trials(one)]
+        paid = [trial for trial in every if self._final_cost(trial) <= self._left]
+        return choose(paid or every, self._ceilings)
+
+    def _trials(self, one: Attempt[Proposal]) -> list[SearchTrial]:
+        """A setting at each look, by the limits of all that was tried; nothing if none was seen."""
+        return summarise(one, self.tried, self._ceilings).at_each_look() if one.looks else []
+
+    @property
+    def _left(self) -> float:
+        """The work that is left."""
+        return self._asked.budget - sum(one.spent for one in self.tried)
+
+    def _final_cost(self, trial: SearchTrial) -> float:
+        return self._asked.final_models * trial.proposal.work(self._recipe)
+
+    def _first_cost(self, one: Attempt[Proposal], until: int | None = None) -> float:
+        return self._first(one, until or self._short).work(self._recipe)
+
+    def _affords(self, group: Sequence[Attempt[Proposal]], until: int | None = None) -> bool:
+        """Whether the budget pays for first models, and for what comes if any of them leads.
+
+        These are further models of the one that leads, and the final audit.
+
+        Args:
+            group: the settings.
+            until: for how many epochs they are trained; as at first, unless given.
+        """
+        costs = [self._first_cost(one, until) for one in group]
+        leading = self._best(self.tried).proposal.work(self._recipe)
+        later = _CONFIRMED * (self._asked.models - FIRST) + self._asked.final_models
+        return sum(costs) + later * max(leading, *(cost / FIRST for cost in costs)) <= self._left
+
+    def _work(self, proposal: Proposal) -> float | None:
+        """The work of one of its models; None if it was refused before, or is now."""
+        if {proposal.defence, proposal.beneath, proposal.label} & self._refused.keys():
+            return None
+        try:
+            proposal.check_records(self._recipe, self._models.pool.records)
+            return proposal.work(self._recipe)
+        except SpecError as error:
+            self._refuse(proposal, error)
+            return None
