@@ -26,7 +26,7 @@ def render_page(told: SearchPage, drawn: Mapping[str, str]) -> bytes:
         {"settings": told.settings, "environment": dict(told.environment)}
     )
     heads, *rows = told.rows
-    page = template_environment().get_template("harden.html.j2")
+    page = template_environment("divulge.studies").get_template("harden.html.j2")
     return page.render(
         told=told,
         headings=heads,

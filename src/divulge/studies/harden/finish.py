@@ -5,10 +5,12 @@ from typing import Any
 
 from divulge._util import atomic
 from divulge._util.progress import Track
+from divulge._util.showable import make_showable
 from divulge.audits.runner import RunHeading
 from divulge.core import Head
-from divulge.exports.export import export
+from divulge.report import markdown
 from divulge.report.markdown import make_inert
+from divulge.report.model_card import put_section
 from divulge.studies.compare.export import CARD
 from divulge.studies.harden.final import HardenDesign, audit_final, train_final
 from divulge.studies.harden.result import MODEL, HardenedModel, HardeningFacts
@@ -78,7 +80,8 @@ def _write_card(found: HardenedModel, records: int) -> None:
         *map(make_inert, told.sentences),
         make_inert(f"{told.headline}. {told.next_step}"),
     ]
-    card = found.path / MODEL / CARD
-    atomic.write(card, ("\n\n".join(lines) + "\n").encode())
-    assert found.audit.path is not None
-    export(found.audit.path, model_card=card)
+    head = found.audit.head
+    report = make_showable(markdown.render(found.audit.summary))
+    made = make_showable(head.created), make_showable(head.divulge)
+    card = put_section("\n\n".join(lines) + "\n", report, *made)
+    atomic.write(found.path / MODEL / CARD, card.encode())
