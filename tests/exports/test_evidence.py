@@ -3,6 +3,7 @@
 import base64
 import functools
 import hashlib
+import importlib
 import io
 import json
 import random
@@ -190,6 +191,18 @@ def test_a_check_says_what_it_computed_and_what_it_believed(
 def test_the_script_of_this_version_is_among_those_that_a_check_takes() -> None:
     script = Path(reproduce.__file__).read_bytes()
     assert hashlib.sha256(script).hexdigest() in pack.SCRIPTS
+
+
+def test_the_script_of_earlier_packs_finds_what_it_asks_for(
+    make: Callable[[str], Path],
+) -> None:
+    script = Path(reproduce.__file__).read_bytes()
+    earlier = script.replace(b"divulge.exports.evidence", b"divulge.audits.evidence")
+    assert hashlib.sha256(earlier).hexdigest() in pack.SCRIPTS
+    found = importlib.import_module("divulge.audits.evidence.pack").describe_run(
+        make("run-membership")
+    )
+    assert found == pack.describe_run(make("run-membership"))
 
 
 def repack(files: dict[str, bytes], **changes: bytes) -> bytes:

@@ -1,0 +1,1 @@
+"""The address of packs of evidence in the scripts of those that were written first."""
