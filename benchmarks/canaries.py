@@ -95,7 +95,7 @@ def _honest(repeats: int) -> int:
 
 def _shares(repeats: int) -> int:
     from benchmarks.canary_trainings import train
-    from divulge.audits.canaries.plan import gaussian_mu
+    from divulge.canaries.plan import gaussian_mu
 
     columns = (*_NOISES, *(f"jax_privacy, {method}" for method in _THEIRS))
     print(f"\n| network | true ε | box | {' | '.join(columns)} |")
@@ -142,7 +142,7 @@ def _describe(bounds: np.ndarray, epsilon: float) -> str:
 def _plans(repeats: int) -> int:
     """How often a fault is found with as many canaries as were planned for 80 %."""
     from benchmarks.canary_trainings import train
-    from divulge.audits.canaries.plan import gaussian_mu, plan_canaries
+    from divulge.canaries.plan import gaussian_mu, plan_canaries
 
     print("\n| supposed | stated ε | true ε | canaries | planned | found |")
     print("|---|---:|---:|---:|---:|---:|")

@@ -13,8 +13,8 @@ import numpy as np
 from scipy import stats
 
 from benchmarks.timing import environment
-from divulge.audits.canaries.clients import Sees, make_canary_clients, score_transcript
-from divulge.audits.canaries.noise import check_noise
+from divulge.canaries.clients import Sees, make_canary_clients, score_transcript
+from divulge.canaries.noise import check_noise
 from divulge.core import NoiseAssumption, Records, UpdateDefence
 from divulge.data import canary_files
 from divulge.data.canary_files import Neighbours

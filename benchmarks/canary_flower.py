@@ -25,7 +25,7 @@ from benchmarks.canary_federations import (
     print_faults,
 )
 from benchmarks.timing import MissingPeer, environment
-from divulge.audits.canaries.clients import Sees, make_canary_clients, score_transcript
+from divulge.canaries.clients import Sees, make_canary_clients, score_transcript
 from divulge.defences.training.dp_sgd.accounting import dp_sgd_epsilon
 from divulge.federation.canaries import CanaryClients
 

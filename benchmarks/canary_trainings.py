@@ -14,12 +14,12 @@ import torch
 from torch import func, nn
 from torch.nn.functional import cross_entropy
 
-from divulge.audits.canaries.audit import centre_by_class
-from divulge.audits.canaries.batches import check_batches
-from divulge.audits.canaries.make import make_canaries
-from divulge.audits.canaries.noise import check_noise
-from divulge.audits.canaries.recorder import CanaryRecorder
-from divulge.audits.canaries.trained import score_canaries
+from divulge.canaries.audit import centre_by_class
+from divulge.canaries.batches import check_batches
+from divulge.canaries.make import make_canaries
+from divulge.canaries.noise import check_noise
+from divulge.canaries.recorder import CanaryRecorder
+from divulge.canaries.trained import score_canaries
 from divulge.core import Records
 from divulge.data import canary_files as files
 from divulge.data.canary_scores import read_scores

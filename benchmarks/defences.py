@@ -8,9 +8,9 @@ from torch import nn
 import divulge
 from benchmarks.hardening import TASKS
 from divulge.attacks import catalog as attacks
-from divulge.audits.leave_one_out.result import mean_over_targets
 from divulge.core import AnswerDefence, Estimate, Records, Trainer
 from divulge.defences import catalog
+from divulge.studies.leave_one_out.result import mean_over_targets
 from divulge.training.fleet import Fleet
 
 SUMMARY = "defences on handwritten digits: accuracy, and the AUC of attacks of three kinds"

@@ -12,10 +12,10 @@ from torch import nn
 
 import divulge
 from benchmarks import data
-from divulge.audits.harden import federated
 from divulge.core import Records
 from divulge.federation import Federation, dirichlet
 from divulge.metrics import intervals
+from divulge.studies.harden import federated
 from divulge.training.recipe import Recipe
 
 SUMMARY = "divulge harden on a federation, repeated: outcomes, accuracy and leakage"

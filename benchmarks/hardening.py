@@ -15,10 +15,10 @@ from torch import nn
 import divulge
 from benchmarks import data
 from benchmarks.shadow_quality.tasks import pretrained_features
-from divulge.audits.compare.config import default_attacks
-from divulge.audits.harden import final
 from divulge.core import MembershipAttack, Records
 from divulge.metrics import intervals
+from divulge.studies.compare.config import default_attacks
+from divulge.studies.harden import final
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from divulge.audits.leave_one_out import result
 from divulge.core import Estimate
 from divulge.metrics import intervals, membership
 from divulge.metrics.intervals import Interval
 from divulge.metrics.shared_shadows import covariance_between, influence
 from divulge.reproduce import units
+from divulge.studies.leave_one_out import result
 
 SUMMARY = "coverage and mean width of the intervals of tables, and of the strongest attack"
 

@@ -79,7 +79,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, Any]:
     """Say at the end of a failure what the audits of the test found."""
     report = yield
     if report.failed and (found := item.stash.get(_FOUND, [])):
-        from divulge.audits.export import describe_run
+        from divulge.exports.ci.gather import describe_run
 
         text = "\n\n".join(map(describe_run, found))
         if hasattr(report.longrepr, "addsection"):  # then files of results have it too

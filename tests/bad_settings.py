@@ -20,22 +20,22 @@ from divulge._util import toml
 from divulge._util.toml import Section
 from divulge.attacks import catalog
 from divulge.audits import config
-from divulge.audits.compare import config as comparisons
-from divulge.audits.compare.config import CompareSpec
 from divulge.audits.config import (
     FederationAuditSpec,
     LeaveOneOutAuditSpec,
     ModelAuditSpec,
     PredictionsAuditSpec,
 )
-from divulge.audits.harden import config as hardenings
-from divulge.audits.harden.config import HardenSpec
-from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit, FederationAudit
 from divulge.defences import catalog as defences
 from divulge.errors import DivulgeError
 from divulge.federation import config as federations
 from divulge.federation.config import FederationSpec
+from divulge.studies.compare import config as comparisons
+from divulge.studies.compare.config import CompareSpec
+from divulge.studies.harden import config as hardenings
+from divulge.studies.harden.config import HardenSpec
+from divulge.studies.leave_one_out.result import LeaveOneOut
 
 SUBJECT = """
 import numpy as np

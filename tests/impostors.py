@@ -8,8 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 
 from divulge.attacks import catalog
-from divulge.audits.attack_check import properties
-from divulge.audits.attack_check.properties import World
 from divulge.core import (
     NOBODY,
     Assignment,
@@ -20,6 +18,8 @@ from divulge.core import (
     Scores,
 )
 from divulge.targets.cache import record_keys
+from divulge.testing import properties
+from divulge.testing.properties import World
 
 
 class Cheat(ABC):
@@ -84,7 +84,7 @@ class ProportionCheat(Cheat):
     honest = catalog.update_attack("decaf", level="bias")
 
     def coin(self, view: Any, rng: np.random.Generator) -> Proportions:
-        from divulge.audits.attack_check.updates import CLASSES  # which needs PyTorch
+        from divulge.testing.updates import CLASSES  # which needs PyTorch
 
         del view
         return Proportions(rng.dirichlet(np.ones(CLASSES)), np.zeros(CLASSES, bool))

@@ -9,7 +9,8 @@ import subprocess
 import sys
 
 TESTS = ("tests/training", "tests/defences", "tests/attacks", "tests/federation", "tests/targets",
-         "tests/metrics", "tests/audits", "tests/reproduce", "tests/report", "docs")  # fmt: skip
+         "tests/metrics", "tests/audits", "tests/canaries", "tests/studies", "tests/exports",
+         "tests/reproduce", "tests/report", "docs")  # fmt: skip
 
 
 def kernels() -> dict[str, dict[str, str]]:

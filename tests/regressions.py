@@ -7,11 +7,11 @@ import numpy as np
 from sklearn.tree import DecisionTreeRegressor
 
 from divulge.attacks import catalog
-from divulge.audits.attack_check.membership import Models, gives_one_finite_score_a_record
-from divulge.audits.attack_check.properties import GameSet, Property
 from divulge.core import Game, Membership, ModelView, Records, Shadows
 from divulge.metrics import signals
 from divulge.targets.sklearn import SklearnRegressor
+from divulge.testing.membership import Models, gives_one_finite_score_a_record
+from divulge.testing.properties import GameSet, Property
 
 SIZE = 120
 SHADOWS = 6

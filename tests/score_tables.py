@@ -4,10 +4,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from divulge.audits.attack_check.membership import Models, gives_one_finite_score_a_record
-from divulge.audits.attack_check.properties import GameSet, Property
 from divulge.core import Membership, ModelView, Need, Records
 from divulge.targets.predictions import TableTarget
+from divulge.testing.membership import Models, gives_one_finite_score_a_record
+from divulge.testing.properties import GameSet, Property
 
 SIZE = 120
 

@@ -11,13 +11,7 @@ from pathlib import Path
 import pytest
 
 from divulge.audits import attempt
-from divulge.audits.attack_check.properties import (
-    PROPERTIES,
-    Case,
-    Property,
-    PropertyError,
-    require,
-)
+from divulge.testing.properties import PROPERTIES, Case, Property, PropertyError, require
 
 from . import excepted
 

@@ -20,8 +20,6 @@ import pytest
 import divulge
 from divulge.attacks import catalog as attacks_catalog
 from divulge.audits import config, gate
-from divulge.audits.compare import config as comparing
-from divulge.audits.harden import config as hardening
 from divulge.cli.main import main
 from divulge.defences import catalog
 from divulge.federation import config as federation_config
@@ -36,6 +34,8 @@ from divulge.reproduce.result import (
     read_outcome,
 )
 from divulge.reproduce.table import TABLES, find_table
+from divulge.studies.compare import config as comparing
+from divulge.studies.harden import config as hardening
 
 from .installs.names import DEVELOPERS
 

@@ -11,8 +11,8 @@ import pytest
 
 import divulge
 from divulge._util import untrusted
-from divulge.audits import cost, cost_estimates
 from divulge.errors import StoreError
+from divulge.studies import cost, cost_estimates
 
 from .fuzz.formats import FORMATS
 
@@ -28,7 +28,7 @@ NAMES = {
 }  # fmt: skip
 """Names that some systems lack; ``getattr`` with a default may ask for them."""
 PLACES = re.compile(r"^/(proc|dev|sys|tmp|etc|var)\b")
-WITH_A_FALLBACK = {"audits/cost.py: /proc", "training/engine/shared_states.py: /proc"}
+WITH_A_FALLBACK = {"studies/cost.py: /proc", "training/engine/shared_states.py: /proc"}
 """Where such a thing is used all the same. A test below takes what stands in for the first, and
 tests/training/test_shared_states.py for the second."""
 RESERVED = {"CON", "PRN", "AUX", "NUL", *(f"{k}{n}" for k in ("COM", "LPT") for n in range(10))}

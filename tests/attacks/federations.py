@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from torch import nn
 
-from divulge.audits.attack_check.updates import CLASSES as CLASSES
-from divulge.audits.attack_check.updates import FEATURES
-from divulge.audits.attack_check.updates import records as records
-from divulge.audits.attack_check.updates import reference as reference
-from divulge.audits.attack_check.updates import relu as relu
 from divulge.core import Proportions, Records, UpdateView
 from divulge.federation import Federation, Transcript, exact, simulate
+from divulge.testing.updates import CLASSES as CLASSES
+from divulge.testing.updates import FEATURES
+from divulge.testing.updates import records as records
+from divulge.testing.updates import reference as reference
+from divulge.testing.updates import relu as relu
 from divulge.training.recipe import Optimiser, Recipe
 
 COUNTS = np.array(

@@ -8,16 +8,11 @@ import pytest
 
 from divulge.attacks import catalog
 from divulge.audits import attempt
-from divulge.audits.attack_check import forests, properties
-from divulge.audits.attack_check.membership import (
-    KnownMembers,
-    Models,
-    PartlyKnown,
-    SeenInTraining,
-)
-from divulge.audits.attack_check.properties import Case, Property, PropertyError, World
 from divulge.data.known_features import KnownFeatures
 from divulge.targets.cache import record_keys
+from divulge.testing import forests, properties
+from divulge.testing.membership import KnownMembers, Models, PartlyKnown, SeenInTraining
+from divulge.testing.properties import Case, Property, PropertyError, World
 
 from .. import impostors, table
 from ..regressions import Regressions

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from divulge.attacks import catalog
-from divulge.audits.attack_check import properties
-from divulge.audits.attack_check.assignment import Federations
-from divulge.audits.attack_check.composition import Mixes
-from divulge.audits.attack_check.interactions import RankerItems, RecommenderItems, SearchItems
-from divulge.audits.attack_check.properties import Case, Property, PropertyError, World
 from divulge.federation.recommender.model import NeuralCF
+from divulge.testing import properties
+from divulge.testing.assignment import Federations
+from divulge.testing.composition import Mixes
+from divulge.testing.interactions import RankerItems, RecommenderItems, SearchItems
+from divulge.testing.properties import Case, Property, PropertyError, World
 
 from .. import impostors, table
 

@@ -12,13 +12,13 @@ from divulge.attacks.membership.cluster_lira.attack import ClusterLiRA
 from divulge.attacks.membership.cluster_lira.clusters import Population
 from divulge.attacks.membership.threshold import Threshold
 from divulge.attacks.shared import decision
-from divulge.audits.attack_check import clients
 from divulge.core import Assignment, ModelView, Records
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import assignment as metrics
 from divulge.metrics import intervals, membership
 from divulge.targets.function import FunctionTarget
+from divulge.testing import clients
 from tests.golden import golden
 
 from .. import federations

@@ -7,10 +7,10 @@ import pytest
 
 from divulge.attacks import CommunityInference
 from divulge.attacks.interactions import community
-from divulge.audits.attack_check.items import pointwise, recommended
 from divulge.core import UpdateView
 from divulge.errors import NotApplicable, SpecError
 from divulge.federation.recommender.model import ITEMS, NeuralCF
+from divulge.testing.items import pointwise, recommended
 
 SMALL = NeuralCF(width=4, hidden=(6, 3))
 

@@ -23,7 +23,6 @@ from divulge.attacks.shared.observed_round import (
     ObservedRound,
     first_rounds,
 )
-from divulge.audits.attack_check.updates import FEATURES
 from divulge.core import (
     LocalTraining,
     Proportions,
@@ -36,6 +35,7 @@ from divulge.core import (
 from divulge.errors import NotApplicable, SpecError
 from divulge.federation import Federation, exact, simulate
 from divulge.metrics import composition
+from divulge.testing.updates import FEATURES
 from divulge.training.engine.clients import copy_state
 from divulge.training.recipe import Optimiser, Recipe
 

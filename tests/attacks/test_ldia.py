@@ -10,9 +10,9 @@ from scipy import stats
 from divulge.attacks import catalog
 from divulge.attacks.composition import ldia
 from divulge.attacks.shared.observed_round import first_rounds
-from divulge.audits.attack_check import updates
-from divulge.audits.attack_check.composition import Mixes
 from divulge.errors import NotApplicable, SpecError
+from divulge.testing import updates
+from divulge.testing.composition import Mixes
 
 torch: Any = pytest.importorskip("torch")
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from divulge.attacks.membership.loss_trace import LossTraceIQR
-from divulge.audits.attack_check import networks
 from divulge.core import ModelView
+from divulge.testing import networks
 
 
 def quantile(values: list[float], share: float) -> float:

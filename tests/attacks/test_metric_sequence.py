@@ -9,9 +9,9 @@ import torch
 
 from divulge.attacks.membership import metric_sequence
 from divulge.attacks.membership.metric_sequence import SeqMIA
-from divulge.audits.attack_check import forests
 from divulge.core import ModelView
 from divulge.errors import NotApplicable
+from divulge.testing import forests
 
 
 def view_of(seed: int = 0) -> ModelView:

@@ -12,7 +12,6 @@ from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.attacks.membership.mrad.reconstruction import Descent
 from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt
-from divulge.audits.attack_check import networks as world
 from divulge.audits.controls import fewest_covered
 from divulge.core import LastLayer, Need, Status
 from divulge.data.known_features import KnownFeatures
@@ -20,6 +19,7 @@ from divulge.errors import BudgetSpent, NotApplicable, SpecError
 from divulge.metrics import membership
 from divulge.targets.budget import CountingTarget
 from divulge.targets.function import FunctionTarget
+from divulge.testing import networks as world
 
 torch: Any = pytest.importorskip("torch")
 

@@ -5,16 +5,11 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 from sklearn.tree import DecisionTreeClassifier
 
 import divulge
 from divulge.attacks import catalog, own
 from divulge.audits import config
-from divulge.audits.attack_check import check, properties
-from divulge.audits.attack_check.check import check_attack
-from divulge.audits.attack_check.membership import Models
-from divulge.cli.main import main
 from divulge.errors import SpecError
 
 from .. import kinds
@@ -183,48 +178,6 @@ def test_one_is_named_where_its_secret_is_asked_about(mine: Path, kind: type, ab
         config.requested_attacks(settings, mine)
 
 
-def run_check(folder: Path, monkeypatch: pytest.MonkeyPatch, *arguments: str) -> tuple[int, str]:
-    monkeypatch.chdir(folder)
-    done = CliRunner().invoke(main, ["check", *arguments])
-    return done.exit_code, done.output
-
-
-def test_the_command_says_what_holds_and_what_does_not(
-    mine: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    tried = (properties.finds_a_leak, properties.says_when_it_cannot_run)
-    monkeypatch.setattr(check, "PROPERTIES", tried)
-    monkeypatch.setitem(check._GAMES, "membership", lambda: (Models(),))
-    code, said = run_check(mine, monkeypatch, "mine.py:Surest", "power=2.0")
-    assert code == 0
-    assert "surest(power=2.0), an attack on membership: 4 of 4 passed" in said
-    assert "Finds the leak" in said
-
-    code, said = run_check(mine, monkeypatch, "mine.py:Unsaid")
-    assert code == 2
-    assert "write -> Scores" in said
-    code, said = run_check(mine, monkeypatch, "mine.py:Unsaid", "--about", "membership")
-    assert code == 3
-    assert "expected divulge.Scores from surest, got list" in said
-
-    code, said = run_check(mine, monkeypatch, "mine.py:Seer")
-    assert code == 4
-    assert said.count("undecided") == 4
-    assert "needs updates" in said
-    code, said = run_check(mine, monkeypatch, "mine.py:Surest", "power")
-    assert code == 2
-    assert "key=value" in said
-
-
-@pytest.mark.parametrize("secret", check._GAMES)
-def test_each_secret_has_games_for_its_own_kind_of_guess(secret: str) -> None:
-    assert {own.GUESSES[world.guess] for world in check._GAMES[secret]()} == {secret}
-
-
 def test_attacks_of_the_catalogue_say_their_secret() -> None:
     secrets = {own.secret_of(catalog.attack_class(name)) for name in catalog.UPDATE_ATTACKS}
     assert secrets == {"composition"}
-    with pytest.raises(SpecError, match="did you mean 'membership'"):
-        check_attack("threshold", about="memberships")
-    with pytest.raises(SpecError, match="no settings beside an attack"):
-        check_attack(divulge.attack("threshold"), settings={"signal": "loss"})

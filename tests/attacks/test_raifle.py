@@ -16,7 +16,6 @@ from divulge.attacks.interactions.raifle import embedding, linear, matching
 from divulge.attacks.interactions.raifle.attack import RAIFLE
 from divulge.attacks.interactions.raifle.matching import Matching, Victim
 from divulge.attacks.shared.simulated_user import SimulatedUser
-from divulge.audits.attack_check.items import NONE, UserGame, pointwise, recommended, searched
 from divulge.core import LocalTraining, Need, Round, UpdateView
 from divulge.data import interactions
 from divulge.defences.updates.local_dp import LocalNoise
@@ -27,6 +26,7 @@ from divulge.federation.recommender.model import NeuralCF
 from divulge.federation.recommender.users import Recommending
 from divulge.federation.search.learners import Pairwise, Pointwise
 from divulge.metrics import interactions as metrics
+from divulge.testing.items import NONE, UserGame, pointwise, recommended, searched
 
 TINY = NeuralCF(width=3, hidden=(4,), epochs=3)
 

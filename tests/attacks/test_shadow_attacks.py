@@ -25,12 +25,12 @@ from divulge.attacks.membership.shadow_stack import features, networks
 from divulge.attacks.membership.shadow_stack.attack import ShadowStack
 from divulge.attacks.shared import shadow_scores, turns
 from divulge.audits import attempt, controls
-from divulge.audits.attack_check import forests, properties
-from divulge.audits.attack_check.membership import TwoWays
 from divulge.audits.controls import fewest_covered
 from divulge.core import MembershipAttack, ModelView, Need, PoolPredictions, Records, Shadows
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import membership
+from divulge.testing import forests, properties
+from divulge.testing.membership import TwoWays
 from tests.golden import golden
 
 from .. import naive_shadows

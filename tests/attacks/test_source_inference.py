@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 
 from divulge.attacks import catalog
-from divulge.audits.attack_check import clients
 from divulge.core import NOBODY
+from divulge.testing import clients
 
 VIEW = clients.draw_game(0, leak=1.0, sure=2.0).challenge.view
 SIA = catalog.federation_attack("sia")

@@ -15,12 +15,12 @@ from divulge.attacks.assignment.stacking.attack import Stacking
 from divulge.attacks.assignment.stacking.base_classifiers import NAMES, LabelledLogits
 from divulge.attacks.membership.threshold import Threshold
 from divulge.attacks.shared import decision as shared_decision
-from divulge.audits.attack_check import clients
 from divulge.core import NOBODY, ModelView
 from divulge.errors import NotApplicable, SpecError
 from divulge.metrics import assignment as metrics
 from divulge.metrics import membership
 from divulge.targets.logits import read_logits
+from divulge.testing import clients
 from tests.golden import golden
 
 from .. import federations

@@ -9,11 +9,11 @@ from sklearn.ensemble import RandomForestClassifier
 import divulge
 from divulge._util import folders
 from divulge.attacks import catalog
-from divulge.audits.attack_check import forests
 from divulge.audits.challenges import membership
 from divulge.core import Records, Status
 from divulge.data import records
 from divulge.errors import DivulgeError, SpecError
+from divulge.testing import forests
 
 from ..kinds import grouped, load_model
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from divulge.audits.attack_check import clients
 from divulge.cli.main import main
 from divulge.core import NOBODY, Assignment, Collusion, Status
 from divulge.errors import DataError, SpecError, StoreError
 from divulge.federation import prediction_tables
 from divulge.metrics import assignment
 from divulge.report.federation import small_samples
+from divulge.testing import clients
 
 from ..kinds import audit_federation, load_federation
 

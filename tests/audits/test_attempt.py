@@ -8,12 +8,12 @@ import pytest
 from divulge.attacks import catalog
 from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt, controls
-from divulge.audits.attack_check import forests
-from divulge.audits.attack_check.membership import Models, Poorer
 from divulge.core import ModelView, Need, Scores, Status
 from divulge.errors import SpecError, TargetError
 from divulge.metrics import delong
 from divulge.metrics.measure import METRICS, measure
+from divulge.testing import forests
+from divulge.testing.membership import Models, Poorer
 
 from ..impostors import CoinFlip, SignFlipped
 

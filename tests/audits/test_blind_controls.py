@@ -11,7 +11,6 @@ from scipy import stats
 
 from divulge.attacks.composition.decaf.attack import Decaf
 from divulge.attacks.membership.cluster_lira.attack import ClusterLiRA
-from divulge.audits.attack_check import clients
 from divulge.audits.challenges import blind
 from divulge.audits.controls import FALSE_ALARM
 from divulge.core import (
@@ -32,6 +31,7 @@ from divulge.federation import prediction_tables
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics.permutation import matches_p, pairing_p
 from divulge.report.federation.page import controls
+from divulge.testing import clients
 
 from ..attacks import federations as updates
 from ..kinds import audit_federation, load_federation

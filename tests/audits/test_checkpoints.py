@@ -11,11 +11,11 @@ import pytest
 import divulge
 from divulge.attacks import catalog
 from divulge.audits import checkpoints, controls, inputs
-from divulge.audits.attack_check.membership import SeenInTraining
 from divulge.audits.challenges import membership
 from divulge.audits.config import TargetSpec
 from divulge.core import ControlOutcome, Game, Membership, ModelView, Need, Records, Scores
 from divulge.errors import DataError, DivulgeError, SpecError
+from divulge.testing.membership import SeenInTraining
 
 torch: Any = pytest.importorskip("torch")
 nn: Any = torch.nn

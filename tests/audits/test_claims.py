@@ -11,9 +11,9 @@ from click.testing import CliRunner
 from sklearn.tree import DecisionTreeClassifier
 
 import divulge
-from divulge.audits.attack_check import forests
 from divulge.cli.main import main
 from divulge.core import Claim, Guarantee, Records, Target
+from divulge.testing import forests
 from divulge.training.trainers import EstimatorTrainer
 
 from ..kinds import audit_model, grouped, load_model

@@ -15,8 +15,6 @@ from divulge.attacks import catalog
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt, controls
-from divulge.audits.attack_check import forests
-from divulge.audits.attack_check.membership import Models
 from divulge.audits.challenges import membership
 from divulge.cli.render import show_result
 from divulge.core import (
@@ -37,6 +35,8 @@ from divulge.metrics.permutation import membership_p, rank_sum_p
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import record_keys
 from divulge.targets.planted import PlantedTarget
+from divulge.testing import forests
+from divulge.testing.membership import Models
 from tests.golden import golden
 
 from .. import impostors, memorising

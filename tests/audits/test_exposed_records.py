@@ -9,9 +9,9 @@ import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import divulge
-from divulge.audits.attack_check import forests
-from divulge.audits.leave_one_out import result
 from divulge.core import Records
+from divulge.studies.leave_one_out import result
+from divulge.testing import forests
 
 from ..kinds import audit_in_turn, audit_model, load_model
 

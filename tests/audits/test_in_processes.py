@@ -20,11 +20,11 @@ import divulge
 from divulge._util.imports import load_object
 from divulge._util.processes import parallel_calls
 from divulge.attacks import catalog
-from divulge.audits.attack_check.clients import draw_game
 from divulge.core import Need, Status
 from divulge.defences.updates.compose import no_defence
 from divulge.federation import prediction_tables
 from divulge.federation.transcript import writer
+from divulge.testing.clients import draw_game
 from divulge.training import trainers
 from divulge.training.engine import choose, clients, processes
 from divulge.training.shadows import workers

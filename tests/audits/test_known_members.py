@@ -13,13 +13,13 @@ from divulge._util.progress import track_silently
 from divulge.attacks import catalog
 from divulge.attacks.membership.supervised import SupervisedAttack
 from divulge.audits import attempt, config, controls, inputs
-from divulge.audits.attack_check.forests import with_known_members
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.known_members import set_known_members_aside
 from divulge.core import ControlOutcome, Game, Membership, ModelView, Need, Records, Scores
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
+from divulge.testing.forests import with_known_members
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer
 

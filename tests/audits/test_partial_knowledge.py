@@ -16,7 +16,6 @@ from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt, config, inputs
-from divulge.audits.attack_check import networks as world
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.core import Finding, Records, Status
@@ -24,6 +23,7 @@ from divulge.data.known_features import KnownFeatures
 from divulge.errors import DataError, SpecError
 from divulge.metrics import signals
 from divulge.targets.sklearn import SklearnTarget
+from divulge.testing import networks as world
 from divulge.training.shadows import train
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import EstimatorTrainer

@@ -15,9 +15,9 @@ from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.rmia import RMIA
 from divulge.attacks.membership.shadow import Shadow
 from divulge.attacks.membership.shadow_stack.attack import ShadowStack
-from divulge.audits.attack_check import forests
 from divulge.cli.main import main
 from divulge.core import ModelView, Shadows
+from divulge.testing import forests
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer
 

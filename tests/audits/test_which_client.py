@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from divulge.audits.attack_check import clients
 from divulge.core import Records
 from divulge.federation import local_models
 from divulge.reproduce.papers.nist import genomics
+from divulge.testing import clients
 
 pytest.importorskip("opacus")
 

@@ -13,7 +13,7 @@ from divulge.data.augmentation import AUGMENTATIONS
 from divulge.defences import Augmentation, ImageAugmentation
 from divulge.defences.training.augmentation import move_images
 from divulge.errors import SpecError
-from divulge.training.engine.tensors import PoolTensors
+from divulge.training.tensors import PoolTensors
 
 from . import trained_table as table
 

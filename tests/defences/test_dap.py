@@ -15,9 +15,9 @@ from divulge.defences.training.dap import discriminator as discriminators
 from divulge.defences.training.dap.loss import DiscriminatorAdversary
 from divulge.defences.training.dap.trainer import DAP
 from divulge.errors import DataError, SpecError, TargetError
-from divulge.training import selection
+from divulge.training.engine import selection
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import PoolArrays, PoolTensors
+from divulge.training.tensors import PoolArrays, PoolTensors
 
 from . import trained_table as table
 

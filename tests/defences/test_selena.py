@@ -14,8 +14,8 @@ from divulge.defences.training.distillation import SoftLabelLoss
 from divulge.defences.training.selena import SELENA
 from divulge.errors import DataError
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import PoolTensors
 from divulge.training.fleet import Fleet
+from divulge.training.tensors import PoolTensors
 
 from . import trained_table as table
 

@@ -20,7 +20,7 @@ from divulge.defences.training.dap.loss import DiscriminatorAdversary, Discrimin
 from divulge.defences.training.dap.trainer import DAP
 from divulge.training.engine import loop
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import PoolArrays
+from divulge.training.tensors import PoolArrays
 
 from . import trained_table as table
 

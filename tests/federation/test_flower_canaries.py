@@ -19,9 +19,9 @@ from flwr.serverapp.strategy import DifferentialPrivacyServerSideFixedClipping, 
 
 from benchmarks import canary_flower
 from benchmarks.canary_federations import Fault
-from divulge.audits.canaries.audit import audit_canaries
-from divulge.audits.canaries.clients import make_canary_clients, score_transcript
-from divulge.audits.canaries.result import CanaryAudit
+from divulge.canaries.audit import audit_canaries
+from divulge.canaries.clients import make_canary_clients, score_transcript
+from divulge.canaries.result import CanaryAudit
 from divulge.errors import SpecError
 from divulge.federation.canaries import CanaryClients
 from divulge.federation.flower import CanaryMod, Recorder, run_in_process

@@ -14,9 +14,9 @@ from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import LocalDpMod
 from flwr.serverapp import Grid, ServerApp
 
-from divulge.audits.canaries.audit import audit_canaries
-from divulge.audits.canaries.clients import make_canary_clients
-from divulge.audits.canaries.result import CanaryAudit
+from divulge.canaries.audit import audit_canaries
+from divulge.canaries.clients import make_canary_clients
+from divulge.canaries.result import CanaryAudit
 from divulge.errors import SpecError
 from divulge.federation.canaries import CanaryClients
 from divulge.federation.flower import CanaryProbe, records, run_in_process

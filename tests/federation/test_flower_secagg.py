@@ -19,9 +19,9 @@ from flwr.server.workflow import DefaultWorkflow, SecAggPlusWorkflow
 from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
 from flwr.serverapp import Grid, ServerApp
 
-from divulge.audits.canaries.audit import audit_canaries
-from divulge.audits.canaries.clients import make_canary_clients, score_transcript
-from divulge.audits.canaries.result import CanaryAudit
+from divulge.canaries.audit import audit_canaries
+from divulge.canaries.clients import make_canary_clients, score_transcript
+from divulge.canaries.result import CanaryAudit
 from divulge.errors import SpecError, StoreError
 from divulge.federation.canaries import ROUNDING, CanaryClients
 from divulge.federation.flower import (

@@ -226,7 +226,8 @@ def _settings(text: str, **files: str) -> Callable[[Path], None]:
 
 
 def _load_model(folder: Path) -> None:
-    from divulge.audits import config, gate, inputs, planning, runner
+    from divulge.audits import config, gate, inputs, runner
+    from divulge.studies import planning
 
     asked = config.read_config(folder / "settings.toml")
     runner.check_attacks(config.requested_attacks(asked, folder))
@@ -300,7 +301,7 @@ def _make_comparison(folder: Path) -> None:
 
 def _read_in_turn_settings(folder: Path) -> None:
     from divulge.audits import config
-    from divulge.audits.leave_one_out.design import design_from_config
+    from divulge.studies.leave_one_out.design import design_from_config
 
     asked = config.read_config(folder / "settings.toml")
     assert isinstance(asked, config.LeaveOneOutAuditSpec)
@@ -308,7 +309,7 @@ def _read_in_turn_settings(folder: Path) -> None:
 
 
 def _read_compare_settings(folder: Path) -> None:
-    from divulge.audits.compare import config, design
+    from divulge.studies.compare import config, design
 
     design.design_from_config(config.read(folder / "settings.toml"), folder)
 
@@ -369,8 +370,8 @@ def _make_films(folder: Path) -> None:
 
 
 def _make_clinics(folder: Path) -> None:
-    from divulge.audits.attack_check import clients
     from divulge.federation import prediction_tables
+    from divulge.testing import clients
 
     game = clients.draw_game(0, clients=2, classes=2).challenge
     prediction_tables.write(folder / "tables", game.view, ("ann", "cat"), game.truth)

@@ -1,7 +1,7 @@
 """A linear classifier that learned its members by heart, and what changes nothing about it.
 
 The relations that audits keep are about the program as a whole, so they stand beside the tests.
-`divulge.audits.attack_check` holds what an attack must do, and users have it as ``divulge check``.
+`divulge.testing` holds what an attack must do, and users have it as ``divulge check``.
 """
 
 from collections.abc import Callable

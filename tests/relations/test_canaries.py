@@ -7,7 +7,7 @@ import pytest
 
 from divulge import CanaryAudit, audit_canaries
 from divulge.data import canary_files as files
-from tests.audits.canaries import sets
+from tests.canaries import sets
 
 
 @pytest.fixture(scope="module")

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 
 from divulge import FederationAudit
-from divulge.audits.attack_check import clients
 from divulge.core import Round
 from divulge.data import interactions
 from divulge.data.interactions import synthetic_interactions
 from divulge.federation import prediction_tables
 from divulge.federation.transcript import writer
+from divulge.testing import clients
 from tests.kinds import audit_federation
 from tests.relations.figures import differences
 

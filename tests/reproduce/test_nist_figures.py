@@ -8,10 +8,10 @@ import pytest
 pytest.importorskip("torch")
 
 from divulge.attacks.assignment.stacking import attack
-from divulge.audits.attack_check import clients
 from divulge.core import Records
 from divulge.errors import NotApplicable
 from divulge.reproduce.papers.nist import losses, study, utility
+from divulge.testing import clients
 
 
 def test_members_have_lower_losses_and_every_record_of_a_client_is_one_or_the_other(

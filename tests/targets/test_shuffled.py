@@ -7,10 +7,10 @@ import pytest
 
 from divulge.attacks.membership.gradient_norm import GradientNorm
 from divulge.attacks.membership.mrad.attack import MRAD
-from divulge.audits.attack_check import networks
 from divulge.core import LastLayer, Need, Records
 from divulge.data.known_features import KnownFeatures
 from divulge.targets.shuffled import ShuffledTarget
+from divulge.testing import networks
 
 X = np.arange(12.0)[:, None]
 Y = np.arange(12) % 3

@@ -12,9 +12,9 @@ from torch import nn
 from divulge.core import Records
 from divulge.training.engine import dense, loop
 from divulge.training.engine.dense import dense_layers
-from divulge.training.engine.tensors import PoolArrays
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
+from divulge.training.tensors import PoolArrays
 
 from .twin import (
     assert_close,

@@ -10,10 +10,10 @@ from torch import nn
 from divulge.core import Records
 from divulge.errors import DataError
 from divulge.training.engine.networks import Stack
-from divulge.training.engine.tensors import PoolArrays
+from divulge.training.engine.selection import merit
 from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Optimiser, Recipe, Select
-from divulge.training.selection import merit
+from divulge.training.tensors import PoolArrays
 
 from .twin import (
     WAYS,

@@ -11,10 +11,10 @@ import torch
 from torch import nn
 
 import divulge
-from divulge.audits.attack_check import forests
 from divulge.core import Records, Trainer
 from divulge.errors import DataError, SpecError, TargetError
 from divulge.targets.torch import TorchTarget
+from divulge.testing import forests
 from divulge.training.engine import choose
 from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Optimiser, Recipe, Schedule

@@ -14,9 +14,9 @@ from divulge.training import fleet as fleets
 from divulge.training.engine import choose, processes
 from divulge.training.engine.loop import Job
 from divulge.training.engine.stacked import train_stacked
-from divulge.training.engine.tensors import PoolTensors
 from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Recipe
+from divulge.training.tensors import PoolTensors
 
 from .twin import (
     SEEDS,

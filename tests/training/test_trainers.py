@@ -10,9 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from divulge.audits.attack_check import forests
 from divulge.core import Trainer
 from divulge.errors import SpecError, TargetError
+from divulge.testing import forests
 from divulge.training.fleet import Fleet
 from divulge.training.trainers import (
     EstimatorTrainer,

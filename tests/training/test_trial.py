@@ -9,8 +9,8 @@ from torch import nn
 from divulge.training.engine import choose
 from divulge.training.engine.choose import ConcreteStrategy, TrainingSetup, choose_fastest
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import PoolArrays
 from divulge.training.fleet import Fleet
+from divulge.training.tensors import PoolArrays
 
 from .twin import SEEDS, assert_close, brief, by_hand, dropout, linear, pool_for, subsets, trained
 

@@ -1,4 +1,4 @@
-"""Audits that an ``audit.toml`` describes, of every kind."""
+"""Audits of one model, one table of predictions or one federation, from settings."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -6,16 +6,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from divulge._util.arguments import FilePath, check_arguments
-from divulge._util.folders import choose_run_folder
-from divulge._util.progress import Progress, Track, as_track
+from divulge._util.progress import Track
 from divulge.audits import config, inputs, runner
 from divulge.audits.api import audit_subject
 from divulge.audits.attempt import AfterRounds
 from divulge.audits.challenges import images
-from divulge.audits.leave_one_out import run as leave_one_out
-from divulge.audits.leave_one_out.design import design_from_config
-from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.pose_federation import pose
 from divulge.audits.result import SecretAudit
 from divulge.audits.run_folder import Run, open_run_folder
@@ -35,61 +30,51 @@ from divulge.training.shadows import workers_by_name
 T = TypeVar("T")
 
 
-@check_arguments
-def audit_file(
-    path: FilePath,
-    run: FilePath | None = None,
+def audit_settings(
+    settings: config.ModelAuditSpec | config.PredictionsAuditSpec | config.FederationAuditSpec,
+    place: Path,
+    folder: Path,
+    track: Track[Any],
+    workers: str,
     *,
-    resume: bool = False,
-    show_records: bool = False,
-    progress: Progress = False,
-    workers: str = "local",
-) -> SecretAudit | LeaveOneOut:
-    """Audit what an ``audit.toml`` describes: a model, models in turn, or a federation.
+    resume: bool,
+    show_records: bool,
+) -> SecretAudit:
+    """Audit the one model, table or federation that settings describe.
 
     Args:
-        path: the settings; relative paths in them start at its folder.
-        run: the run folder; by default the next free ``runs/NAME-001`` beside the settings, or
-            the latest one with ``resume``.
+        settings: as read from the file.
+        place: where relative paths in them start.
+        folder: the run folder.
+        track: shows progress.
+        workers: who trains models.
         resume: continue the run folder.
-        show_records: the page shows images that clients were shown, beside the originals: of
-            ``[interactions]`` whose transcript has them.
-        progress: True shows how far the work is; see `divulge.Options`.
-        workers: who trains models, as for `audit`.
+        show_records: the page shows images that clients were shown, beside the originals.
 
     Raises:
-        DivulgeError: see `audit`.
+        DivulgeError: see `divulge.audit`.
     """
-    who, path = workers_by_name(workers), Path(path)
-    settings = config.read_config(path)
-    if show_records and not isinstance(settings, config.FederationAuditSpec):
-        images.refuse_images()
-    folder = choose_run_folder(run, path, settings.name, resume=resume)
-    track = as_track(progress)
-    if isinstance(settings, config.LeaveOneOutAuditSpec):
-        with leave_one_out.take_folder(folder, resume=resume):
-            asked = _load(partial(design_from_config, settings, path.parent), track)
-            return leave_one_out.audit_each(asked, folder, track, who)
-    attacks = config.requested_attacks(settings, path.parent)
+    attacks = config.requested_attacks(settings, place)
     check_attacks(attacks)
     shown = settings.model_dump(mode="json", exclude_defaults=True)
     heading = RunHeading(settings.name, settings.seed, shown)
     with open_run_folder(folder, resume=resume) as started:
         assert started is not None
         if isinstance(settings, config.FederationAuditSpec):
-            place = path.parent
             attacks = tuple(_with_workers(attack, workers) for attack in attacks)
             return _audit_federation(
                 settings, place, attacks, heading, started, track, show_records=show_records
             )
-        subject = _load(partial(inputs.load_inputs, settings, path.parent), track)
+        subject = load_visibly(partial(inputs.load_inputs, settings, place), track)
         if not settings.attacks:  # only the loaded model says whether it answers numbers
             regression = Need.VALUES in subject.target.offers
-            attacks = config.requested_attacks(settings, path.parent, regression=regression)
+            attacks = config.requested_attacks(settings, place, regression=regression)
+        who = workers_by_name(workers)
         return audit_subject(subject, attacks, heading, settings.metrics.delta, started, track, who)
 
 
-def _load(load: Callable[[], T], track: Track[Any]) -> T:
+def load_visibly(load: Callable[[], T], track: Track[Any]) -> T:
+    """What a function loads, with a line that says so."""
     loaded = [load() for _ in track([load], "Loading models and data")]
     return loaded[0]
 
@@ -112,7 +97,7 @@ def _audit_federation(
     *,
     show_records: bool,
 ) -> SecretAudit:
-    challenge = _load(partial(pose, settings, place), track)
+    challenge = load_visibly(partial(pose, settings, place), track)
     attacks = _repeat_after_rounds(settings, challenge.facts, attacks)
     pictures = _pictures(settings, place, challenge.facts) if show_records else {}
     found = runner.run_audit(challenge, attacks, heading, run, track)

@@ -17,6 +17,7 @@ from typing import Protocol, get_args, runtime_checkable
 from divulge._util.arguments import FilePath, check_arguments
 from divulge.audits.changes import LEAD, FigureChange, ScoredCandidates, compare_figures
 from divulge.audits.config import FailOn, GateSpec, Judge
+from divulge.audits.kinds import load_kind
 from divulge.core import Estimate
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics import assignment, composition, interactions, measure
@@ -297,9 +298,7 @@ def load_earlier(run: str | Path) -> GatedAudit:
         SpecError: it is a comparison, which has no figures of its own.
         StoreError: it cannot be read.
     """
-    from divulge.audits.load import load  # which loads audits of all kinds, and they this module
-
-    found = load(run)
+    found = load_kind(Path(run))
     if not isinstance(found, GatedAudit):
         raise SpecError(
             f"expected an audit in {run}, got a comparison: name the folder of one of its defences"

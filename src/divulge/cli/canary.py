@@ -14,8 +14,8 @@ from divulge.cli.options import Group
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from divulge.audits.canaries.clients import Sees
-    from divulge.audits.canaries.make import CanaryKind
+    from divulge.canaries.clients import Sees
+    from divulge.canaries.make import CanaryKind
     from divulge.core import NoiseAssumption
     from divulge.data.canary_files import Neighbours
 
@@ -59,7 +59,7 @@ def plan(
 
     Example: divulge canary plan --epsilon 4 --delta 1e-5
     """
-    from divulge.audits.canaries.plan import plan_canaries
+    from divulge.canaries.plan import plan_canaries
 
     echo(plan_canaries(epsilon, delta, canaries=canaries, noise=noise, power=power))
 
@@ -81,7 +81,7 @@ def make(records: str, folder: Path, count: int, kind: CanaryKind | None, label:
 
     Example: divulge canary make train.npz canaries --count 1000
     """
-    from divulge.audits.canaries.make import make_canaries
+    from divulge.canaries.make import make_canaries
     from divulge.data import canary_files as files
     from divulge.data.records import load_record_sets
 
@@ -109,7 +109,7 @@ def clients(folder: Path, count: int, neighbours: Neighbours) -> None:
 
     Example: divulge canary clients canaries --count 500
     """
-    from divulge.audits.canaries.clients import make_canary_clients
+    from divulge.canaries.clients import make_canary_clients
     from divulge.data import canary_files as files
 
     made = make_canary_clients(folder, count, neighbours=neighbours)
@@ -135,7 +135,7 @@ def score(folder: Path, run: Path, scores: Path, sees: Sees) -> None:
 
     Example: divulge canary score canaries runs/federation-001 scores.npz
     """
-    from divulge.audits.canaries.clients import score_transcript
+    from divulge.canaries.clients import score_transcript
 
     echo(f"Scores: {score_transcript(folder, run, scores, sees=sees)}")
 
@@ -190,8 +190,8 @@ def audit(
     Example: divulge canary audit canaries scores.npz --epsilon 4 --delta 1e-5
     """
     from divulge._util.folders import numbered_folder
-    from divulge.audits.canaries.audit import audit_canaries
-    from divulge.audits.canaries.result import REPORT
+    from divulge.canaries.audit import audit_canaries
+    from divulge.canaries.result import REPORT
 
     place = run or numbered_folder(Path("runs") / "canaries")
     found = audit_canaries(

@@ -34,7 +34,7 @@ def check(attack: str, settings: tuple[str, ...], about: str | None) -> None:
     Example: divulge check mine.py:Surest power=2.0
     """
     from divulge._util.toml import read_pairs
-    from divulge.audits.attack_check.check import check_attack
+    from divulge.testing.check import check_attack
 
     found = check_attack(attack, settings=read_pairs(settings), about=about)
     code = _CODES[found.outcome]

@@ -70,10 +70,10 @@ def compare(
     if estimate:
         print_estimates(settings, shape, workers)
         return
-    from divulge.audits.compare import config
+    from divulge.studies.compare import config
 
     with begin(settings, run, config.read(settings).name, resume=resume) as folder:
-        from divulge.audits.compare.run import compare_file
+        from divulge.studies.compare.run import compare_file
 
         found = compare_file(
             settings,

@@ -13,7 +13,7 @@ from divulge.cli.terminal import echo
 from divulge.errors import SpecError
 
 if TYPE_CHECKING:
-    from divulge.audits.evidence.check import EvidenceCheck
+    from divulge.exports.evidence.check import EvidenceCheck
 
 PASSWORD = "DIVULGE_MINISIGN_PASSWORD"  # noqa: S105 (its name, and no password)
 """The variable that holds the password of the key, where nobody can be asked."""
@@ -53,9 +53,9 @@ def evidence(
 
     Example: divulge evidence runs/demo-001 --key minisign.key
     """
-    from divulge.audits.evidence import check as checking
-    from divulge.audits.evidence import minisign
-    from divulge.audits.evidence import pack as packing
+    from divulge.exports.evidence import check as checking
+    from divulge.exports.evidence import minisign
+    from divulge.exports.evidence import pack as packing
 
     if verify:
         if pack is not None or key is not None:

@@ -113,8 +113,8 @@ def export(
 
     Example: divulge export runs/demo-001 --junit junit.xml --sarif divulge.sarif --fail-on leak
     """
-    from divulge.audits import export as exporting
     from divulge.audits.gate import read_ceiling
+    from divulge.exports import export as exporting
 
     ruling = exporting.export(
         run,

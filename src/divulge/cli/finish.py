@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, NoReturn
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from divulge.audits.compare.result import Comparison
     from divulge.audits.gate import Ruling
-    from divulge.audits.harden.federated_result import HardenedFederation
-    from divulge.audits.harden.result import HardenedModel
-    from divulge.audits.leave_one_out.result import LeaveOneOut
     from divulge.audits.result import SecretAudit
+    from divulge.studies.compare.result import Comparison
+    from divulge.studies.harden.federated_result import HardenedFederation
+    from divulge.studies.harden.result import HardenedModel
+    from divulge.studies.leave_one_out.result import LeaveOneOut
 
 FAILED, TRIPPED, UNDECIDED = 1, 3, 4
 """Exit codes: an attack failed; the gate failed; the gate could not be decided."""
@@ -60,7 +60,7 @@ def print_estimates(settings: Path, shape: str, workers: str = "local") -> None:
         shape: ``text``, or ``json`` for one object by what is done.
         workers: who trains models.
     """
-    from divulge.audits.cost import estimate_file
+    from divulge.studies.cost import estimate_file
 
     costs = estimate_file(settings, workers)
     if shape == "json":

@@ -64,10 +64,10 @@ def harden(
     if is_federation(toml.read_toml(settings)):
         _harden_federation(settings, run, shape, workers, resume=resume)
         return
-    from divulge.audits.harden import config
+    from divulge.studies.harden import config
 
     with begin(settings, run, config.read(settings).name, resume=resume) as folder:
-        from divulge.audits.harden.run import harden_file
+        from divulge.studies.harden.run import harden_file
 
         found = harden_file(settings, folder, resume=resume, progress=True, workers=workers)
     finish(found, shape, _CODES[found.outcome])
@@ -83,7 +83,7 @@ def _harden_federation(
             f"expected --workers local for a federation, got {workers}: its clients train here"
         )
     with begin(settings, run, config.read(settings).name, resume=resume) as folder:
-        from divulge.audits.harden.federated import harden_federation_file
+        from divulge.studies.harden.federated import harden_federation_file
 
         found = harden_federation_file(settings, folder, resume=resume, progress=True)
     finish(found, shape, _CODES[found.outcome])

@@ -12,7 +12,7 @@ from divulge.cli.options import Command
 from divulge.cli.terminal import Grid, echo, show, show_table
 
 if TYPE_CHECKING:
-    from divulge.audits.history import History, RunDifference
+    from divulge.exports.history import History, RunDifference
 
 formats = click.option(
     "--format",
@@ -39,7 +39,7 @@ def history(runs: tuple[Path, ...], page: Path | None, shape: str) -> None:
 
     Example: divulge history runs/v1 runs/v2 runs/v3 --page history.html
     """
-    from divulge.audits.history import history as put_together
+    from divulge.exports.history import history as put_together
 
     found = put_together(runs)
     written = None if page is None else found.report(page)
@@ -60,7 +60,7 @@ def diff(before: Path, after: Path, shape: str) -> None:
 
     Example: divulge diff runs/v1 runs/v2
     """
-    from divulge.audits.history import diff as compare
+    from divulge.exports.history import diff as compare
 
     found = compare(before, after)
     if shape == "json":
@@ -70,7 +70,7 @@ def diff(before: Path, after: Path, shape: str) -> None:
 
 
 def _show_history(found: History) -> None:
-    from divulge.audits.history import describe_change
+    from divulge.exports.history import describe_change
     from divulge.report import words
 
     show((found.headline, "bold"))
@@ -92,7 +92,7 @@ def _show_history(found: History) -> None:
 
 
 def _show_difference(found: RunDifference) -> None:
-    from divulge.audits.history import describe_change
+    from divulge.exports.history import describe_change
 
     for name, one in (("Before", found.before), ("After", found.after)):
         show(f"{name}: {one.run}, {one.created or 'no date'}, verdict: {one.level}")

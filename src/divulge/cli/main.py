@@ -130,7 +130,7 @@ def demo(run: Path | None, shape: str) -> None:
     from divulge._util.folders import numbered_folder
 
     with take(run or numbered_folder(Path("runs") / "demo")) as folder:
-        from divulge.audits import demo as demonstration
+        from divulge.studies import demo as demonstration
 
         found = demonstration.demo(folder, progress=True)
     finish(found, shape)
@@ -196,7 +196,7 @@ def audit(
         asked.gate, asked.about, fail_on, limits, judge, not_worse_than, settings.parent
     )
     with begin(settings, run, asked.name, resume=resume) as folder:
-        from divulge.audits import from_file
+        from divulge.studies import from_file
 
         found = from_file.audit_file(
             settings,
@@ -220,11 +220,11 @@ def report(run: Path, show_records: bool) -> None:
 
     Example: divulge report runs/demo-001
     """
-    from divulge.audits.canaries.result import render_again
     from divulge.audits.challenges import images
-    from divulge.audits.load import load
     from divulge.audits.result import SecretAudit
     from divulge.audits.run_folder import read_raw_head
+    from divulge.canaries.result import render_again
+    from divulge.studies.load import load
 
     if read_raw_head(run)["kind"] == "canaries":
         if show_records:
@@ -248,7 +248,7 @@ def measure(run: Path, shape: str) -> None:
 
     Example: divulge measure runs/demo-001
     """
-    from divulge.audits.load import load
+    from divulge.studies.load import load
 
     finish(load(run).measure(), shape)
 
@@ -260,9 +260,9 @@ def questions(run: Path) -> None:
 
     Example: divulge questions runs/demo-001
     """
-    from divulge.audits.load import load
     from divulge.audits.result import Audit
     from divulge.cli import render
+    from divulge.studies.load import load
 
     found = load(run)
     if not isinstance(found, Audit):
@@ -297,7 +297,7 @@ def plan(
 
     Example: divulge plan --exposed 0.05
     """
-    from divulge.audits import planning
+    from divulge.studies import planning
 
     if audit is not None:
         _refuse_sizes()

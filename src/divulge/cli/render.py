@@ -5,20 +5,21 @@ from collections.abc import Iterator, Sequence
 import pydantic
 
 from divulge._util.json import JSON
-from divulge.audits.compare.result import Comparison
-from divulge.audits.harden.federated_result import HardenedFederation
-from divulge.audits.harden.result import HardenedModel
-from divulge.audits.leave_one_out.result import LeaveOneOut
 from divulge.audits.result import Audit, FederationAudit, SecretAudit
 from divulge.cli.terminal import Grid, Part, show, show_table
 from divulge.core import Control, ControlOutcome, Entry, Finding, Status
 from divulge.metrics.questions import QuestionsRow
-from divulge.report import compare_table, harden_page
 from divulge.report.federation.verdicts.judge import Judgement
 from divulge.report.markdown import p_value_note
 from divulge.report.ranking import group_lost, strength
 from divulge.report.schema import ClaimRow, Conclusion
 from divulge.report.unmeasured import up_to_notes
+from divulge.studies.compare import table as compare_table
+from divulge.studies.compare.result import Comparison
+from divulge.studies.harden import page as harden_page
+from divulge.studies.harden.federated_result import HardenedFederation
+from divulge.studies.harden.result import HardenedModel
+from divulge.studies.leave_one_out.result import LeaveOneOut
 
 COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 MEANS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "at 0.1 %": "tpr@0.001", "ε ≥": "epsilon"}

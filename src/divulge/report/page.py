@@ -69,10 +69,16 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
 
 
 @cache
-def template_environment() -> jinja2.Environment:
-    """Templates in which every value is escaped, and a missing one is an error."""
+def template_environment(package: str = "divulge.report") -> jinja2.Environment:
+    """Templates in which every value is escaped, and a missing one is an error.
+
+    Args:
+        package: whose ``templates`` they are; these may take parts of the report's.
+    """
     made = jinja2.Environment(
-        loader=jinja2.PackageLoader("divulge.report"),
+        loader=jinja2.ChoiceLoader(
+            [jinja2.PackageLoader(name) for name in dict.fromkeys((package, "divulge.report"))]
+        ),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         finalize=_keep_percent_together,

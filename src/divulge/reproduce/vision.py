@@ -18,9 +18,9 @@ from divulge.core import Records
 from divulge.errors import DataError
 from divulge.reproduce.data import data_file, load_images
 from divulge.targets.features import Extractor, Images
-from divulge.training.engine.weights import as_arrays, restore
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
+from divulge.training.weights import as_arrays, restore
 
 
 class EfficientNetLite(nn.Module):

@@ -10,9 +10,9 @@ from divulge._util.arguments import Seed, check_arguments
 from divulge.core import Records
 from divulge.targets.batching import translate_model_errors
 from divulge.training.engine.loop import Job, build_network, train_network
-from divulge.training.engine.tensors import PoolArrays
-from divulge.training.engine.weights import restore, state
 from divulge.training.recipe import Recipe
+from divulge.training.tensors import PoolArrays
+from divulge.training.weights import restore, state
 
 
 class CheckpointedNetwork(NamedTuple):

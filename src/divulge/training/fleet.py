@@ -28,10 +28,10 @@ from divulge.training.engine.loop import (
     train_stages,
 )
 from divulge.training.engine.networks import stacking_obstacle
-from divulge.training.engine.tensors import PoolArrays, PoolTensors
-from divulge.training.engine.weights import state
 from divulge.training.losses import Adversary
 from divulge.training.recipe import Precision, Recipe
+from divulge.training.tensors import PoolArrays, PoolTensors
+from divulge.training.weights import state
 
 Strategy = Literal["auto", "compiled", "processes", "stacked", "one-by-one"]
 _NOT_IDENTITY = {"identity": False}

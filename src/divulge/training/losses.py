@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     import torch
     from torch import nn
 
-    from divulge.training.engine.tensors import PoolTensors
+    from divulge.training.tensors import PoolTensors
 
 
 @runtime_checkable

@@ -52,8 +52,8 @@ class Recipe:
             ``select`` is given, drawn from its seed. The model is not trained on them.
         select: which epoch's weights are taken: the best by the ``loss`` or ``accuracy`` on records
             held out, or by ``aop``, that accuracy over what a threshold on the loss tells of who
-            was trained on, see `divulge.training.selection.merit`; by default the last epoch, or
-            with ``patience`` that of the least loss.
+            was trained on, see `divulge.training.engine.selection.merit`; by default the last
+            epoch, or with ``patience`` that of the least loss.
         loss: what a step makes smaller; the cross-entropy unless given.
         stop_after: end training after so many of the epochs, with learning rates as if all were
             run. A defence whose teachers label the records trains these for all epochs.

@@ -13,11 +13,11 @@ from rich.console import Console
 
 import divulge
 from divulge._util import progress
-from divulge.audits.attack_check import forests
 from divulge.core import Finding, ModelView, Records, Shadows
 from divulge.data import augmentation
 from divulge.metrics import signals
 from divulge.targets.function import FunctionTarget
+from divulge.testing import forests
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.train import train_shadows
 from divulge.training.trainers import FunctionTrainer

@@ -200,7 +200,7 @@ class ObservedRound:
     def _reloaded_target(self) -> TorchTarget:
         """A target whose weights are replaced before each query."""
         from divulge.training.engine.networks import load_network
-        from divulge.training.engine.tensors import takes_channels_last, to_channels_last
+        from divulge.training.tensors import takes_channels_last, to_channels_last
 
         spare, module = (load_network(self.recipe.network, self.round.sent) for _ in range(2))
         if takes_channels_last(spare, self.reference.x):

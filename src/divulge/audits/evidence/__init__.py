@@ -1,1 +1,1 @@
-"""Packs of evidence: a finished run as one file to hand in, signed by whoever audited."""
+"""The address of packs of evidence in the scripts of those that were written first."""

@@ -18,10 +18,10 @@ from divulge._util.arguments import check_arguments
 from divulge.core import Range, SearchSpace
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
-from divulge.training.engine.tensors import PoolTensors
 from divulge.training.losses import BatchLoss
 from divulge.training.optimisers import without_compiler
 from divulge.training.recipe import Recipe
+from divulge.training.tensors import PoolTensors
 
 _HIDDEN_UNITS = 64
 

@@ -13,9 +13,9 @@ from divulge._util.arguments import check_arguments
 from divulge.core import Range, Records, SearchSpace
 from divulge.defences.training.base import TrainingDefence
 from divulge.errors import SpecError
-from divulge.training.engine.tensors import PoolTensors
 from divulge.training.losses import BatchLoss
 from divulge.training.recipe import Recipe
+from divulge.training.tensors import PoolTensors
 
 
 @check_arguments

@@ -15,9 +15,9 @@ from divulge.defences.training.base import TrainingDefence
 from divulge.errors import DataError
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import PoolTensors
 from divulge.training.losses import BatchLoss
 from divulge.training.recipe import Recipe, TrainingRows
+from divulge.training.tensors import PoolTensors
 
 Exclusions = Bool[np.ndarray, "teachers fitted"]
 """Which teacher never sees which record."""

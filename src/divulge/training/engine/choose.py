@@ -16,9 +16,9 @@ from divulge.training.engine.compiled.threads import is_large, load_kernels, tra
 from divulge.training.engine.loop import Job, build_network, torch_threads, train_network
 from divulge.training.engine.processes import has_idle_workers, train_in_processes
 from divulge.training.engine.stacked import train_stacked
-from divulge.training.engine.tensors import PoolArrays
 from divulge.training.losses import Adversary
 from divulge.training.recipe import Precision, Recipe
+from divulge.training.tensors import PoolArrays
 
 ConcreteStrategy = Literal["compiled", "processes", "stacked", "one-by-one"]
 

@@ -44,10 +44,10 @@ from divulge.training.engine.shared_states import (
     StateMemory,
     state_form,
 )
-from divulge.training.engine.tensors import PoolArrays, PoolTensors, to_channels_last
-from divulge.training.engine.weights import as_arrays, state
 from divulge.training.losses import Adversary
 from divulge.training.recipe import RaggedRows, Recipe, Rows
+from divulge.training.tensors import PoolArrays, PoolTensors, to_channels_last
+from divulge.training.weights import as_arrays, state
 
 T = TypeVar("T")
 

@@ -8,9 +8,9 @@ import torch
 from torch import nn
 
 from divulge.training.engine.networks import has_hooks
-from divulge.training.engine.tensors import PoolTensors
 from divulge.training.losses import TermFunction
 from divulge.training.recipe import Recipe
+from divulge.training.tensors import PoolTensors
 
 aten = torch.ops.aten
 

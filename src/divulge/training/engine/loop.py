@@ -14,12 +14,12 @@ from torch.nn.functional import cross_entropy
 
 from divulge.training.engine.dense import dense_layers, dense_training_step
 from divulge.training.engine.networks import pool_before_relu
-from divulge.training.engine.tensors import PoolTensors, to_channels_last
-from divulge.training.engine.weights import restore, state
+from divulge.training.engine.selection import BestEpoch
 from divulge.training.losses import Adversary, BatchLoss, LastLayerAdversary, Loss
 from divulge.training.recipe import Recipe, Rows
-from divulge.training.selection import BestEpoch
+from divulge.training.tensors import PoolTensors, to_channels_last
 from divulge.training.trainers import check_subsets
+from divulge.training.weights import restore, state
 
 Step = Callable[[torch.Tensor, float], None]
 """A function that learns the batch with these row numbers at this learning rate."""

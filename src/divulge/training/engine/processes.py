@@ -25,9 +25,9 @@ from divulge._util import atomic
 from divulge._util.processes import parallel_calls
 from divulge.core import Records
 from divulge.training.engine.loop import Job, build_network, torch_threads, train_network
-from divulge.training.engine.tensors import PoolArrays
-from divulge.training.engine.weights import as_arrays, as_tensors, restore, state
 from divulge.training.recipe import Recipe
+from divulge.training.tensors import PoolArrays
+from divulge.training.weights import as_arrays, as_tensors, restore, state
 
 # Settings with code in them, on their way to another process.
 

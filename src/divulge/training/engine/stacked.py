@@ -13,10 +13,10 @@ from divulge.training.engine.loop import (
     step_optimiser,
 )
 from divulge.training.engine.networks import Stack
-from divulge.training.engine.tensors import PoolTensors
-from divulge.training.engine.weights import restore
+from divulge.training.engine.selection import BestEpoch
 from divulge.training.recipe import Recipe
-from divulge.training.selection import BestEpoch
+from divulge.training.tensors import PoolTensors
+from divulge.training.weights import restore
 
 
 def train_stacked(recipe: Recipe, data: PoolTensors, jobs: Sequence[Job]) -> list[nn.Module]:

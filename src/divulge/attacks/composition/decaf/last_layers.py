@@ -136,7 +136,7 @@ def _given_before(stage: ObservedRound, pool: Records, before: int) -> np.ndarra
 
 def _cast(x: np.ndarray, module: "nn.Module") -> np.ndarray:
     """Floating features in the precision of the network."""
-    from divulge.training.engine.weights import as_arrays, state
+    from divulge.training.weights import as_arrays, state
 
     kinds = [array.dtype for array in as_arrays(state(module)).values() if array.dtype.kind == "f"]
     return x.astype(kinds[0], copy=False) if kinds and x.dtype.kind == "f" else x

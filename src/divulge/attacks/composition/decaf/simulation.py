@@ -223,7 +223,7 @@ class _PrivateClientWorkers:
         self, start: Tensors, rows: Sequence[RaggedRows], seeds: Sequence[int]
     ) -> Iterator[dict[str, np.ndarray]]:
         """The state dictionary of each network after its training."""
-        from divulge.training.engine.weights import as_arrays, as_tensors
+        from divulge.training.weights import as_arrays, as_tensors
 
         begun = as_tensors(start)
         for mine, seed in zip(rows, seeds, strict=True):

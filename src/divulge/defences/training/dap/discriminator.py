@@ -13,9 +13,9 @@ from torch import nn
 from divulge.core import Records
 from divulge.errors import DataError
 from divulge.training.engine.loop import temporary_seed
-from divulge.training.engine.tensors import cast_to_precision
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
+from divulge.training.tensors import cast_to_precision
 
 Samples = Literal["misclassified", "all"]
 _MIN_SAMPLES = 10

@@ -19,8 +19,8 @@ from divulge.defences.training.dap.discriminator import (
     evidence,
 )
 from divulge.errors import TargetError
-from divulge.training.engine.tensors import PoolTensors
 from divulge.training.losses import BatchLoss, LastLayerTerm, TermFunction
+from divulge.training.tensors import PoolTensors
 
 aten = torch.ops.aten
 

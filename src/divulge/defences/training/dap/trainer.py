@@ -18,9 +18,9 @@ from divulge.defences.training.dap.loss import DiscriminatorAdversary
 from divulge.errors import SpecError
 from divulge.training.engine.dense import dense_layers
 from divulge.training.engine.loop import Job, build_network, torch_threads
-from divulge.training.engine.tensors import PoolArrays
+from divulge.training.engine.selection import merit
 from divulge.training.recipe import Recipe, Rows
-from divulge.training.selection import merit
+from divulge.training.tensors import PoolArrays
 
 DiscriminatorKind = Literal["trained", "random"]
 
@@ -35,7 +35,7 @@ class DAP(TrainingDefence):
     accurate on a part of the half that is held out. What they say of these, of records that they
     classify wrongly alone unless told otherwise, teaches the discriminator D, which is then frozen.
     Then the model is trained once for each r, and the one of the highest AOP(2) on its records held
-    out is taken (`divulge.training.selection.merit`).
+    out is taken (`divulge.training.engine.selection.merit`).
 
     The paper's equations, and how they are read here. C(x) are the model's probabilities, and
     D(C(x), y) is the chance that D gives to "was trained on", by probabilities, label y and loss.

@@ -24,10 +24,10 @@ from divulge.defences.training.dp_sgd.trial import ClippingWay
 from divulge.training.engine.loop import Job, build_network_unseeded, temporary_seed, torch_threads
 from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.processes import keep_freed_memory
-from divulge.training.engine.tensors import PoolArrays, to_channels_last
-from divulge.training.engine.weights import as_arrays, as_tensors, restore, state
+from divulge.training.engine.selection import BestEpoch
 from divulge.training.recipe import Recipe
-from divulge.training.selection import BestEpoch
+from divulge.training.tensors import PoolArrays, to_channels_last
+from divulge.training.weights import as_arrays, as_tensors, restore, state
 
 Watch = Callable[[nn.Module, Any], None]
 """Gets the network and Opacus' optimiser before the first step, to see all steps."""

@@ -34,9 +34,9 @@ from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job, build_network, make_jobs, torch_threads
 from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.processes import pickle_settings, share_on_disk
-from divulge.training.engine.tensors import PoolArrays, cast_to_precision
-from divulge.training.engine.weights import as_arrays, as_tensors, restore
 from divulge.training.recipe import Recipe
+from divulge.training.tensors import PoolArrays, cast_to_precision
+from divulge.training.weights import as_arrays, as_tensors, restore
 
 _REMEDY = "make one network by hand, and put a few records to it"
 

@@ -13,7 +13,7 @@ from torch import nn
 
 from divulge._util import atomic
 from divulge._util.digest import digest
-from divulge.training.engine.weights import state
+from divulge.training.weights import state
 
 
 class MixedPrecisionNetwork(nn.Module):

@@ -33,9 +33,9 @@ from divulge.reproduce.papers.dap.training import DefendedModels, PoolTrainer
 from divulge.reproduce.table import Size
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import PoolArrays
+from divulge.training.engine.selection import merit
 from divulge.training.recipe import Recipe, Select
-from divulge.training.selection import merit
+from divulge.training.tensors import PoolArrays
 
 _DROPOUT, _L2 = (0.2, 0.33, 0.5), (0.1, 0.01, 0.001)
 _PRIVATE = {"optimiser": "sgd", "lr": 1.0, "momentum": 0.9, "batch_size": 256, "epochs": 15}

@@ -20,10 +20,10 @@ from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_
 from divulge.defences.training.dp_sgd.trainer import DPSGD
 from divulge.reproduce.papers.dap.networks import NetworkStore, TrainedNetwork
 from divulge.training.engine.loop import Job
-from divulge.training.engine.tensors import PoolArrays
+from divulge.training.engine.selection import merit
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
-from divulge.training.selection import merit
+from divulge.training.tensors import PoolArrays
 
 Public = Literal["held out", "test", "others"]
 DELTA = 1e-5

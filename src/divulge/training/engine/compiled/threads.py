@@ -18,10 +18,10 @@ from torch import nn
 from divulge._util.extras import import_optional
 from divulge.training.engine.compiled.layout import NativeLayout, aligned_zeros, native_layout
 from divulge.training.engine.loop import Job, build_network, flush_subnormals
-from divulge.training.engine.tensors import PoolArrays
-from divulge.training.engine.weights import as_arrays, restore
+from divulge.training.engine.selection import BestEpoch
 from divulge.training.recipe import Precision, RaggedRows, Recipe
-from divulge.training.selection import BestEpoch
+from divulge.training.tensors import PoolArrays
+from divulge.training.weights import as_arrays, restore
 
 S = TypeVar("S")
 T = TypeVar("T")

@@ -1,0 +1,221 @@
+"""Hold the scores of canaries against a stated ε: one look, one verdict."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pydantic
+from jaxtyping import Int64
+
+from divulge._util.arguments import FilePath, check_arguments
+from divulge._util.folders import take_folder
+from divulge.audits.run_folder import HEAD
+from divulge.canaries.batches import check_batches
+from divulge.canaries.noise import check_noise
+from divulge.canaries.plan import Epsilon
+from divulge.canaries.result import REPORT, SUMMARY, BoxResult, CanaryAudit, RoundResult, begin_run
+from divulge.core import Estimate, NoiseAssumption
+from divulge.data.canary_files import Canaries, Coins, open_coins, read_candidates
+from divulge.data.canary_scores import CanaryScores, read_arrays, read_scores
+from divulge.errors import DataError, SpecError
+from divulge.metrics import epsilon as bounds
+from divulge.metrics import membership
+from divulge.metrics.difference import subtract
+from divulge.metrics.intervals import CONFIDENCE, wilson
+from divulge.metrics.max_test import LEVEL_BELOW, max_test
+from divulge.metrics.membership import Score
+
+_FEWEST_A_CLASS = 20
+
+
+@check_arguments
+def audit_canaries(
+    canaries: FilePath,
+    scores: Sequence[FilePath],
+    *,
+    epsilon: Epsilon | None = None,
+    delta: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = None,
+    noise: NoiseAssumption = "any",
+    utility: FilePath | None = None,
+    run: FilePath | None = None,
+) -> CanaryAudit:
+    """Open the coins, and hold the scores of one training against its stated ε.
+
+    There is one look for each set of canaries: once the coins were used for some scores, others
+    are refused. Bounds of several files hold at once (Bonferroni), and so do the numbers of
+    guesses that a bound tries.
+
+    Args:
+        canaries: the folder of `make_canaries`, with the auditor's part.
+        scores: files of scores by `CanaryRecorder`, `score_checkpoints`, `score_canaries` or
+            `score_transcript`, of one model.
+        epsilon: the ε that is stated for adding or removing one record, or for what the canary
+            clients' coins decide. By default what the transcript of a federation states.
+        delta: its δ; give both or none.
+        noise: what is supposed about the training, see `metrics.epsilon`: ``any`` nothing;
+            ``gaussian`` that its trade-off curve is that of Gaussian noise, as with full batches;
+            ``independent-gaussian`` that canaries do not interact besides: the bound is far higher,
+            and can exceed ε where this does not hold.
+        utility: an ``.npz`` file with two arrays of booleans, ``with_canaries`` and
+            ``without_canaries``: whether each record of a test set is classified correctly by the
+            trained model, and by one trained without canaries.
+        run: a new folder for ``report.html``, ``summary.json`` and ``run.json``; or one in which
+            the same audit was killed.
+
+    Raises:
+        StoreError: canaries or coins were changed, or were opened before for other scores; or a
+            file cannot be read or written.
+        DataError: a score is missing, or scores are of other canaries or of different models.
+        SpecError: no scores, two files of one kind, or no ε and δ, here or in the transcript.
+    """
+    held = read_candidates(Path(canaries))
+    found = [read_scores(Path(path), held) for path in scores]
+    _check_together(found)
+    claim = (*_find_claim(epsilon, delta, found), noise)
+    change = None if utility is None else _utility_change(Path(utility))
+    if run is None:
+        return _open_and_judge(Path(canaries), held, found, claim, change)
+    folder = Path(run)
+    with take_folder(folder, (HEAD, SUMMARY, REPORT)):
+        return begin_run(
+            folder, lambda: _open_and_judge(Path(canaries), held, found, claim, change)
+        )
+
+
+def _check_together(found: Sequence[CanaryScores]) -> None:
+    boxes = [one.box for one in found]
+    if not boxes or len(set(boxes)) < len(boxes):
+        raise SpecError(
+            "expected one file of scores, or one of the white and one of the black box, got "
+            f"{', '.join(boxes) or 'none'}: a verdict is one look"
+        )
+    models = sorted({one.model for one in found if one.model})
+    if len(models) > 1:
+        raise DataError(
+            "expected scores of one model, got those of two (fingerprints "
+            f"{models[0][:12]}... and {models[1][:12]}...): score the model that was watched"
+        )
+
+
+def _find_claim(
+    epsilon: float | None, delta: float | None, found: Sequence[CanaryScores]
+) -> tuple[float, float]:
+    stated = {one.stated for one in found}
+    if epsilon is not None and delta is not None:
+        return epsilon, delta
+    (said,) = stated if len(stated) == 1 else (None,)
+    if epsilon is not None or delta is not None or said is None:
+        raise SpecError(
+            "expected epsilon and delta, got "
+            f"{'one of them' if (epsilon, delta) != (None, None) else 'neither'}"
+            f"{'' if said else ', and the scores come from no transcript that states them'}: give "
+            "both"
+        )
+    return said
+
+
+def _open_and_judge(
+    folder: Path,
+    canaries: Canaries,
+    found: Sequence[CanaryScores],
+    claim: tuple[float, float, NoiseAssumption],
+    change: Estimate | None,
+) -> CanaryAudit:
+    epsilon, delta, noise = claim
+    count = len(canaries.y)
+    tries = sum(1 if one.rounds is None else 2 for one in found)
+    inserted = open_coins(folder, canaries, [one.digest for one in found], noise)
+    reach = bounds.largest_bound(count, delta, drawn="coins", noise=noise, tries=tries)
+    centred = [centre_by_class(one.score, canaries.y) for one in found]
+    below = max_test(np.stack(centred), inserted).p_below <= LEVEL_BELOW
+    needed: int | None = count
+    if reach <= epsilon:
+        needed = bounds.records_needed(epsilon, delta, drawn="coins", noise=noise, tries=tries)
+    return CanaryAudit(
+        epsilon, delta, noise, count, int(inserted.sum()), canaries.commitment,
+        tuple(
+            replace(_measure(one, canaries, inserted, (delta, noise, tries)), backwards=bool(low))
+            for one, low in zip(found, below, strict=True)
+        ),
+        reach,
+        needed,
+        change,
+        canaries.flipped,
+    )  # fmt: skip
+
+
+def _measure(
+    one: CanaryScores,
+    canaries: Canaries,
+    inserted: Coins,
+    how: tuple[float, NoiseAssumption, int],
+) -> BoxResult:
+    """All scores together, and those of each round; rounds share a part of the error."""
+    delta, noise, tries = how
+    score = centre_by_class(one.score, canaries.y)
+
+    def bound(score: Score, tries: int) -> Estimate:
+        return bounds.epsilon_lower_bound(
+            score, inserted, delta, drawn="coins", noise=noise, tries=tries
+        )
+
+    def estimate(score: Score) -> Estimate:
+        return bounds.gaussian_estimate(score, inserted, delta)
+
+    return BoxResult(
+        one.box,
+        bound(score, tries),
+        membership.auc(score, inserted),
+        one.steps,
+        one.model,
+        None if canaries.neighbours is None else estimate(score),
+        tuple(
+            RoundResult(bound(each, tries * len(one.rounds)), estimate(each)) for each in one.rounds
+        )
+        if one.rounds is not None
+        else (),
+        one.rounding,
+        None if one.batches is None else check_batches(one.batches),
+        one.statistics,
+        None
+        if one.noise is None
+        else check_noise(one.noise, one.steps, "step" if canaries.neighbours is None else "round"),
+    )
+
+
+def centre_by_class(score: Score, y: Int64[np.ndarray, " canaries"]) -> Score:
+    """Scores less the median of their class: what training shows of a class is no canary's own.
+
+    Coins play no part in it. With fewer than 20 canaries a class on average scores stay as they
+    are.
+
+    Args:
+        score: one a canary.
+        y: the classes.
+    """
+    classes = np.unique(y)
+    if len(y) < _FEWEST_A_CLASS * len(classes):
+        return score
+    medians = np.array([np.median(score[y == one]) for one in classes])
+    return np.asarray(score - medians[np.searchsorted(classes, y)])
+
+
+def _utility_change(path: Path) -> Estimate:
+    """The difference of two accuracies on the same records."""
+    held = read_arrays(path, "with_canaries", "without_canaries")
+    after, before = held["with_canaries"], held["without_canaries"]
+    if not (after.dtype == before.dtype == bool and len(after) == len(before) > 0):
+        raise DataError(
+            f"expected two arrays of booleans of one length in {path}, got {after.dtype} of length "
+            f"{len(after)} and {before.dtype} of length {len(before)}: say for each test record "
+            "whether it is classified correctly"
+        )
+    spread = float(after.std() * before.std())
+    together = float(((after - after.mean()) * (before - before.mean())).mean())
+    return subtract(_share(after), _share(before), together / spread if spread else 0.0)
+
+
+def _share(right: np.ndarray) -> Estimate:
+    return Estimate(float(right.mean()), *wilson(int(right.sum()), len(right), CONFIDENCE))

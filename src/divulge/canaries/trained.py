@@ -1,0 +1,146 @@
+"""Score canaries after training: by their losses, or by checkpoints of every step."""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float64
+
+from divulge._util.arguments import FilePath, check_arguments
+from divulge._util.extras import name_missing_extra
+from divulge.data.canary_files import Canaries, read_candidates
+from divulge.data.canary_scores import CanaryScores, GradNorm, write_scores
+from divulge.errors import DataError, SpecError
+from divulge.targets.outputs import Output
+from divulge.targets.wrap import as_target, fingerprint_model
+
+_SMALLEST = 1e-30
+"""Probabilities below this count as this much."""
+
+
+@check_arguments
+def score_canaries(
+    canaries: FilePath,
+    model: Any,
+    path: FilePath,
+    *,
+    output: Output | None = None,
+    reference: Any = None,
+) -> Path:
+    """Score canaries by the loss of the trained model on each, in the black box.
+
+    With a reference, a score is the reference's loss on the canary less that of the model: what
+    makes a canary hard for every model alike falls out of the pair.
+
+    Args:
+        canaries: the folder of `make_canaries`; the coins in it are not read.
+        model: the trained model, as for `divulge.audit`. It gets the canaries' features.
+        path: the ``.npz`` file to write.
+        output: what the model returns: ``logits``, ``probabilities``.
+        reference: a model of the same kind that has not seen the canaries: the one before
+            training; or one trained by the same script on other records in their place, which shows
+            noise that repeats from a fixed seed. Without a reference far less is seen.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        StoreError: the canaries were changed, or the file cannot be written.
+        TargetError: a model cannot be asked, or its answers are not what was said.
+        DataError: a model has fewer classes than the canaries.
+    """
+    held = read_candidates(Path(canaries))
+    model = getattr(model, "_module", model)  # what Opacus wraps
+    score = -_losses(held, model, output)
+    if reference is not None:
+        score += _losses(held, getattr(reference, "_module", reference), output)
+    of = fingerprint_model(getattr(model, "module", model)) or ""
+    write_scores(Path(path), CanaryScores(score, "black", held.digest, of, 0))
+    return Path(path)
+
+
+@check_arguments
+def score_checkpoints(
+    canaries: FilePath,
+    network: Any,
+    checkpoints: Iterable[Mapping[str, Any]],
+    path: FilePath,
+    *,
+    max_grad_norm: GradNorm = 1.0,
+    prepare: Any = None,
+) -> Path:
+    """Score canaries by checkpoints, in the white box, where no hook can watch the training.
+
+    The score of a canary sums, from each checkpoint to the next, how far the weights moved against
+    its clipped gradient. With a checkpoint before the first step and after each step of SGD without
+    momentum this is what `CanaryRecorder` sums, but for the learning rate; with fewer
+    checkpoints, or other optimisers, less is seen.
+
+    Args:
+        canaries: the folder of `make_canaries`; the coins in it are not read.
+        network: the untrained network.
+        checkpoints: state dictionaries in the order of training, two or more.
+        path: the ``.npz`` file to write.
+        max_grad_norm: see `CanaryRecorder`.
+        prepare: see `CanaryRecorder`.
+
+    Returns:
+        The path of the file.
+
+    Raises:
+        SpecError: fewer than two checkpoints, or they are not of this network.
+        StoreError: the canaries were changed, or the file cannot be written.
+        TargetError: the network does not take the canaries.
+    """
+    with name_missing_extra():
+        from torch import nn
+
+        from divulge.canaries.gradients import CanaryGradients
+    if not isinstance(network, nn.Module):
+        raise SpecError(
+            f"expected a PyTorch module, got {type(network).__name__}: pass the network"
+        )
+    held = read_candidates(Path(canaries))
+    gradients = CanaryGradients(network, held.x, held.y, max_grad_norm, prepare)
+    score, steps, last = np.zeros(len(held.y)), 0, None
+    statistics: set[str] = set()
+    for before, after in pairwise(_of_network(one, network) for one in checkpoints):
+        moved = {name: before[name] - after[name] for name in gradients.trained}
+        score += gradients.products(before, moved)
+        statistics |= gradients.changed(before, after)
+        steps, last = steps + 1, after
+    if last is None:
+        raise SpecError("expected two checkpoints or more, got fewer: save one after each step")
+    of = fingerprint_model(gradients.load(last)) or ""
+    kept = tuple(sorted(statistics))
+    write_scores(Path(path), CanaryScores(score, "white", held.digest, of, steps, statistics=kept))
+    return Path(path)
+
+
+def _losses(
+    canaries: Canaries, model: Any, output: Output | None
+) -> Float64[np.ndarray, " canaries"]:
+    target = as_target(model, output)
+    texts = canaries.x.dtype.kind == "U"
+    answers = target.predict(canaries.x.tolist() if texts else canaries.x)
+    if answers.shape[1] <= canaries.y.max():
+        raise DataError(
+            f"expected answers about {int(canaries.y.max()) + 1} classes or more, got "
+            f"{answers.shape[1]}: ask the model that was trained with the canaries' labels"
+        )
+    own = np.take_along_axis(answers, canaries.y[:, None], axis=1)[:, 0]
+    return np.asarray(-np.log(np.maximum(own, _SMALLEST)))
+
+
+def _of_network(checkpoint: Mapping[str, Any], network: Any) -> dict[str, Any]:
+    named = {name.removeprefix("_module."): value for name, value in checkpoint.items()}
+    expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
+    found = {name: tuple(getattr(value, "shape", ())) for name, value in named.items()}
+    if found != expected:
+        raise SpecError(
+            f"expected state dictionaries of the network, with {len(expected)} tensors, got one "
+            f"with {len(found)} or of other shapes: pass module.state_dict()"
+        )
+    return named

@@ -1,0 +1,1 @@
+"""What reads a finished run: files for continuous integration and trackers, evidence, history."""

@@ -1,0 +1,270 @@
+"""One model over its versions, by their run folders: what was found, and what changed."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from divulge._util import atomic
+from divulge._util.arguments import FilePath, check_arguments
+from divulge._util.json import JSON
+from divulge._util.showable import make_showable
+from divulge.audits.changes import LEAD, FigureChange, compare_figures, have_same_candidates
+from divulge.audits.gate import GatedAudit, load_earlier
+from divulge.audits.result import Audit, SecretAudit
+from divulge.core import Estimate
+from divulge.errors import SpecError
+from divulge.report.schema import Level
+from divulge.studies.leave_one_out.result import LeaveOneOut
+
+SHOWN = {"membership": ("auc", "tpr@0.01", "tpr@0.1")}
+"""Metrics of a history by secret, besides the one whose change is tested."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunVersion:
+    """One run of a history."""
+
+    run: str
+    """Path of its folder, as it was named."""
+    name: str
+    created: str
+    """UTC, ISO 8601; empty if the folder does not say."""
+    level: Level
+    headline: str
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Figures of the same attacks over versions of a model, and the changes between them."""
+
+    about: str
+    versions: tuple[RunVersion, ...]
+    """In the order in which runs were named."""
+    figures: Mapping[str, Mapping[str, tuple[Estimate | None, ...]]]
+    """By metric and attack, one estimate a version with its own 95 % interval; None where the
+    attack does not count."""
+    changes: tuple[tuple[FigureChange, ...], ...]
+    """Of each version but the first, changes since the one before. The intervals of all
+    differences of the history hold at once, at 95 % (Bonferroni)."""
+
+    @property
+    def headline(self) -> str:
+        """Whether some version leaks more than the one before."""
+        worse = [
+            version.run
+            for version, changes in zip(self.versions[1:], self.changes, strict=True)
+            if any(change.is_worse for change in changes)
+        ]
+        if worse:
+            return f"More leaks than in the version before: {', '.join(worse)}"
+        if not any(self.changes):
+            return "No two versions in a row have an attack in common: nothing is compared"
+        return "No version was shown to leak more than the one before"
+
+    def as_json(self) -> dict[str, JSON]:
+        """The whole history as plain data."""
+        changes = [[_change_as_json(one) for one in changes] for changes in self.changes]
+        return {**asdict(self), "headline": self.headline, "changes": changes}
+
+    @check_arguments
+    def report(self, path: FilePath) -> Path:
+        """Write a page with a chart a metric, one self-contained HTML file; returns its path.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        from divulge.exports import history_page  # draws, so it loads the chart library
+
+        place = Path(path)
+        told = history_page.HistoryStory(
+            self.headline,
+            tuple((one.run, one.name, one.created, one.level) for one in self.versions),
+            self.figures,
+            tuple(tuple(describe_change(one) for one in changes) for changes in self.changes),
+        )
+        atomic.write(place, history_page.render(told).encode())
+        return place
+
+
+@dataclass(frozen=True, slots=True)
+class RunDifference:
+    """What changed from one run to another."""
+
+    before: RunVersion
+    after: RunVersion
+    settings: Mapping[str, tuple[JSON, JSON]]
+    """By dotted key, the values before and after; None where there is none."""
+    data: Mapping[str, tuple[JSON, JSON]]
+    """Digests and sizes that differ. ``challenge`` is the digest of model, records and truth."""
+    same_candidates: bool | None
+    """Whether both have the same candidates, as far as run folders show; None if not one model was
+    audited for membership."""
+    figures: tuple[FigureChange, ...]
+    lost: tuple[str, ...]
+    """Attacks that count before and not after."""
+    gained: tuple[str, ...]
+    """Attacks that count after and not before."""
+
+    def as_json(self) -> dict[str, JSON]:
+        """The whole difference as plain data."""
+        return {**asdict(self), "figures": [_change_as_json(one) for one in self.figures]}
+
+
+@check_arguments
+def history(runs: Iterable[FilePath]) -> History:
+    """Put the figures of several versions of one model beside each other.
+
+    One metric of each attack (``auc`` for membership) is tested for "more than last time", from
+    each version to the next: an increase counts if the interval of the difference lies above 0,
+    where the intervals of all differences in the history hold at once.
+
+    Args:
+        runs: run folders of audits of the same secret, two or more, the earliest first.
+
+    Raises:
+        SpecError: fewer than two, a comparison, or audits of different secrets.
+        StoreError: one of them cannot be read.
+    """
+    paths = list(runs)
+    if len(paths) < 2:
+        raise SpecError(f"expected two run folders or more, got {len(paths)}: name the others too")
+    found = [load_earlier(path) for path in paths]
+    for path, one in zip(paths, found, strict=True):
+        if one.about != found[0].about:
+            raise SpecError(
+                f"expected audits of {found[0].about} as in {paths[0]}, got one of {one.about} in "
+                f"{path}: name runs about one secret"
+            )
+    pairs = list(itertools.pairwise(found))
+    total = sum(len(compare_figures(*pair)) for pair in pairs)
+    changes = tuple(compare_figures(*pair, comparisons=total) for pair in pairs)
+    return History(found[0].about, tuple(map(_version, paths, found)), _series(found), changes)
+
+
+@check_arguments
+def diff(before: FilePath, after: FilePath) -> RunDifference:
+    """Say what changed from one run to another: settings, data, and figures with intervals.
+
+    Where both runs have the same candidates, as two models audited on the same records have, the
+    differences of AUCs allow for their correlation and are sharper.
+
+    Args:
+        before: run folder of the earlier audit.
+        after: run folder of the later audit, about the same secret.
+
+    Raises:
+        SpecError: a comparison, or audits of different secrets.
+        StoreError: one of them cannot be read.
+    """
+    earlier, later = load_earlier(before), load_earlier(after)
+    if earlier.about != later.about:
+        raise SpecError(
+            f"expected audits of one secret, got {earlier.about} and {later.about}: name two runs "
+            "about the same"
+        )
+    scored = earlier.scored, later.scored
+    same = None if None in scored else have_same_candidates(*scored)  # type: ignore[arg-type]
+    counts = earlier.figures().keys(), later.figures().keys()
+    return RunDifference(
+        before=_version(before, earlier),
+        after=_version(after, later),
+        settings=_differing(_settings(earlier), _settings(later)),
+        data=_differing(_data(earlier), _data(later)),
+        same_candidates=same,
+        figures=compare_figures(earlier, later),
+        lost=tuple(one for one in counts[0] if one not in counts[1]),
+        gained=tuple(one for one in counts[1] if one not in counts[0]),
+    )
+
+
+def describe_change(change: FigureChange) -> str:
+    """A change on one line: what it is about, both values, the difference and what it shows.
+
+    Examples:
+        >>> one, other = Estimate(0.6, 0.55, 0.65), Estimate(0.75, 0.7, 0.8)
+        >>> less = Estimate(0.15, 0.08, 0.22)
+        >>> describe_change(FigureChange("gap", "auc", one, other, less, False))
+        'gap: auc 0.600 to 0.750, difference +0.150 (+0.080 to +0.220): more than before'
+    """
+    less = change.difference
+    told = "no difference shown"
+    if change.is_worse or change.is_better:
+        told = "more than before" if change.is_worse else "less than before"
+    return (
+        f"{make_showable(change.attack)}: {change.metric} {change.before.value:.3f} to "
+        f"{change.after.value:.3f}, difference {less.value:+.3f} ({less.low:+.3f} to "
+        f"{less.high:+.3f}): {told}"
+    )
+
+
+def _change_as_json(change: FigureChange) -> dict[str, JSON]:
+    return {**asdict(change), "is_worse": change.is_worse, "is_better": change.is_better}
+
+
+def _version(path: str | Path, found: GatedAudit) -> RunVersion:
+    held: Any = _manifest(found)
+    return RunVersion(
+        run=make_showable(str(path)),
+        name=make_showable(held.name),
+        created=make_showable(getattr(held, "created", "")),
+        level=found.verdict.level,
+        headline=make_showable(found.verdict.headline),
+    )
+
+
+def _manifest(found: GatedAudit) -> Any:
+    assert isinstance(found, SecretAudit | LeaveOneOut)
+    return found.contents.manifest if isinstance(found, SecretAudit) else found.plan
+
+
+def _series(
+    found: list[GatedAudit],
+) -> Mapping[str, Mapping[str, tuple[Estimate | None, ...]]]:
+    about = found[0].about
+    each = [one.figures() for one in found]
+    labels = list(dict.fromkeys(label for one in each for label in one))
+    series: dict[str, dict[str, tuple[Estimate | None, ...]]] = {}
+    for metric in SHOWN.get(about, (LEAD[about],)):
+        for label in labels:
+            row = tuple(one.get(label, {}).get(metric) for one in each)
+            if any(row):
+                series.setdefault(metric, {})[make_showable(label)] = row
+    return series
+
+
+def _settings(found: GatedAudit) -> dict[str, JSON]:
+    held = _manifest(found)
+    settings = {"seed": held.seed, "divulge": held.divulge, **held.settings}
+    return dict(_flatten(settings, "")) | {"attacks": list(map(make_showable, held.attacks))}
+
+
+def _data(found: GatedAudit) -> dict[str, JSON]:
+    held = _manifest(found)
+    data: dict[str, JSON] = {"challenge": held.challenge}
+    if isinstance(found, LeaveOneOut):
+        return data | {"records": held.records, "models": held.models, "targets": held.targets}
+    if isinstance(found, Audit):
+        facts = found.facts
+        sizes = {"members": facts.members, "nonmembers": facts.nonmembers}
+        return data | sizes | {"reference": facts.reference, "classes": facts.classes}
+    return data
+
+
+def _flatten(settings: Mapping[str, JSON], prefix: str) -> Iterator[tuple[str, JSON]]:
+    for key, value in settings.items():
+        name = make_showable(f"{prefix}{key}")
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{name}.")
+        else:
+            yield name, value
+
+
+def _differing(
+    before: Mapping[str, JSON], after: Mapping[str, JSON]
+) -> dict[str, tuple[JSON, JSON]]:
+    keys = dict.fromkeys([*before, *after])
+    return {
+        key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)
+    }

@@ -1,0 +1,61 @@
+"""The metadata of a model card on Hugging Face, with the figures of an audit in ``model-index``."""
+
+from collections.abc import Mapping
+
+from divulge._util.extras import name_missing_extra
+from divulge.exports.ci.cases import describe_estimate
+from divulge.exports.trackers.tracked import TrackedFigure
+
+_OURS = "divulge"
+"""What is written as the configuration of the data set, and marks an entry as ours."""
+
+_QUESTIONS: Mapping[str, str] = {
+    "membership": "Membership inference",
+    "assignment": "Assignment of records to clients",
+    "composition": "Inference of class shares",
+    "interactions": "Inference of interactions",
+}
+"""By secret, what the attack was to find out."""
+
+
+def put_figures(
+    card: str, model: str, run: str, about: str, figures: tuple[TrackedFigure, ...]
+) -> str:
+    """The card with a result for the leading metric of each attack; ours of earlier are replaced.
+
+    Args:
+        card: its whole text; empty for a new card.
+        model: the name of the model in ``model-index``.
+        run: the name of the run.
+        about: the secret.
+        figures: of the run.
+
+    Raises:
+        MissingExtra: huggingface_hub is not installed.
+        ValueError: the card's metadata are damaged.
+    """
+    with name_missing_extra():
+        from huggingface_hub import EvalResult, ModelCard
+    read = ModelCard(card, ignore_metadata_errors=False)
+    held = [one for one in read.data.eval_results or () if one.dataset_config != _OURS]
+    read.data.model_name = model
+    read.data.eval_results = held + [
+        EvalResult(
+            task_type="other",
+            task_name=_QUESTIONS[about],
+            dataset_type="private",
+            dataset_name=run,
+            dataset_config=_OURS,
+            metric_type=one.metric,
+            metric_value=round(one.estimate.value, 4),
+            metric_name=_name(one),
+        )
+        for one in figures
+        if one.leads
+    ]
+    return str(read)
+
+
+def _name(one: TrackedFigure) -> str:
+    about = f"{one.about}, " if one.about else ""
+    return f"{about}{one.attack}: {describe_estimate(one.metric, one.estimate, {})}"

@@ -1,0 +1,152 @@
+"""What is to be compared: one question for each defence."""
+
+import datetime as dt
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from divulge.audits.options import Rotation
+from divulge.audits.run_folder import describe_environment
+from divulge.audits.runner import RunHeading
+from divulge.core import MembershipAttack
+from divulge.data import records as data_records
+from divulge.errors import SpecError, did_you_mean
+from divulge.studies.compare import config, defences
+from divulge.studies.compare.defences import Variant
+from divulge.studies.compare.result import ComparisonManifest, VariantRecord
+from divulge.studies.leave_one_out.design import (
+    LeaveOneOutDesign,
+    RecordPool,
+    design_leave_one_out,
+    read_pool,
+)
+
+FOLDER = "defences"
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonDesign:
+    """What is to be compared, loaded."""
+
+    questions: tuple[tuple[Variant, LeaveOneOutDesign], ...]
+    plan: ComparisonManifest
+
+    def question(self, name: str) -> LeaveOneOutDesign:
+        """That of the defence of this name.
+
+        Raises:
+            SpecError: there is none.
+        """
+        for variant, one in self.questions:
+            if variant.name == name:
+                return one
+        hint = did_you_mean(name, [variant.name for variant, _ in self.questions])
+        raise SpecError(f"expected the name of a defence to be compared, got {name!r}: {hint}")
+
+
+def design_from_config(settings: config.CompareSpec, folder: Path) -> ComparisonDesign:
+    """What settings ask, with its records loaded.
+
+    Raises:
+        DivulgeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    attacks = config.attacks(settings, folder)
+    entered = defences.variants_from_config(settings, folder)
+    ways = data_records.resolve_augmentations(settings.augment, folder)
+    shown = settings.model_dump(mode="json", exclude_defaults=True)
+    return design_comparison(
+        entered,
+        read_pool(settings.data, folder),
+        Rotation(settings.models, settings.targets, settings.shadows, ways),
+        attacks,
+        RunHeading(settings.name, settings.seed, shown),
+        class_names=settings.data.class_names,
+        lambdas=settings.lambdas,
+    )
+
+
+def design_comparison(
+    variants: Sequence[Variant],
+    pool: RecordPool,
+    rotation: Rotation,
+    attacks: tuple[MembershipAttack, ...],
+    heading: RunHeading,
+    *,
+    lambdas: tuple[float, ...],
+    class_names: tuple[str, ...] = (),
+    delta: float | None = None,
+) -> ComparisonDesign:
+    """Audits in turn for each variant; they differ in the way to train and to answer alone.
+
+    Args:
+        variants: the ways to train.
+        pool: all records.
+        rotation: how many models are audited, and compared with how many.
+        attacks: on each target.
+        heading: the name of the comparison, the seed, and the settings as the user gave them.
+        lambdas: weights of privacy.
+        class_names: empty, or one name a class.
+        delta: δ of the bound on ε; None is that of each trainer's guarantee, or 0.
+
+    Raises:
+        DivulgeError: an audit in turn cannot be made.
+    """
+    questions = tuple(
+        (
+            variant,
+            design_leave_one_out(
+                pool,
+                variant.plan,
+                rotation,
+                attacks,
+                RunHeading(
+                    f"{heading.name}: {variant.name}", heading.seed, {"defence": variant.name}
+                ),
+                class_names=class_names,
+                delta=delta,
+            ),
+        )
+        for variant in variants
+    )
+    plan = ComparisonManifest(
+        name=heading.name,
+        created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
+        seed=heading.seed,
+        lambdas=lambdas,
+        defences=tuple(
+            VariantRecord(
+                variant.name,
+                _audit_folder(variant, one),
+                _describe_training(variant),
+                variant.network,
+                _keeps_labels_of(variant, variants[0]),
+            )
+            for variant, one in questions
+        ),
+        settings=heading.settings,
+        environment=describe_environment(),
+        divulge=version("divulge"),
+    )
+    return ComparisonDesign(questions, plan)
+
+
+def _audit_folder(variant: Variant, asked: LeaveOneOutDesign) -> str:
+    """The folder of a variant's audits, named after all that its models' answers depend on."""
+    slug = re.sub(r"[^a-z0-9]+", "-", variant.name.lower()).strip("-")[:40] or "defence"
+    return f"{FOLDER}/{slug}-{asked.plan.challenge[:12]}"
+
+
+def _keeps_labels_of(variant: Variant, first: Variant) -> bool:
+    """Whether both train alike, and no answer defence of theirs ever changes a label."""
+    behind = [one.plan.answers for one in (variant, first) if one.plan.answers is not None]
+    return variant.plan.fingerprint == first.plan.fingerprint and all(
+        one.keeps_label for one in behind
+    )
+
+
+def _describe_training(variant: Variant) -> str:
+    behind = variant.plan.answers
+    trainer = type(variant.plan.trainer).__name__
+    return trainer if behind is None else f"{trainer}, answers by {behind!r}"

@@ -1,0 +1,290 @@
+"""A defence's model for use elsewhere, with a section for its model card."""
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, is_dataclass, replace
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+from jaxtyping import Float64
+
+from divulge._util import atomic
+from divulge._util.extras import name_missing_extra
+from divulge._util.folders import create_folder
+from divulge.core import NoiseKind, Records, Target
+from divulge.errors import SpecError
+from divulge.report import words
+from divulge.report.markdown import make_inert
+from divulge.studies.compare import training_cost
+from divulge.studies.compare.design import ComparisonDesign
+from divulge.studies.compare.result import Comparison, VariantAudits
+from divulge.studies.compare.table import notes_on
+from divulge.studies.leave_one_out import result
+from divulge.studies.leave_one_out.design import LeaveOneOutDesign
+from divulge.studies.leave_one_out.run import ANSWERS
+from divulge.targets.defended import DefendedTarget
+from divulge.targets.sklearn import SklearnTarget
+from divulge.targets.torch import TorchTarget
+
+CARD = "MODEL_CARD.md"
+_OPENED = {
+    "model.pt2": '`torch.export.load("model.pt2").module()` answers with logits.',
+    "model.safetensors": "`model.safetensors` holds its weights, for the network they belong to.",
+    "model.skops": '`skops.io.load("model.skops")` is the fitted estimator.',
+}
+"""How each file is opened, by its name."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExportedModel:
+    """What a card has to say of the model beside what the comparison found."""
+
+    files: tuple[str, ...]
+    """Files that hold the model."""
+    asked: LeaveOneOutDesign
+    """How it was trained: as the audited models, but for its noise."""
+    records: int
+    """How many records it was trained on."""
+    weights: int | None
+    """How many numbers were trained; None if unknown."""
+    apart: float | None
+    """The largest difference between its answers and the audited ones; None if unknown."""
+
+    @property
+    def noise(self) -> NoiseKind | None:
+        """Where the noise of its training came from; None if divulge knows of none."""
+        return _noise_of(self.asked.shadows.trainer)
+
+
+def export(
+    asked: ComparisonDesign,
+    found: Comparison,
+    name: str,
+    folder: Path,
+    noise: NoiseKind = "secure",
+) -> Path:
+    """Write the first target of a defence as a file of its framework, and its card; the folder.
+
+    The model is trained again from its seed, which gives the audited one up to rounding. Its
+    answers are compared with those that were audited, and the card says how far they are apart.
+    Where training adds noise for a promise, as DP-SGD does, the noise is secure unless said
+    otherwise: the model is then one more of the same kind.
+
+    Args:
+        asked: what was compared.
+        found: what came of it.
+        name: of the defence.
+        folder: a new one.
+        noise: of a training that adds some; with ``seeded`` noise the audited model is written.
+
+    Raises:
+        SpecError: there is no such defence, or its model is of no framework that has a format.
+        MissingExtra: cryptography is not installed, which secure noise needs.
+        TargetError: the model could not be trained.
+        StoreError: the folder exists, or cannot be written.
+    """
+    one = found.find(name)
+    question = _with_noise(asked.question(name), noise)
+    model, cost = training_cost.train_target(question)
+    files = dict(model_files(model, question.queries[0]))
+    fresh = _noise_of(question.shadows.trainer) == "secure"
+    apart = None if fresh else _apart(found, one, question, model)
+    made = ExportedModel(tuple(files), question, cost.records, _count_weights(model), apart)
+    create_folder(folder)
+    for file, content in files.items():
+        atomic.write(folder / file, content)
+    atomic.write(folder / CARD, card(found, one, made).encode())
+    return folder
+
+
+def _with_noise(question: LeaveOneOutDesign, noise: NoiseKind) -> LeaveOneOutDesign:
+    trainer = with_noise(question.shadows.trainer, noise)
+    return replace(question, shadows=replace(question.shadows, trainer=trainer))
+
+
+def with_noise(trainer: Any, noise: NoiseKind) -> Any:
+    """The trainer with this noise in training, where training has any."""
+    return trainer if _noise_of(trainer) is None else replace(trainer, noise=noise)
+
+
+def _noise_of(trainer: Any) -> NoiseKind | None:
+    """Where a trainer's noise comes from; None if it says nothing of it."""
+    noise: Any = getattr(trainer, "noise", None)
+    return noise if is_dataclass(trainer) and noise in get_args(NoiseKind) else None
+
+
+def card(found: Comparison, one: VariantAudits, made: ExportedModel) -> str:
+    """The section of a model card: what the model is, what it was audited against, with figures.
+
+    Args:
+        found: the comparison.
+        one: the defence that was chosen.
+        made: the model.
+    """
+    row, base = one.row(found.plan.lambdas), found.rows[0]
+    plan, fresh = one.audits.plan, made.noise == "secure"
+    figures = [f"| Accuracy on records it was not trained on | {words.format_rate(row.accuracy)} | "
+               f"{words.format_rate(base.accuracy)} |"]  # fmt: skip
+    figures += [
+        f"| {words.metric_title(metric)} | {words.format_metric(metric, best.estimate)} by "
+        f"{make_inert(best.attack)} | {_best_attack_lines(base.strongest.get(metric), metric)} |"
+        for metric, best in row.strongest.items()
+        if metric in ("auc", "tpr@0.01", "tpr@0.001")
+    ]
+    answers = made.asked.shadows.answers
+    parts = [
+        "## Membership privacy",
+        f"Trained with: {make_inert(row.name)} ({make_inert(row.trained_with)}), on "
+        f"{made.records:,} records.",
+        _guarantee(row.epsilon, row.delta),
+        *(_noise_and_settings(made, one.entered.network) if row.epsilon is not None else []),
+        f"Audited with divulge {found.plan.divulge} against "
+        f"{', '.join(make_inert(label) for label in plan.attacks)}: means over {plan.targets} "
+        f"models trained in this way on random halves of {plan.records:,} records, this one "
+        f"{'not ' if fresh else ''}among them, each attacked with {plan.shadows} further models "
+        "trained in the same way. Intervals are 95 % over models.",
+        "\n".join([
+            f"| | this defence | {make_inert(base.name)} |", "| --- | --- | --- |", *figures
+        ]),
+        *[f"{make_inert(note)}." for note in notes_on(row)],
+        *([_answers_note(answers)] if answers is not None else []),
+        " ".join([*(_OPENED[file] for file in made.files), _same(made.apart, fresh=fresh)]),
+        "Attacks that were not tried may achieve more; a low figure is no proof that the model "
+        "gives nothing away. Trained on other records, or on more of them, it is another model.",
+    ]  # fmt: skip
+    return "\n\n".join(parts) + "\n"
+
+
+_NOISE: Mapping[NoiseKind | None, str] = {
+    "secure": "Noise: secure. Noise and batches were drawn by AES in counter mode under keys of "
+    "the operating system; nobody can draw them again. The sum of gradients and the noise were "
+    "each rounded to the same grid before they were added: this is the answer to floating-point "
+    "attacks on the noise (Mironov 2012; Holohan and Braghin 2021). The promise does not cover "
+    "rounding before that, of each gradient and of their sum.",
+    "seeded": "**Noise: seeded. The promise does not hold for whoever knows the seed**, which is "
+    "in the settings of the run: they can compute the noise and take it off. Nor is this noise "
+    "protected from floating-point attacks (Mironov 2012). To publish a model for its promise, "
+    "export it with secure noise.",
+    None: "Noise: divulge does not know how this training draws its noise. If a seed gives it, the "
+    "promise does not hold for whoever knows the seed.",
+}
+"""What a card with a promise says of the noise."""
+
+
+def _noise_and_settings(made: ExportedModel, network: str) -> list[str]:
+    """Where the noise came from, and what the promise was computed from."""
+    trainer, x = made.asked.shadows.trainer, made.asked.queries[0].x
+    tell = getattr(trainer, "training_settings", None)
+    told: dict[str, str] = {} if tell is None else tell(made.records)
+    made_by = network or getattr(getattr(getattr(trainer, "recipe", None), "network", None),
+                                 "__qualname__", "")  # fmt: skip
+    told |= {"network": made_by} if made_by else {}
+    told |= {} if made.weights is None else {"weights": f"{made.weights:,}"}
+    told |= {"shape of a record": f"{x.shape[1:]}", "type of a record": f"{x.dtype}"}
+    lines = [f"| {make_inert(name)} | {make_inert(value)} |" for name, value in told.items()]
+    return [_NOISE[made.noise], "\n".join(["| training | |", "| --- | --- |", *lines])]
+
+
+def _best_attack_lines(best: Any, metric: str) -> str:
+    return "not measurable" if best is None else words.format_metric(metric, best.estimate)
+
+
+def _guarantee(epsilon: float | None, delta: float | None) -> str:
+    if epsilon is None:
+        return "Guarantee: none."
+    return (
+        f"Guarantee: ({epsilon:.3g}, {delta:g})-differentially private for adding or removing one "
+        "training record. It covers one training, and not the choice of settings."
+    )
+
+
+def _answers_note(answers: object) -> str:
+    return (
+        f"The figures suppose that answers pass {make_inert(repr(answers))} before anybody sees "
+        "them. **It is not part of the files**: whoever serves the model has to put it there, with "
+        "a key of its own, and secure noise where it adds any."
+    )
+
+
+def _same(apart: float | None, *, fresh: bool) -> str:
+    if fresh:
+        return (
+            "It was trained with the settings of the audited models and noise of its own: it is "
+            "one more model of their kind."
+        )
+    if apart is None:
+        return ""
+    if apart == 0:
+        return "It was trained again from its seed, and answers as the audited one, bit for bit."
+    return (
+        f"It was trained again from its seed; no probability differs by more than "
+        f"{apart:.1g} from those of the model that was audited."
+    )
+
+
+def _apart(
+    found: Comparison, one: VariantAudits, asked: LeaveOneOutDesign, model: Target
+) -> float | None:
+    """How far its answers are from the audited ones; None where these were not kept."""
+    if found.path is None:
+        return None
+    place = result.target_folder(found.path / one.entered.run, 0) / ANSWERS
+    audited: Float64[np.ndarray, "queries classes"] = atomic.map_array(place)
+    records, behind = asked.queries[0], asked.shadows.answers
+    key = asked.shadows.seeds(asked.plan.seed)[0]
+    target = model if behind is None else DefendedTarget(model, behind, key)
+    return float(np.abs(target.predict(records.x) - audited[: len(records)]).max())
+
+
+def _count_weights(model: Target) -> int | None:
+    if not isinstance(model, TorchTarget):
+        return None
+    return sum(p.numel() for p in model.module.parameters())
+
+
+def model_files(model: Target, records: Records) -> Iterator[tuple[str, bytes]]:
+    """The model in formats that need no divulge to be opened, by the names of files.
+
+    Args:
+        model: a PyTorch module or an estimator of scikit-learn.
+        records: some of those that it takes.
+
+    Raises:
+        SpecError: it is of no framework that has a format.
+        MissingExtra: skops is not installed.
+    """
+    if isinstance(model, TorchTarget):
+        yield from _torch_files(model, records)
+    elif isinstance(model, SklearnTarget):
+        yield "model.skops", _skops(model)
+    else:
+        raise SpecError(
+            f"expected a PyTorch module or a scikit-learn estimator to export, got "
+            f"{type(model).__name__}: save the model in the function that trains it"
+        )
+
+
+def _torch_files(model: TorchTarget, records: Records) -> Iterator[tuple[str, bytes]]:
+    """The weights alone, for whoever has the network's code; and the network with its weights."""
+    import safetensors.torch
+    import torch
+
+    module = model.module.cpu().eval()
+    weights = {k: v.detach().contiguous().clone() for k, v in module.state_dict().items()}
+    yield "model.safetensors", safetensors.torch.save(weights)
+    dtype = next((p.dtype for p in module.parameters()), torch.float32)
+    example = torch.tensor(records.x[:2])
+    example = example.to(dtype) if example.is_floating_point() else example
+    batch = torch.export.Dim("batch", min=1)
+    program = torch.export.export(module, (example,), dynamic_shapes=({0: batch},))
+    file = io.BytesIO()
+    torch.export.save(program, file)
+    yield "model.pt2", file.getvalue()
+
+
+def _skops(model: SklearnTarget) -> bytes:
+    with name_missing_extra():
+        import skops.io
+    content: bytes = skops.io.dumps(model.estimator)
+    return content

@@ -1,0 +1,153 @@
+"""Train the chosen model with records that the search never touched, and audit it on these."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool
+
+from divulge._util import atomic
+from divulge._util.digest import digest
+from divulge._util.progress import Track
+from divulge._util.random import stream
+from divulge.audits.api import audit_subject
+from divulge.audits.inputs import AuditInputs
+from divulge.audits.result import Audit
+from divulge.audits.run_folder import Run, open_run_folder
+from divulge.audits.runner import RunHeading
+from divulge.core import MembershipAttack, PrivateTrainer, Records, Target, Trainer
+from divulge.studies.compare.defences import Variant
+from divulge.studies.compare.export import model_files, with_noise
+from divulge.targets.files import fingerprint_file, load_target
+from divulge.training.shadows.plan import ShadowPlan
+from divulge.training.shadows.workers import Workers
+
+MODEL, AUDIT = "model", "audit"
+"""Folders of the model's files and of its audit."""
+
+FILE = "model.pt2"
+"""The file that is audited: the network with its weights, for whoever has PyTorch."""
+
+
+@dataclass(frozen=True, slots=True)
+class BesideKnown:
+    """A trainer whose models are all trained on some further records too.
+
+    Args:
+        trainer: trains them.
+        always: what each is trained on besides its own records.
+    """
+
+    trainer: Trainer
+    always: Records
+
+    def many(
+        self,
+        pool: Records,
+        subsets: Bool[np.ndarray, "models records"],
+        seeds: Sequence[int],
+    ) -> Iterator[Target]:
+        """See `divulge.core.Trainer.many`."""
+        everywhere = np.ones((len(subsets), len(self.always)), bool)
+        rows = np.concatenate([subsets, everywhere], axis=1)
+        yield from self.trainer.many(pool.joined(self.always), rows, seeds)
+
+
+@dataclass(frozen=True, slots=True)
+class FreshRecords:
+    """The records of the final model, by what is known of them."""
+
+    searched: Records
+    """Those that the search has seen; all of them train the final model."""
+    fresh: Records
+    """Those that it has not; a fair coin for each decides whether it trains the final model."""
+    member: Bool[np.ndarray, " fresh"]
+    reference: Records | None
+
+
+def split_records(records: Records, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Positions of the records of the search, and of the fresh ones.
+
+    Args:
+        records: all.
+        share: of the fresh ones.
+        seed: of the split.
+    """
+    order = stream(seed, "fresh records").permutation(len(records))
+    fresh = round(share * len(records))
+    return np.sort(order[fresh:]), np.sort(order[:fresh])
+
+
+def draw_members(fresh: int, seed: int) -> Bool[np.ndarray, " fresh"]:
+    """Which fresh records train the final model: a fair coin for each."""
+    return stream(seed, "fresh members").random(fresh) < 0.5
+
+
+def train_final(variant: Variant, records: FreshRecords, folder: Path, seed: int) -> Path:
+    """The path of the final model's file; one that is there is not trained again.
+
+    Where training adds noise for a promise, the noise is secure: the file is for use.
+
+    Raises:
+        TargetError: it could not be trained.
+        MissingExtra: cryptography is not installed, which secure noise needs.
+        StoreError: the files cannot be written.
+    """
+    place = folder / MODEL / FILE
+    if place.exists():
+        return place
+    pool = records.searched.joined(records.fresh)
+    subset = np.concatenate([np.ones(len(records.searched), bool), records.member])
+    trainer = with_noise(variant.plan.trainer, "secure")
+    own = int(stream(seed, "final model").integers(2**31))
+    (model,) = trainer.many(pool, subset[None], [own])
+    files = dict(model_files(model, pool))
+    for name in sorted(files, key=lambda name: name == FILE):  # the file that counts comes last
+        atomic.write_within(folder, f"{MODEL}/{name}", files[name])
+    return place
+
+
+def audit_final(
+    variant: Variant,
+    records: FreshRecords,
+    place: Path,
+    folder: Path,
+    attacks: tuple[MembershipAttack, ...],
+    heading: RunHeading,
+    shadows: int,
+    class_names: tuple[str, ...],
+    track: Track[Any],
+    who: Workers,
+) -> Audit:
+    """A whole audit of the model's file on the fresh records; what is there is not computed again.
+
+    Its shadow models are trained as it was: on all records of the search, and on random halves of
+    the fresh ones.
+    """
+    plan = variant.plan
+    trained_on = len(records.searched) + int(records.member.sum())
+    trainer: object = with_noise(plan.trainer, "secure")  # as the final model was trained
+    beside = digest("beside", records.searched.x, records.searched.y)
+    subject = AuditInputs(
+        target=load_target(place, "logits"),
+        members=records.fresh.take(records.member),
+        nonmembers=records.fresh.take(~records.member),
+        reference=records.reference,
+        class_names=class_names,
+        fingerprint=fingerprint_file(place),
+        shadows=ShadowPlan(
+            BesideKnown(plan.trainer, records.searched),
+            shadows,
+            fingerprint=f"{plan.fingerprint} {beside}",
+        ),
+        guarantee=trainer.guarantee(trained_on) if isinstance(trainer, PrivateTrainer) else None,
+        drawn="coins",
+    )
+    if plan.answers is not None:
+        key = int(stream(heading.seed, "key of answers").integers(2**31))
+        subject = subject.behind(plan.answers, key)
+    with open_run_folder(folder / AUDIT, resume=True) as run:
+        assert isinstance(run, Run)
+        return audit_subject(subject, attacks, heading, None, run, track, who)

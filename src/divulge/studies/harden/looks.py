@@ -1,0 +1,373 @@
+"""Train the models of settings, keep what they answer at several epochs, and attack each look.
+
+A look is a setting's models as they are after some of their epochs. They are audited in turn: each
+is attacked with the others as shadow models. The search's figures choose a setting and are no
+claim, so there are no controls here: every attack passes them in the final audit, or does not
+count there.
+"""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from divulge._util import atomic
+from divulge._util.digest import digest
+from divulge._util.progress import Track
+from divulge._util.random import stream
+from divulge.audits import attempt
+from divulge.core import (
+    AnswerDefence,
+    Estimate,
+    Game,
+    Measurements,
+    Membership,
+    MembershipAttack,
+    ModelView,
+    Records,
+    Scores,
+    Shadows,
+)
+from divulge.defences import catalog
+from divulge.errors import DivulgeError, NotApplicable
+from divulge.metrics import intervals, signals
+from divulge.metrics.measure import measure_one
+from divulge.report.evidence import limits_by_metric
+from divulge.studies.harden.config import UNDEFENDED, Ceilings
+from divulge.studies.harden.space import Proposal, is_staged
+from divulge.studies.leave_one_out import result
+from divulge.studies.leave_one_out.design import RecordPool
+from divulge.targets.outputs import access_of
+from divulge.targets.predictions import RecordedTarget
+from divulge.training.recipe import Recipe
+from divulge.training.shadows.plan import ShadowPlan, random_halves
+from divulge.training.shadows.workers import ShadowWorkload, TrainingTask, Workers
+from divulge.training.trainers import trainer_identity
+
+FOLDER = "trials"
+"""The folder of what models answered, within that of a search."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leak:
+    """What the strongest attack reaches by one metric: means over the targets of a setting."""
+
+    value: float
+    low: float
+    """Lower limit of one audit, which holds for all of its attacks at once."""
+    high: float
+    """Upper limit of one audit, which holds for all of its attacks at once."""
+    attack: str
+    """The attack that was strongest on the first target."""
+    spread: float = 0.0
+    """Standard deviation of the upper limits over targets."""
+    likely: float | None = None
+    """The upper limit that three of four audits would stay under; None where it is unknown."""
+
+    @property
+    def limit(self) -> float:
+        """The upper limit to go by."""
+        return self.high if self.likely is None else self.likely
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A setting's models after some of their epochs, and what came of it."""
+
+    epochs: int | None
+    """After how many training would end; None where the whole training was looked at."""
+    answers: str
+    """The defence of their answers; ``none`` without one."""
+    models: int
+    """How many models were trained and audited."""
+    accuracy: Estimate
+    """On records that a model was not trained on: the mean over models."""
+    leaks: Mapping[str, Leak]
+    """By metric that has a ceiling."""
+    useful: bool
+    """Whether it is more accurate than the constant answer of the most frequent class."""
+
+    def excess(self, ceilings: Ceilings) -> float:
+        """By how much an upper limit exceeds its ceiling; 0 or less where none does."""
+        return max(self.leaks[name].limit - ceiling for name, ceiling in ceilings.items())
+
+    def surely_exceeds(self, ceilings: Ceilings) -> bool:
+        """Whether even a lower limit exceeds its ceiling."""
+        return any(self.leaks[name].low > ceiling for name, ceiling in ceilings.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """What all settings of a search share: records, attacks, ceilings, and the folder."""
+
+    recipe: Recipe
+    pool: RecordPool
+    """The records of the search."""
+    ceilings: Ceilings
+    answers: tuple[str, ...]
+    """Defences of answers to look behind, beside none."""
+    attacks: tuple[MembershipAttack, ...]
+    final_attacks: int
+    """The number of attacks in the final audit, for all of which its limits hold at once."""
+    seed: int
+    folder: Path
+
+    @property
+    def queries(self) -> tuple[Records, ...]:
+        """What every model is asked about: the records of the search, and reference records."""
+        further = () if self.pool.reference is None else (self.pool.reference,)
+        return (self.pool.records, *further)
+
+    @property
+    def defences(self) -> tuple[AnswerDefence | None, ...]:
+        """The defences of answers, none first."""
+        return (None, *map(catalog.answer_defence, self.answers))
+
+
+@dataclass(frozen=True, slots=True)
+class Training:
+    """Models of one setting, all trained alike for as many epochs."""
+
+    number: int
+    """Of the trial, from 1."""
+    proposal: Proposal
+    epochs: tuple[int, ...]
+    """After how many epochs models are looked at; none for the whole training alone."""
+    models: range
+
+    def work(self, recipe: Recipe) -> float:
+        """The work of its models, in trainings of an undefended one."""
+        stop = max(self.epochs) if self.epochs else None
+        return len(self.models) * replace(self.proposal, stop_after=stop).work(recipe)
+
+    def place(self, bench: Bench, model: int) -> str:
+        """The file of a model's answers, within the folder of the search.
+
+        As numpy.save writes it; files that end in .npy count as nothing computed yet.
+        """
+        how = digest(f"{trainer_identity(self.proposal.as_trainer(bench.recipe))} {self.epochs}")
+        return f"{FOLDER}/{self.number:03d}-{how[:12]}/model-{model}.answers"
+
+
+Answers = Float64[np.ndarray, "looks queries classes"]
+"""What a model answers at each look: after each of the epochs, behind each defence of answers."""
+
+
+def train_all(
+    bench: Bench, trainings: Sequence[Training], track: Track[Any], who: Workers
+) -> dict[int, DivulgeError]:
+    """Train the models of settings side by side, and store what each answers.
+
+    What the folder holds is not trained again.
+
+    Args:
+        bench: what they share.
+        trainings: the settings and their models.
+        track: shows progress.
+        who: trains.
+
+    Returns:
+        By number of the trial, why a model of it could not be trained.
+    """
+    tasks, places, failed = [], [], dict[int, DivulgeError]()
+    for training in trainings:
+        missing = [
+            k for k in training.models if not (bench.folder / training.place(bench, k)).exists()
+        ]
+        if missing:
+            work = _workload(bench, training)
+            tasks += [TrainingTask(work, k) for k in missing]
+            places += [(training.number, training.place(bench, k)) for k in missing]
+    done = sum(len(training.models) for training in trainings) - len(tasks)
+    fresh = who.train_each(tasks)
+    for _ in track(tasks, "Training models", done):
+        k, trained = next(fresh)
+        number, place = places[k]
+        if isinstance(trained, DivulgeError):
+            failed[number] = trained
+            continue
+        answers = [one.answers for look in trained.stages for one in look]
+        file = io.BytesIO()
+        np.save(file, np.stack([one for one in answers if one is not None]))
+        atomic.write_within(bench.folder, place, file.getvalue())
+    return failed
+
+
+def _workload(bench: Bench, training: Training) -> ShadowWorkload:
+    """The models of a setting, each of which needs one thread."""
+    trainer: Any = training.proposal.as_trainer(bench.recipe)
+    alone = {"jobs": 1} if hasattr(trainer, "jobs") else {"way": "one-by-one", "workers": 1}
+    trainer = replace(trainer, **alone)
+    assert not training.epochs or is_staged(trainer)
+    plan = ShadowPlan(trainer, max(training.models) + 1)
+    first, *also = bench.defences
+    return ShadowWorkload(
+        trainer=trainer,
+        pool=bench.pool.records,
+        queries=bench.queries,
+        subsets=plan.subsets(bench.pool.records, bench.seed),
+        seeds=plan.seeds(bench.seed),
+        models_with_predictions=plan.models,
+        answers=first,
+        also=tuple(also),
+        epochs=training.epochs,
+    )
+
+
+def look_at(bench: Bench, trainings: Sequence[Training]) -> list[Look]:
+    """Audit the models of one setting in turn, at each look.
+
+    Args:
+        bench: what all settings share.
+        trainings: of this setting, as trained for as many epochs; where they differ in that, the
+            looks that all have.
+
+    Raises:
+        NotApplicable: no attack has a metric that has a ceiling.
+        StoreError: answers are damaged.
+    """
+    fewest = min(trainings, key=lambda one: len(one.epochs))
+    shape = (len(fewest.epochs) or 1, len(bench.defences))
+    files = [
+        _read(bench, bench.folder / one.place(bench, k), len(one.epochs) or 1)
+        for one in trainings
+        for k in one.models
+    ]
+    found = []
+    for k in range(shape[0]):
+        for behind, name in enumerate((UNDEFENDED, *bench.answers)):
+            answers = [file[k * shape[1] + behind] for file in files]
+            epochs = fewest.epochs[k] if fewest.epochs else None
+            found.append(_look(bench, answers, epochs, name))
+    return found
+
+
+def _read(bench: Bench, place: Path, looks: int) -> Answers:
+    answers = atomic.map_array(place)
+    wanted = (looks * len(bench.defences), sum(map(len, bench.queries)))
+    if answers.ndim != 3 or answers.shape[:2] != wanted or answers.dtype != np.float64:
+        raise atomic.damaged_file_error(
+            place, ValueError(f"{answers.dtype} of shape {answers.shape}")
+        )
+    return np.asarray(answers)
+
+
+def _look(
+    bench: Bench,
+    answers: Sequence[Float64[np.ndarray, "queries classes"]],
+    epochs: int | None,
+    behind: str,
+) -> Look:
+    """Accuracy and leaks of models that are audited in turn."""
+    records, models = bench.pool.records, len(answers)
+    member = random_halves(len(records), models, bench.seed)
+    hits = [one[: len(records)].argmax(axis=1) == records.y for one in answers]
+    accuracy = [
+        _rate(int(hit[~mine].sum()), int((~mine).sum()))
+        for hit, mine in zip(hits, member, strict=True)
+    ]
+    mean = result.mean_over_targets("accuracy", accuracy)
+    return Look(
+        epochs=epochs,
+        answers=behind,
+        models=models,
+        accuracy=mean,
+        leaks=_leaks(bench, answers, member, behind),
+        useful=bool(mean.value > np.bincount(records.y).max() / len(records)),
+    )
+
+
+def _rate(hits: int, of: int) -> Estimate:
+    return Estimate(hits / of, *intervals.wilson(hits, of))
+
+
+def _leaks(
+    bench: Bench,
+    answers: Sequence[Float64[np.ndarray, "queries classes"]],
+    member: Bool[np.ndarray, "models records"],
+    behind: str,
+) -> dict[str, Leak]:
+    """Of each target's audit the strongest attack and the limits, and their means over targets.
+
+    The final audit is one such audit of as many records: its upper limit, for all of its attacks at
+    once, is what has to be under the ceiling.
+    """
+    each = [
+        limits_by_metric(dict(_attacked(bench, k, game)))
+        for k, game in enumerate(_games(bench, answers, member, behind))
+    ]
+    found = {}
+    for name in bench.ceilings:
+        limits = [one[name] for one in each if name in one]
+        if len(limits) < len(each):
+            raise NotApplicable(
+                f"expected an attack with {name} on each of {len(each)} targets, got "
+                f"{len(limits)} of them with one"
+            )
+        highs = [1.0 if one.highest is None else one.highest for one in limits]
+        found[name] = Leak(
+            value=_mean(one.most for one in limits),
+            low=_mean(one.estimate.low for one in limits),
+            high=float(np.mean(highs)),
+            attack=limits[0].attack,
+            spread=float(np.std(highs, ddof=1)),
+        )
+    return found
+
+
+def _games(
+    bench: Bench,
+    answers: Sequence[Float64[np.ndarray, "queries classes"]],
+    member: Bool[np.ndarray, "models records"],
+    behind: str,
+) -> Iterator[Game[ModelView, Membership]]:
+    """Each model as a target, with all others as its shadows."""
+    records, reference = bench.pool.records, bench.pool.reference
+    edges = np.cumsum([len(group) for group in bench.queries])[:-1]
+    phi = [
+        np.stack([
+            signals.compute_phi(one, group)
+            for one in (np.split(each, edges)[place] for each in answers)
+        ])
+        for place, group in enumerate(bench.queries)
+    ]  # fmt: skip
+    defence = dict(zip((UNDEFENDED, *bench.answers), bench.defences, strict=True))[behind]
+    allowed = access_of("probabilities")
+    for k, own in enumerate(answers):
+        others = [j for j in range(len(answers)) if j != k]
+        target = RecordedTarget(
+            bench.queries, own, allowed if defence is None else defence.offers(allowed)
+        )
+        asked = np.empty((0, len(others))) if reference is None else phi[1][others].T
+        shadows = Shadows(phi[0][others].T, member[others].T, asked)
+        yield Game(ModelView(target, records, reference, shadows), Membership(member[k], "coins"))
+
+
+def _attacked(
+    bench: Bench, k: int, game: Game[ModelView, Membership]
+) -> Iterator[tuple[str, Measurements]]:
+    """By attack, the metrics that have a ceiling, with limits for all final attacks at once."""
+
+    def measured(guess: Scores, truth: Membership, delta: float) -> Measurements:
+        del delta
+        metrics, unmeasured = dict[str, Estimate](), dict[str, str]()
+        for name in bench.ceilings:
+            try:
+                metrics[name] = measure_one(name, guess, truth, bench.final_attacks)
+            except DivulgeError as error:
+                unmeasured[name] = str(error)
+        return Measurements(metrics, unmeasured)
+
+    seed = int(stream(bench.seed, "target", k).integers(2**31))
+    for attack in bench.attacks:
+        done = attempt.run_on_model(game, attack, seed, measure_guess=measured)
+        if done.guess is not None and done.finding.metrics:
+            yield done.finding.label, Measurements(done.finding.metrics, {})
+
+
+def _mean(values: Iterator[float]) -> float:
+    return float(np.mean(list(values)))

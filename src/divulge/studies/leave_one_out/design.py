@@ -1,0 +1,246 @@
+"""What is to be trained, and who is compared with whom."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from divulge.audits import attempt, config, inputs
+from divulge.audits.challenges.membership import promised_claim
+from divulge.audits.checks import duplicates
+from divulge.audits.checks.duplicates import PoolCopies, Positions
+from divulge.audits.options import Rotation
+from divulge.audits.runner import RunHeading, check_attacks
+from divulge.core import MembershipAttack, Records
+from divulge.data import augmentation
+from divulge.data import records as data_records
+from divulge.data.ids import Ids, as_ids
+from divulge.errors import DataError, SpecError
+from divulge.studies.leave_one_out import result
+from divulge.training.shadows.plan import ShadowPlan, shadow_key
+from divulge.training.trainers import trains_regression
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOutDesign:
+    """What is to be trained, and who is compared with whom."""
+
+    shadows: ShadowPlan
+    """All models, targets included."""
+    queries: tuple[Records, ...]
+    reference: bool
+    """Whether the last query is of reference records."""
+    plan: result.LeaveOneOutManifest
+    attacks: tuple[MembershipAttack, ...]
+    class_names: tuple[str, ...]
+    delta: float
+    index: Positions
+    """Where each candidate stands among the records as they were given."""
+    ids: Ids | None = None
+    """The user's own, one a candidate."""
+
+    def others(self, target: int) -> list[int]:
+        """The models that a target is compared with: those that follow it, as on a clock."""
+        models = self.plan.models
+        return sorted((target + 1 + j) % models for j in range(self.plan.shadows))
+
+
+class RecordPool(NamedTuple):
+    """All records, members or not."""
+
+    records: Records
+    reference: Records | None
+    ids: Ids | None
+    """The user's own; None if no column was named."""
+
+
+def design_leave_one_out(
+    pool: RecordPool,
+    plan: ShadowPlan,
+    rotation: Rotation,
+    attacks: tuple[MembershipAttack, ...],
+    heading: RunHeading,
+    *,
+    class_names: tuple[str, ...] = (),
+    delta: float | None = None,
+) -> LeaveOneOutDesign:
+    """The audits in turn, if they can be made; records that stand twice are left out.
+
+    Args:
+        pool: all records.
+        plan: how models are trained and answer.
+        rotation: how many are audited, and compared with how many; its ways to ask are resolved.
+        attacks: on each target.
+        heading: the name of the run, the seed, and the settings as the user gave them.
+        class_names: empty, or one name a class.
+        delta: δ of the bound on ε; None is that of the trainer's guarantee, or 0.
+
+    Raises:
+        SpecError: there are too few models for it, or an attack stands there twice.
+        DataError: the records cannot be seen in these ways, or the reference is mostly these.
+    """
+    check_attacks(attacks)
+    targets = plan.models if rotation.targets is None else rotation.targets
+    shadows = plan.models - 1 if rotation.shadows is None else rotation.shadows
+    for what, number, least, most in (
+        ("models", plan.models, 3, plan.models),
+        ("targets", targets, 2, plan.models),
+        ("shadows", shadows, 1, plan.models - 1),
+    ):
+        if not least <= number <= most:
+            raise SpecError(
+                f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
+                f"{number}, of {plan.models} models: an audit in turn needs several"
+            )
+    given = set_copies_aside(pool)
+    records, reference = given.records, given.reference
+    if delta is None:
+        claim = promised_claim(plan, records, len(records) // 2)
+        delta = claim.guarantee.delta if claim else 0.0
+    queries = (records, *augmentation.augment(records, tuple(rotation.augment)))
+    queries += () if reference is None else (reference,)
+    return LeaveOneOutDesign(
+        shadows=plan,
+        queries=queries,
+        reference=reference is not None,
+        plan=result.LeaveOneOutManifest(
+            name=heading.name,
+            challenge=_challenge_digest(plan, queries, heading.seed, given),
+            models=plan.models,
+            targets=targets,
+            shadows=shadows,
+            seed=heading.seed,
+            records=len(records),
+            attacks=tuple(map(attempt.attack_label, attacks)),
+            settings=heading.settings,
+            divulge=version("divulge"),
+            copies=given.copies,
+        ),
+        attacks=attacks,
+        class_names=class_names,
+        delta=delta,
+        index=given.positions,
+        ids=given.ids,
+    )
+
+
+def pool_from(records: Any, reference: Any, ids: Any, *, values: bool = False) -> RecordPool:
+    """The pool that Python users name.
+
+    Args:
+        records: a pair (x, y) or ``divulge.Records``.
+        reference: further ones, or None.
+        ids: the user's own, one a record, or None.
+        values: whether labels are true values that regression models are to answer.
+
+    Raises:
+        DataError: they are none, or do not fit.
+    """
+    read = partial(data_records.as_records, values=values)
+    pool, known = data_records.make_alike(
+        read(records, "records"), None if reference is None else read(reference, "reference")
+    )
+    return RecordPool(
+        pool,
+        known,
+        None if ids is None else as_ids(ids, len(pool), "ids"),
+    )
+
+
+class DistinctRecords(NamedTuple):
+    """A pool in which no record stands twice, nor in the reference."""
+
+    records: Records
+    reference: Records | None
+    ids: Ids | None
+    positions: Positions
+    """Where each record stands in the pool as it was given."""
+    copies: PoolCopies
+
+
+def set_copies_aside(given: RecordPool) -> DistinctRecords:
+    """The pool without the records that repeat an earlier one, the reference without the pool's.
+
+    Raises:
+        DataError: the reference is empty, or mostly the pool.
+    """
+    records, reference, ids = given
+    if reference is not None and not len(reference):
+        raise DataError("expected records in reference, got none: pass some, or no reference")
+    found = duplicates.find_copies_in_pool(records, reference)
+    duplicates.check_pool(found.copies)
+    if found.copies.repeated:
+        records = records.take(found.records)
+        ids = None if ids is None else ids[found.records]
+    if reference is not None and found.copies.known:
+        reference = reference.take(found.reference)
+    return DistinctRecords(records, reference, ids, found.records, found.copies)
+
+
+def _challenge_digest(
+    plan: ShadowPlan, queries: Sequence[Records], seed: int, given: DistinctRecords
+) -> str:
+    """What the answers depend on, and the positions under which records are reported."""
+    found = shadow_key(plan, queries, seed)
+    if not given.copies.repeated:
+        return found
+    digest = hashlib.blake2b(found.encode(), digest_size=16)
+    digest.update(given.positions.tobytes())
+    return digest.hexdigest()
+
+
+def read_pool(data: config.DataSpec, folder: Path, *, values: bool = False) -> RecordPool:
+    """All records that settings name, and reference records.
+
+    Args:
+        data: the settings.
+        folder: where relative paths start.
+        values: whether labels are true values that regression models are to answer.
+
+    Raises:
+        DivulgeError: there are none of these names, or of different shapes.
+    """
+    names = [data.records] if data.records else [str(data.members), str(data.nonmembers)]
+    all_names = [*names, data.reference] if data.reference else names
+    sets = data_records.load_record_sets(all_names, data.label, folder, data.id, values=values)
+    own_reference = sets.pop() if data.reference else None
+    first, second = data_records.make_alike(sets[0], sets[1] if len(sets) > 1 else None)
+    records, reference = data_records.make_alike(
+        first if second is None else first.joined(second), own_reference
+    )
+    if not data.id:
+        return RecordPool(records, reference, None)
+    own = [inputs.ids_of(*each, data.id, folder) for each in zip(names, sets, strict=True)]
+    return RecordPool(records, reference, np.concatenate(own))
+
+
+def design_from_config(settings: config.LeaveOneOutAuditSpec, folder: Path) -> LeaveOneOutDesign:
+    """The question that settings ask, with its records loaded.
+
+    Raises:
+        DivulgeError: a file, a name in it, or what it holds is not what was expected.
+    """
+    asked, data = settings.leave_one_out, settings.data
+    answers = inputs.answer_defence_from_config(asked.answers)
+    plan = inputs.plan_shadows(asked.train, asked.models, asked.output, folder, answers=answers)
+    regression = trains_regression(plan.trainer)
+    shown = settings.model_dump(mode="json", exclude_defaults=True)
+    return design_leave_one_out(
+        read_pool(data, folder, values=regression),
+        plan,
+        Rotation(
+            asked.models,
+            asked.targets,
+            asked.shadows,
+            data_records.resolve_augmentations(asked.augment, folder),
+        ),
+        config.requested_attacks(settings, folder, regression=regression),
+        RunHeading(settings.name, settings.seed, shown),
+        class_names=data.class_names,
+        delta=settings.metrics.delta,
+    )

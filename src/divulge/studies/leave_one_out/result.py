@@ -1,0 +1,556 @@
+"""What audits of several models say together: means over targets, and one bound on ε."""
+
+import html
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+import pydantic
+
+from divulge._util import atomic, showable, untrusted
+from divulge._util.arguments import Count, check_arguments
+from divulge._util.extras import name_missing_extra
+from divulge._util.json import JSON
+from divulge.attacks import catalog
+from divulge.audits.checks.duplicates import PoolCopies
+from divulge.audits.gate import GatedAudit
+from divulge.audits.result import Audit, load_audit
+from divulge.audits.run_folder import HEAD, has_head, hold_run, read_head, write_head
+from divulge.core import Check, Estimate, Finding, Measurements, Need, Status, Verdict
+from divulge.core.runs import BEFORE_NAMING, SCHEMA
+from divulge.errors import SpecError, StoreError, did_you_mean
+from divulge.metrics import intervals
+from divulge.metrics.epsilon import pooled_bound
+from divulge.metrics.joint_test import Drawn, joint_test
+from divulge.metrics.max_test import MaxTest
+from divulge.metrics.membership import Member, Score
+from divulge.metrics.shared_shadows import Influence, covariance_between, influence
+from divulge.report import markdown, words
+from divulge.report.markdown import make_inert
+from divulge.report.schema import AttackRow, Conclusion, Limits, NotMeasured
+from divulge.report.unmeasured import OTHER_RUNS
+from divulge.report.verdict import judge_models
+from divulge.studies.leave_one_out import joint
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from divulge.studies.leave_one_out import page as leave_one_out_page
+
+SUMMARY, TABLE, PAGE, TARGETS = "summary.json", "summary.md", "report.html", "targets"
+COLUMNS = ("auc", "tpr@0.01", "tpr@0.001", "epsilon")
+_CAN_BE_NEGATIVE = ("advantage",)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaveOneOutManifest:
+    """What was asked for: ``run.json``."""
+
+    name: str
+    challenge: str
+    """Digest of records, reference records, trainer, ways to see records, and seed."""
+    models: int
+    targets: int
+    shadows: int
+    """Other models that each target is compared with."""
+    seed: int
+    records: int
+    """The number of records, without those that were set aside."""
+    attacks: tuple[str, ...]
+    settings: dict[str, JSON]
+    divulge: str = BEFORE_NAMING
+    schema: int = SCHEMA
+    copies: PoolCopies | None = None
+    """How many records stood twice; None in a folder of a divulge that did not look for them."""
+    kind: Literal["leave-one-out"] = "leave-one-out"
+
+    @property
+    def set_aside(self) -> str:
+        """Which records were left out, in a sentence; empty if none were."""
+        if self.copies is None or not self.copies.repeated + self.copies.known:
+            return ""
+        return self.copies.said
+
+
+@dataclass(frozen=True)
+class LeaveOneOut(GatedAudit):
+    """Audits of models that were trained alike, each against the others."""
+
+    plan: LeaveOneOutManifest
+    targets: tuple[Audit, ...]
+    """One audit a target, each with intervals of its own."""
+    path: Path | None = None
+    """The run folder, if it has one."""
+    drawn: Drawn | None = None
+    """What joint permutations of all memberships showed, for the test of all targets: one row an
+    attack that was asked for. None where there are too many records, and in older folders."""
+    page: ClassVar[str] = PAGE
+    """The report's file in the run folder."""
+
+    @property
+    def across(self) -> Mapping[str, Mapping[str, Estimate]]:
+        """By attack and metric, the mean over targets with its 95 % interval.
+
+        The interval is Student's, from how much targets differ. It says what another model, trained
+        in the same way on another random half of these records, may show. Of attacks that read
+        shadows it allows for targets that are each other's shadows, see
+        `divulge.metrics.shared_shadows`. A metric that some target lacks is left out. ``epsilon``
+        is no mean: it is one lower bound from all targets, see `divulge.metrics.epsilon.pooling`.
+        """
+        return {label: self.means(label) for label in self._by_attack()}
+
+    @check_arguments
+    def means(self, label: str, best_of: Count = 1) -> Mapping[str, Estimate]:
+        """One attack's row of `across`, with intervals that hold for so many attacks at once."""
+        findings = self._findings_of(label)
+        return {
+            name: self._pooled(findings[0], best_of)
+            if name == "epsilon"
+            else mean_over_targets(
+                name,
+                [finding.metrics[name] for finding in findings],
+                best_of,
+                self._covariance(label, name),
+            )
+            for name in findings[0].metrics
+            if all(name in finding.metrics for finding in findings)
+        }
+
+    def scores(self, label: str) -> list[Score] | None:
+        """Of an attack those on every target; None if it did not end well on each."""
+        ended = all(one.status is Status.DONE for one in self._findings_of(label))
+        return [_score(audit, label) for audit in self.targets] if ended else None
+
+    def influences(self, label: str, name: str) -> list[Influence]:
+        """Of each target, how far each record moves a metric of an attack that is done."""
+        return [influence(name, _score(one, label), one.candidates.member) for one in self.targets]
+
+    def reads_shadows(self, label: str) -> bool:
+        """Whether the scores of one target may depend on what the others were trained on."""
+        return not _ignores_other_models(self._findings_of(label)[0])
+
+    def _covariance(self, label: str, name: str) -> float:
+        """Of a metric of any two targets."""
+        if not self.reads_shadows(label):
+            return 0.0
+        return covariance_between(self.influences(label, name))
+
+    def figures(self, best_of: int = 1) -> Mapping[str, Mapping[str, Estimate]]:
+        """By label of each attack that passed its controls on every target, the means.
+
+        Args:
+            best_of: the number of figures for which intervals hold at once, at 95 % (Bonferroni).
+        """
+        unsound = {
+            entry.finding.label
+            for audit in self.targets
+            for entry in audit.contents.entries
+            if entry.failed_control or entry.finding.status is not Status.DONE
+        }
+        return {
+            label: self.means(label, best_of) for label in self._by_attack() if label not in unsound
+        }
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        """One finding an attack, with the means over targets as its metrics.
+
+        An attack that did not end well on every target says why.
+        """
+        across = self.across
+        return tuple(
+            _join_targets(findings, across[label]) for label, findings in self._by_attack().items()
+        )
+
+    @cached_property
+    def verdict(self) -> Conclusion:
+        """Whether models that are trained in this way leak, from all targets together.
+
+        Targets may be each other's shadows: see `divulge.metrics.joint_test`.
+        """
+        summaries = [audit.summary for audit in self.targets]
+        done = [finding.label for finding in self.findings if finding.status is Status.DONE]
+        models = [
+            (
+                {showable.make_showable(label): _score(audit, label) for label in done},
+                audit.candidates.member,
+            )
+            for audit in self.targets
+        ]
+        together = {
+            showable.make_showable(label): Measurements(
+                self.means(label, len(done)), self._lacking(label)
+            )
+            for label in done
+        }
+        rows = [
+            _unsound_first(rows) for rows in zip(*(one.attacks for one in summaries), strict=True)
+        ]
+        checks: dict[str, Check] = {}
+        for check in (check for one in summaries for check in one.checks):
+            if check.verdict is Verdict.WARNING or check.name not in checks:
+                checks[check.name] = check
+        shadows = self.targets[0].facts.shadows
+        test = self._test([row.label for row in rows if row.label in together], models)
+        return judge_models(
+            rows, models, together, list(checks.values()), shadows, trained=True, test=test
+        )
+
+    def _test(
+        self, done: Sequence[str], models: Sequence[tuple[Mapping[str, Score], Member]]
+    ) -> MaxTest | None:
+        """The test of all attacks that ended well on all targets; None if there are none."""
+        if not done:
+            return None
+        asked = {showable.make_showable(label): k for k, label in enumerate(self.plan.attacks)}
+        labels = {showable.make_showable(label): label for label in self._by_attack()}
+        return joint_test(
+            [np.stack([scores[label] for label in done]) for scores, _ in models],
+            [member for _, member in models],
+            np.array([not self.reads_shadows(labels[label]) for label in done]),
+            None if self.drawn is None else self.drawn[[asked[label] for label in done]],
+        )
+
+    @property
+    def limits(self) -> Mapping[str, Limits]:
+        """By metric, intervals that hold for all attacks at once: what a gate compares."""
+        return self.verdict.limits
+
+    @property
+    def untested(self) -> Mapping[str, str]:
+        """By label of an attack, why its controls could not be run on some target."""
+        return {label: why for one in self.targets for label, why in one.untested.items()}
+
+    def _findings_of(self, label: str) -> Sequence[Finding]:
+        by_attack = self._by_attack()
+        if label not in by_attack:
+            raise SpecError(f"expected an attack, got {label!r}: {did_you_mean(label, by_attack)}")
+        return by_attack[label]
+
+    def _lacking(self, label: str) -> Mapping[str, str]:
+        """Why lower limits of single targets mean nothing; the mean's is one if all are alike."""
+        findings = self._findings_of(label)
+        return {name: why for one in findings for name, why in one.unmeasured.items()}
+
+    def accuracies(self, group: str) -> list[Estimate]:
+        """Of each target the accuracy on ``members`` or ``non-members``.
+
+        Raises:
+            StoreError: that of a target is gone.
+        """
+        checks = [check for one in self.targets for check in one.checks]
+        found = [one.estimates.get(group) for one in checks if one.name == "model accuracy"]
+        known = [one for one in found if one is not None]
+        if len(known) < len(self.targets):
+            raise StoreError(
+                f"expected the accuracy on {group} of {len(self.targets)} models in "
+                f"{self.plan.name!r}, got that of {len(known)}: run the audits again"
+            )
+        return known
+
+    def table(self) -> str:
+        """The means as a Markdown table, one row an attack."""
+        head = ["Attack", *map(words.metric_title, COLUMNS)]
+        rows = [head, ["---"] * len(head), *map(_cells, self.findings)]
+        verdict = self.verdict
+        sentences = [*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"]
+        return "\n".join([
+            f"**{verdict.headline}**{markdown.p_value_note(verdict)}",
+            "",
+            " ".join(make_inert(sentence) for sentence in sentences if sentence),
+            "",
+            self.basis,
+            "",
+            *(f"| {' | '.join(cells)} |" for cells in rows),
+            "",
+            f"Not measured: {make_inert('; '.join(one.what for one in self.not_measured))}.",
+        ])  # fmt: skip
+
+    @property
+    def basis(self) -> str:
+        """How many targets, models and records the figures stand on, in sentences."""
+        plan = self.plan
+        return (
+            f"Means over {plan.targets} targets, each against {plan.shadows} of the other "
+            f"{plan.models - 1} models, {words.format_count(plan.records, 'record')}; in brackets "
+            "95 % intervals across targets, which allow for shadows that they share. The epsilon "
+            f"bound is one of all targets together. {plan.set_aside}".strip()
+        )
+
+    @property
+    def not_measured(self) -> list[NotMeasured]:
+        """What no target's audit looks at; further training runs are what this one is about."""
+        scope = [one for one in self.targets[0].summary.not_measured if one.kind == "scope"]
+        return [one for one in scope if one.what != OTHER_RUNS]
+
+    def to_frame(self) -> "pd.DataFrame":
+        """One row per attack, metric and target, and one for the mean, of target -1.
+
+        Raises:
+            MissingExtra: pandas is not installed.
+        """
+        with name_missing_extra():
+            import pandas as pd
+        audits = [(-1, self.findings)]
+        audits += [(k, audit.findings) for k, audit in enumerate(self.targets)]
+        rows = [
+            (finding.label, k, name, estimate.value, estimate.low, estimate.high)
+            for k, findings in audits
+            for finding in findings
+            for name, estimate in finding.metrics.items()
+        ]
+        return pd.DataFrame(rows, columns=["attack", "target", "metric", "value", "low", "high"])
+
+    def report(self) -> Path:
+        """Write the page, the table and ``summary.json`` into the run folder; the page's path.
+
+        Raises:
+            StoreError: they cannot be written, or there is no run folder.
+        """
+        if self.path is None:
+            raise StoreError("expected a run folder, got none: pass run= to leave_one_out")
+        verdict = pydantic.TypeAdapter(Conclusion).dump_python(self.verdict, mode="json")
+        across = {
+            label: {name: asdict(estimate) for name, estimate in metrics.items()}
+            for label, metrics in self.across.items()
+        }
+        content = json.dumps({"verdict": verdict, "across": across}, indent=1)
+        # its module loads the chart library
+        from divulge.studies.leave_one_out import page as leave_one_out_page
+
+        page = leave_one_out_page.render(self._story())
+        table = f"# {make_inert(self.plan.name)}\n\n{self.table()}\n"
+        with hold_run(self.path):
+            atomic.write(self.path / SUMMARY, f"{content}\n".encode())
+            atomic.write(self.path / TABLE, table.encode())
+            atomic.write(self.path / PAGE, page.encode())
+        return self.path / PAGE
+
+    def _story(self) -> "leave_one_out_page.LeaveOneOutStory":
+        from divulge.studies.leave_one_out import page as leave_one_out_page
+
+        verdict, rows = self.verdict, []
+        for audit in self.targets:
+            found = {row.label: row for row in audit.findings}.get(verdict.attack or "")
+            checks = [check for check in audit.checks if check.name == "model accuracy"]
+            accuracy = checks[0].estimates if checks else {}
+            rows.append(
+                leave_one_out_page.TargetRow(
+                    audit.verdict.level,
+                    None if found is None else found.metrics.get("auc"),
+                    accuracy.get("members"),
+                    accuracy.get("non-members"),
+                )
+            )
+        return leave_one_out_page.LeaveOneOutStory(
+            name=self.plan.name,
+            verdict=verdict,
+            findings=self.findings,
+            columns=COLUMNS,
+            basis=self.basis,
+            targets=rows,
+            not_measured=self.not_measured,
+            settings=self.plan.settings,
+        )
+
+    def measure(self) -> "LeaveOneOut":
+        """Compute all metrics of all targets again from the stored scores.
+
+        Raises:
+            StoreError: a run folder cannot be written.
+        """
+        with hold_run(self.path):
+            again = []
+            for audit in self.targets:
+                found = audit.measure()
+                assert isinstance(found, Audit)
+                again.append(found)
+            whole = replace(self, targets=tuple(again))
+            if self.path is not None:
+                whole.report()
+        return whole
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(self.table())}</pre>"
+
+    def __repr__(self) -> str:
+        return f"<divulge.LeaveOneOut>\n{self.table()}"
+
+    def _pooled(self, attack: Finding, best_of: int) -> Estimate:
+        models = [audit.contents.model() for audit in self.targets]
+        scores = [
+            entry.score
+            for audit in self.targets
+            for entry in audit.contents.entries
+            if entry.finding.label == attack.label and entry.score is not None
+        ]
+        members = [candidates.member for _, candidates in models]
+        delta, confidence = models[0][0].delta, 1 - (1 - intervals.CONFIDENCE) / best_of
+        blind = _ignores_other_models(attack)
+        return pooled_bound(scores, members, delta, blind=blind, confidence=confidence)
+
+    def _by_attack(self) -> dict[str, list[Finding]]:
+        found: dict[str, list[Finding]] = {}
+        for audit in self.targets:
+            for finding in audit.findings:
+                found.setdefault(finding.label, []).append(finding)
+        return found
+
+
+def begin(path: Path, plan: LeaveOneOutManifest) -> None:
+    """Write ``run.json``.
+
+    Args:
+        path: the run folder.
+        plan: what was asked for.
+
+    Raises:
+        StoreError: the folder was begun with other records, another trainer or seed; or it cannot
+            be written.
+    """
+    if has_head(path) and read_head(path, LeaveOneOutManifest).challenge != plan.challenge:
+        raise StoreError(
+            f"expected the records, trainer and seed that {path} was begun with, got different "
+            "ones: start a new run"
+        )
+    write_head(path, plan)
+
+
+def load_leave_one_out(path: str | Path) -> LeaveOneOut:
+    """What is in the run folder of audits in turn.
+
+    Raises:
+        StoreError: it is none, or not finished, or damaged.
+    """
+    path = Path(path)
+    plan = read_head(path, LeaveOneOutManifest)
+    audits = []
+    for k in range(plan.targets):
+        place = target_folder(path, k)
+        run = place.relative_to(path) / HEAD  # what is measured again is written beside it
+        found = load_audit(untrusted.path_within(path, str(run), StoreError).parent)
+        if not isinstance(found, Audit) or found.contents.missing:
+            raise StoreError(
+                f"expected every attack on every target in {path}: finish with --resume"
+            )
+        audits.append(found)
+    return LeaveOneOut(plan, tuple(audits), path, joint.load(path, len(plan.attacks)))
+
+
+def target_folder(path: Path, target: int) -> Path:
+    """Where the run of one target is."""
+    return path / TARGETS / f"{target:03d}"
+
+
+def mean_over_targets(
+    name: str, each: Sequence[Estimate], best_of: int = 1, covariance: float = 0.0
+) -> Estimate:
+    """The mean over targets with Student's interval, which ends where the metric's range does.
+
+    Where all targets show the same, as none of any thousand records, they say nothing of how much
+    they differ: then the interval is the widest that one of them gives by itself.
+
+    The highest of several means is too high on average. With ``best_of`` the intervals of all
+    attacks hold at once with 95 % (Bonferroni), and so does that of whichever is the highest.
+
+    Args:
+        name: of the metric.
+        each: one a target.
+        best_of: how many attacks it was chosen from.
+        covariance: of any two targets.
+
+    References:
+        Dunn (1961), Multiple comparisons among means, section 3.
+    """
+    values = [estimate.value for estimate in each]
+    low, high = intervals.student_mean(values, 1 - (1 - intervals.CONFIDENCE) / best_of, covariance)
+    if min(values) == max(values):
+        low = min(estimate.low for estimate in each)
+        high = max(one.value if one.high is None else one.high for one in each)
+    least = -1.0 if name in _CAN_BE_NEGATIVE else 0.0
+    return Estimate(sum(values) / len(values), max(low, least), min(high, 1.0))
+
+
+def mean_difference(
+    these: Sequence[Estimate], those: Sequence[Estimate], covariance: float = 0.0
+) -> Estimate:
+    """The mean difference of two rates, target by target, with Student's interval.
+
+    Where all differences are the same they do not tell how they vary: then the interval is what
+    the two means leave open.
+
+    Args:
+        these: one a target.
+        those: of the same targets, or of others that were trained on the same records.
+        covariance: of the differences of any two targets.
+    """
+    each = [one.value - other.value for one, other in zip(these, those, strict=True)]
+    low, high = intervals.student_mean(each, covariance=covariance)
+    if min(each) == max(each):
+        one, other = mean_over_targets("", these), mean_over_targets("", those)
+        assert one.high is not None
+        assert other.high is not None
+        low, high = one.low - other.high, one.high - other.low
+    return Estimate(sum(each) / len(each), max(-1.0, low), min(1.0, high))
+
+
+def _score(audit: Audit, label: str) -> Score:
+    (score,) = (entry.score for entry in audit.contents.entries if entry.finding.label == label)
+    assert score is not None
+    return score
+
+
+def _unsound_first(rows: Sequence[AttackRow]) -> AttackRow:
+    """One attack on several models: a failed control on one of them counts for all."""
+    return next((row for row in rows if not row.sound), rows[0])
+
+
+def _ignores_other_models(finding: Finding) -> bool:
+    """Whether an attack on one model looks at no other; of one that is not ours nobody knows."""
+    try:
+        attack = catalog.attack(finding.attack, **finding.settings)
+    except SpecError:
+        return False
+    return Need.SHADOWS not in attack.needs
+
+
+def _join_targets(findings: list[Finding], metrics: Mapping[str, Estimate]) -> Finding:
+    first = findings[0]
+    bad = [finding for finding in findings if finding.status is not Status.DONE]
+    status = first.status
+    reason = ""
+    if bad:
+        status = bad[0].status
+        reason = f"{len(bad)} of {len(findings)} targets: {bad[0].reason}"
+    return Finding(
+        label=first.label,
+        attack=first.attack,
+        paper=first.paper,
+        settings=first.settings,
+        status=status,
+        metrics=metrics,
+        reason=reason,
+        queries=sum(finding.queries for finding in findings),
+        seconds=sum(finding.seconds for finding in findings),
+    )
+
+
+def _cells(finding: Finding) -> list[str]:
+    label = make_inert(finding.label)
+    if finding.status is not Status.DONE:
+        return [
+            label,
+            f"{finding.status}: {make_inert(finding.reason)}",
+            *[""] * (len(COLUMNS) - 1),
+        ]
+    return [label, *(_cell(name, finding.metrics.get(name)) for name in COLUMNS)]
+
+
+def _cell(name: str, estimate: Estimate | None) -> str:
+    if estimate is None:
+        return "not measurable"
+    return words.format_metric(name, estimate)

@@ -1,0 +1,91 @@
+"""The snippets and commands of docs/canary.md, run as a newcomer does, in small."""
+
+import re
+import runpy
+import secrets
+import shlex
+import warnings
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+pytest.importorskip("opacus")
+
+import torch
+
+from divulge.cli.main import main
+
+PAGE = (Path(__file__).parents[2] / "docs" / "canary.md").read_text("utf-8")
+START, FEDERATION = PAGE.split("\n## In a federation\n")
+
+
+def snippets(text: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+
+
+def small(code: str) -> str:
+    """With a tenth of the records, and fewer canaries and features."""
+    code = code.replace("250", "25").replace("--count 1000", "--count 24")
+    return code.replace("1100", "170").replace("--count 500", "--count 40")
+
+
+def call(commands: str) -> tuple[int, str]:
+    """The exit code of the last command and what all print."""
+    said, code = "", 0
+    for line in small(commands).splitlines():
+        program, *words = shlex.split(line)
+        assert program == "divulge"
+        done = CliRunner().invoke(main, words)
+        code, said = done.exit_code, said + done.output
+        assert done.exit_code in (0, 3, 4), said
+    return code, said
+
+
+def run(code: str) -> None:
+    torch.manual_seed(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # Opacus', about its generator and hooks
+        Path("script.py").write_text(small(code))
+        runpy.run_path("script.py")
+
+
+def test_an_opacus_script_leads_to_a_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(secrets, "randbits", lambda bits: bits)  # the same coins in each run
+    data, script, sampling, chosen, *_ = snippets(START, "python")
+    plan, make, audit = snippets(START, "sh")
+    assert "canary plan" in plan
+    run(data)
+    assert call(make)[0] == 0
+    (line,) = re.findall(r"^recorder = .*\n", script, re.M)
+    run(script)
+    code, said = call(audit)
+    assert (code, "cannot be tested with 24 canaries" in said) == (4, True), said
+    stated, divide = chosen.splitlines(keepends=True)
+    sampling = re.sub(r"^sampling = .*\n", lambda _: stated, sampling, flags=re.M)
+    for lines, expected in (("", "is stated; that is the number of"), (divide, "Batches: as sta")):
+        for folder in ("canaries", "runs"):
+            Path(folder).rename(f"{folder}-{len(expected)}")
+        Path("white.npz").unlink()
+        assert call(make)[0] == 0
+        watch = "recorder.watch(model, optimizer)"
+        run(script.replace(line, sampling).replace(watch, lines + watch))
+        assert expected in call(audit)[1]
+
+
+def test_a_federation_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    make, federate, judge, *_ = snippets(FEDERATION, "sh")
+    (settings,) = snippets(FEDERATION, "toml")
+    subject, *_ = snippets(FEDERATION, "python")
+    Path("subject.py").write_text(subject)
+    Path("federate.toml").write_text(
+        settings.replace("rounds = 10", "rounds = 2").replace("epochs = 5", "epochs = 1")
+    )
+    assert call(make)[0] == 0
+    assert call(federate)[0] == 0
+    _, said = call(judge)
+    assert "white box: ε is at least" in said
