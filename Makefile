@@ -70,7 +70,7 @@ pythons:  ## run the quick tests on every Python that divulge supports and that 
 	@for python in $(PYTHONS); do \
 	  $$python -c "" 2>/dev/null || { echo "NOT TESTED: $$python is not installed"; continue; }; \
 	  $$python -m venv .venv-$$python && \
-	  .venv-$$python/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]' && \
+	  .venv-$$python/bin/python -m pip install --quiet --constraint constraints.txt --editable '.[dev]' $(ALL) && \
 	  .venv-$$python/bin/python -m pip check && \
 	  .venv-$$python/bin/python -m $(PYTEST_QUICK) || exit 1; \
 	done
@@ -105,15 +105,18 @@ clean:
 	rm -rf .venv .venv-* .mutation .pytest_cache .mypy_cache .ruff_cache .import_linter_cache
 
 # Installed once, and again when what is to be installed changes. Python compiles what is imported, not all that is there.
-INSTALL = $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt --editable
+INSTALL = $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 
-$(STAMP): pyproject.toml constraints.txt
+# The distributions of the checkout beside divulge: all are installed at once, so that none is looked for on an index.
+ALL = --editable papers
+
+$(STAMP): pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(INSTALL) '.[dev]'
+	$(INSTALL) --editable '.[dev]' $(ALL)
 	touch $@
 
 $(NIGHTLY): $(STAMP)
-	$(INSTALL) '.[nightly]'
+	$(INSTALL) --editable '.[nightly]' $(ALL)
 	touch $@
 
 .venv-demo/.installed: pyproject.toml constraints.txt

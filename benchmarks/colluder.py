@@ -10,7 +10,7 @@ from divulge.attacks.assignment.stacking.attack import Stacking
 from divulge.core import FederationView
 from divulge.metrics import membership
 from divulge.metrics.permutation import permutation_p_value
-from divulge.reproduce.papers.nist import study
+from divulge_papers.papers.nist import study
 
 SUMMARY = "stacking on the colluding client: AUC, and its p by permuting membership"
 

@@ -19,8 +19,8 @@ RECORDS, ROUND = 240, 2
 
 def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     """Print seconds and L1 of the third round of ten users with Adadelta, as in figure 13."""
-    from divulge.reproduce.papers.decaf.study import find_federation, read_setting
-    from divulge.reproduce.papers.decaf.tables import FIGURE_13_USERS
+    from divulge_papers.papers.decaf.study import find_federation, read_setting
+    from divulge_papers.papers.decaf.tables import FIGURE_13_USERS
 
     print(environment(("divulge", "torch")))
     setting = read_setting(

@@ -10,9 +10,9 @@ from divulge.core import ModelView, Need, Records
 from divulge.errors import DataError
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics.intervals import clopper_pearson
-from divulge.reproduce.papers.nist import study
 from divulge.targets.outputs import to_probabilities
 from divulge.targets.predictions import TableTarget
+from divulge_papers.papers.nist import study
 
 SUMMARY = "share of models that leak nothing on which cluster-lira claims members"
 

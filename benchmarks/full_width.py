@@ -10,8 +10,8 @@ import numpy as np
 from benchmarks.timing import Outcome, Timing, environment
 from divulge._util.random import stream
 from divulge.core import Records
-from divulge.reproduce.papers.nist import genomics
-from divulge.reproduce.papers.nist.federations import CLIENT_SIZES, client_trainer
+from divulge_papers.papers.nist import genomics
+from divulge_papers.papers.nist.federations import CLIENT_SIZES, client_trainer
 
 SUMMARY = "an epoch of the smallest client of 125,766 columns: PyTorch with huge pages and without"
 

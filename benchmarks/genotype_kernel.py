@@ -9,7 +9,7 @@ from divulge._util.random import stream
 from divulge.core import Records
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import intervals, membership, signals
-from divulge.reproduce.papers.nist import federations, study
+from divulge_papers.papers.nist import federations, study
 
 SUMMARY = "AUC of scaled logits at ε = 200, raw, by class, and less what genotypes lead to expect"
 

@@ -131,9 +131,9 @@ batch_size = 10
 import sys
 from pathlib import Path
 
-from divulge.reproduce import table
-from divulge.reproduce.attempts import RowResult
-from divulge.reproduce.table import Row, Table
+from divulge_papers import table
+from divulge_papers.attempts import RowResult
+from divulge_papers.table import Row, Table
 
 def measure(seed, size, slope):
     import numpy as np
@@ -152,8 +152,8 @@ TABLE = Table(
 )
 
 if __name__ == "__main__":
-    from divulge.reproduce.pool import CellWorkers
-    from divulge.reproduce.run import reproduce
+    from divulge_papers.pool import CellWorkers
+    from divulge_papers.run import reproduce
 
     table.TABLES["trial"] = "table:TABLE"
     with CellWorkers(2) as workers:

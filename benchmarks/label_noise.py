@@ -13,7 +13,7 @@ from divulge.core import Records
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import assignment
 from divulge.metrics.intervals import wilson
-from divulge.reproduce.papers.nist import study
+from divulge_papers.papers.nist import study
 
 if TYPE_CHECKING:
     import altair as alt

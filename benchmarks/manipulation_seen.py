@@ -65,8 +65,8 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 def _images(quick: bool) -> Part:  # noqa: FBT001
     from divulge.federation.manipulation.pixels import PixelNoise
     from divulge.metrics import images as quality
-    from divulge.reproduce import vision
-    from divulge.reproduce.papers.raifle.extractors import make_plain
+    from divulge_papers import vision
+    from divulge_papers.papers.raifle.extractors import make_plain
 
     with TemporaryDirectory() as folder:
         extractor = vision.load_cifar_network("plain", make_plain, Path(folder), _WIDTH)
@@ -154,7 +154,7 @@ def _search_updates(quick: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: FBT0
     from divulge.federation.search import models
     from divulge.federation.search.click_models import published_click_model
     from divulge.federation.search.users import Searching, keep_features
-    from divulge.reproduce.papers.raifle.study import load_queries
+    from divulge_papers.papers.raifle.study import load_queries
 
     queries, clicks = load_queries("mslr", "attack"), published_click_model("informational", 5)
     weights = models.ranker(queries.x.shape[1], 16, torch.Generator().manual_seed(0))

@@ -19,6 +19,6 @@ def genome_cnn(columns: int) -> nn.Module:
 
     Read from divulge's file, since peers' environments have no divulge to import it from.
     """
-    path = Path(__file__).parents[1] / "src/divulge/reproduce/papers/nist/network.py"
+    path = Path(__file__).parents[1] / "papers/src/divulge_papers/papers/nist/network.py"
     made: nn.Module = runpy.run_path(str(path))["network"](columns, private=False)
     return made

@@ -28,8 +28,8 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     """
     import torch
 
-    from divulge.reproduce import vision
-    from divulge.reproduce.papers.raifle.extractors import make_plain
+    from divulge_papers import vision
+    from divulge_papers.papers.raifle.extractors import make_plain
 
     data.file("cifar10/x_strip.png")
     torch.set_num_threads(1)
@@ -72,7 +72,7 @@ def _attacked(
 ) -> tuple[float, float]:
     """Mean AUC and CPU seconds."""
     from divulge.metrics import interactions as metrics
-    from divulge.reproduce.papers.raifle.images import upvote_challenges as challenges
+    from divulge_papers.papers.raifle.images import upvote_challenges as challenges
 
     found, spent = [], []
     for game in challenges(seen, hidden, ratio, users, UpdateDefence(), seed=0):
@@ -138,7 +138,7 @@ def _search(extractor: "Extractor", images: "Images", quick: bool) -> None:  # n
 def _aucs(seen: np.ndarray, ratio: int, users: int, seed: int) -> np.ndarray:
     from divulge.attacks.interactions.raifle.attack import RAIFLE
     from divulge.metrics import interactions as metrics
-    from divulge.reproduce.papers.raifle.images import upvote_challenges as challenges
+    from divulge_papers.papers.raifle.images import upvote_challenges as challenges
 
     games = challenges(seen, 2, ratio, users, UpdateDefence(), seed)
     rng = np.random.default_rng(0)

@@ -13,8 +13,8 @@ from divulge.core import Estimate
 from divulge.metrics import intervals, membership
 from divulge.metrics.intervals import Interval
 from divulge.metrics.shared_shadows import covariance_between, influence
-from divulge.reproduce import units
 from divulge.studies.leave_one_out import result
+from divulge_papers import units
 
 SUMMARY = "coverage and mean width of the intervals of tables, and of the strongest attack"
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import divulge
+import divulge_papers
 from divulge.attacks import catalog
 
 HERE = Path(__file__).parent / "reference"
@@ -20,7 +21,7 @@ ROOMS = {
     "training": "How shadow models are trained.",
     "federation": "Transcripts, simulated federations, Flower and NVIDIA FLARE.",
     "metrics": "Pure functions on scores, shares and interactions.",
-    "reproduce": "Published tables, measured again.",
+    "reproduce": "Published tables, measured again, by the distribution divulge-papers.",
 }
 
 
@@ -77,7 +78,9 @@ def _classes(paths: Iterable[str]) -> list[str]:
 
 def _modules(room: str) -> list[str]:
     """The modules of a package and of the packages in it."""
-    source = Path(divulge.__file__).parent
-    paths = [path.relative_to(source.parent) for path in (source / room).rglob("*.py")]
+    papers = room == "reproduce"  # its modules are in another distribution
+    source = Path((divulge_papers if papers else divulge).__file__).parent
+    folder = source if papers else source / room
+    paths = [path.relative_to(source.parent) for path in folder.rglob("*.py")]
     modules = [".".join(path.with_suffix("").parts) for path in paths if path.stem != "__init__"]
     return [module + _elsewhere() for module in sorted(modules)]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from divulge.report.charts import render
-from divulge.reproduce import charts
-from divulge.reproduce.papers.raifle import tradeoff
-from divulge.reproduce.result import (
+from divulge_papers import charts
+from divulge_papers.papers.raifle import tradeoff
+from divulge_papers.result import (
     DIFFERENCES_NOTE,
     NOT_YET,
     RESULT_FILE,
@@ -26,7 +26,7 @@ from divulge.reproduce.result import (
     interval,
     read_outcome,
 )
-from divulge.reproduce.table import TABLES, Size, find_table
+from divulge_papers.table import TABLES, Size, find_table
 
 HERE = Path(__file__).parent
 README = HERE.parent / "README.md"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from divulge.federation.local_models import AssignmentGame
-from divulge.reproduce.papers.nist import study
+from divulge_papers.papers.nist import study
 
 
 def shared_file(name: str) -> Path:

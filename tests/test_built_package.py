@@ -1,4 +1,4 @@
-"""What a user installs: the source archive, the wheel made from it, and the program in that."""
+"""What a user installs: source archives, the wheels made from them, and the program in these."""
 
 import os
 import subprocess
@@ -13,11 +13,11 @@ import pytest
 
 from divulge._util.extras import EXTRAS
 
+from .distributions import FOLDERS, ROOT, SOURCES
 from .fuzz.formats import FORMATS
 from .test_base_install import COMMANDS, run_all
 
-ROOT = Path(__file__).parent.parent
-PACKAGE = ROOT / "src" / "divulge"
+PACKAGE = SOURCES["divulge"]
 BESIDE = {"pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "PKG-INFO", ".gitignore"}
 """Files of the source archive beside the package; hatchling adds the last two."""
 
@@ -38,28 +38,53 @@ def new_environment(folder: Path) -> Path:
     return folder / ("Scripts" if os.name == "nt" else "bin") / "python"
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the source archive, and the wheel that was made from it alone."""
+def build(project: Path, folder: Path) -> Path:
+    """Make a distribution's source archive, and its wheel from that alone; their folder."""
     pytest.importorskip("hatchling")
-    folder = tmp_path_factory.mktemp("built")
-    build = (sys.executable, "-m", "hatchling", "build", "-d", folder, "-t")
-    run(*build, "sdist", folder=ROOT)
+    command = (sys.executable, "-m", "hatchling", "build", "-d", folder, "-t")
+    run(*command, "sdist", folder=project)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
         packed.extractall(folder / "unpacked", filter="data")
     (source,) = (folder / "unpacked").iterdir()
-    run(*build, "wheel", folder=source)
+    run(*command, "wheel", folder=source)
     return folder
 
 
-def package_files() -> set[str]:
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the archive and the wheel of divulge."""
+    return build(ROOT, tmp_path_factory.mktemp("built"))
+
+
+def package_files(package: Path = PACKAGE) -> set[str]:
     """What belongs into the package, from its folder on."""
     return {
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*")
+        path.relative_to(package).as_posix()
+        for path in package.rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
+
+
+@pytest.mark.parametrize("name", [name for name in FOLDERS if name != "divulge"])
+def test_another_distribution_holds_its_package_and_no_more(name: str, tmp_path: Path) -> None:
+    build(FOLDERS[name], tmp_path)
+    package = f"divulge_{name}"
+    (archive,), (wheel,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    with tarfile.open(archive) as packed:
+        names = {one.partition("/")[2] for one in packed.getnames()}
+    start = f"src/{package}/"
+    inside = {one.removeprefix(start) for one in names if one.startswith(start)}
+    assert inside == package_files(SOURCES[package])
+    assert {one for one in names if not one.startswith("src/")} == BESIDE - {"CHANGELOG.md"}
+    with zipfile.ZipFile(wheel) as zipped:
+        held = set(zipped.namelist())
+    assert {one for one in held if one.startswith(f"{package}/")} == {
+        f"{package}/{one}" for one in inside
+    }
+    about = {one.partition(".dist-info/")[2] for one in held if ".dist-info/" in one}
+    assert about == {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
+    assert len(held) == len(inside) + len(about)
 
 
 def test_the_source_archive_holds_the_package_and_no_more(built: Path) -> None:
@@ -104,6 +129,27 @@ def test_the_installed_wheel_audits(built: Path, tmp_path: Path) -> None:
     assert "<html" in (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     run(divulge, "init", "mine", folder=tmp_path)
     assert (tmp_path / "mine" / "audit.toml").is_file()
+
+
+@pytest.mark.slow
+def test_the_wheel_of_papers_adds_its_commands(built: Path, tmp_path: Path) -> None:
+    """With the dependencies of this environment, but nothing of this checkout."""
+    (tmp_path / "papers").mkdir()
+    build(FOLDERS["papers"], tmp_path / "papers")
+    python = new_environment(tmp_path / "user")
+    wheels = [*built.glob("*.whl"), *(tmp_path / "papers").glob("*.whl")]
+    run(python, "-m", "pip", "install", "--quiet", "--no-deps", *wheels, folder=tmp_path)
+    asked = "import sysconfig; print(sysconfig.get_path('purelib'))"
+    site = Path(run(python, "-c", asked, folder=tmp_path).strip())
+    (site / "dependencies.pth").write_text(sysconfig.get_path("purelib"), encoding="utf-8")
+    where = run(python, "-c", "import divulge_papers as p; print(p.__file__)", folder=tmp_path)
+    assert Path(where.strip()).is_relative_to(site)
+    listed = run(python.with_name("divulge"), "reproduce", folder=tmp_path)
+    assert "decaf-table3" in listed
+    found = run(
+        python, "-c", "import divulge.reproduce.page as p; print(p.__name__)", folder=tmp_path
+    )
+    assert found.strip() == "divulge_papers.page"
 
 
 @pytest.mark.slow

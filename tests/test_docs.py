@@ -25,17 +25,11 @@ from divulge.defences import catalog
 from divulge.federation import config as federation_config
 from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
-from divulge.reproduce.provenance import Measurement
-from divulge.reproduce.result import (
-    NOT_YET,
-    Completeness,
-    MeasuredPiece,
-    interval,
-    read_outcome,
-)
-from divulge.reproduce.table import TABLES, find_table
 from divulge.studies.compare import config as comparing
 from divulge.studies.harden import config as hardening
+from divulge_papers.provenance import Measurement
+from divulge_papers.result import NOT_YET, Completeness, MeasuredPiece, interval, read_outcome
+from divulge_papers.table import TABLES, find_table
 
 from .installs.names import DEVELOPERS
 

@@ -9,7 +9,8 @@ import pytest
 
 from divulge.errors import MissingExtra
 
-ROOT = Path(__file__).parents[1]
+from .distributions import FOLDERS, ROOT, read_project
+
 PEERS = ROOT / "benchmarks" / "peers" / "requirements"
 ADR = ROOT / "docs" / "adr" / "0007-dependencies.md"
 
@@ -24,8 +25,10 @@ INDEX_INSTALL = re.compile(
 def texts() -> Iterator[Path]:
     """What users read or run. The history, CHANGELOG.md, installs nothing."""
     yield from (ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "Makefile")
-    for folder in ("docs", "examples", "src", "benchmarks"):
+    for folder in ("docs", "examples", "src", "papers", "benchmarks"):
         for path in sorted((ROOT / folder).rglob("*")):
+            if path.name == "pyproject.toml" and path.parent in FOLDERS.values():
+                continue  # what divulge-papers asks for is in the same checkout
             if path.suffix in {".md", ".py", ".toml", ".txt", ".j2", ".html", ".yml"}:
                 yield path
 
@@ -78,6 +81,12 @@ def test_the_message_about_a_missing_extra_installs_from_a_checkout() -> None:
     assert not INDEX_INSTALL.search(message)
 
 
+def test_the_message_about_another_distribution_installs_from_a_checkout() -> None:
+    message = str(MissingExtra("divulge_papers", "papers"))
+    assert "pip install . ./papers" in message
+    assert not INDEX_INSTALL.search(message)
+
+
 def test_no_example_has_a_dependency_that_the_index_would_be_asked_for() -> None:
     projects = list((ROOT / "examples").rglob("pyproject.toml"))
     assert projects
@@ -99,6 +108,8 @@ def direct_dependencies() -> set[str]:
     wanted = [*table["build-system"]["requires"], *table["project"]["dependencies"]]
     for extra in table["project"]["optional-dependencies"].values():
         wanted += extra
+    for folder in FOLDERS.values():
+        wanted += read_project(folder)["dependencies"]
     for peer in PEERS.glob("*.txt"):
         lines = peer.read_text(encoding="utf-8").splitlines()
         wanted += [line for line in lines if not line.startswith("#") and " @ " not in line]

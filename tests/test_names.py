@@ -3,11 +3,9 @@
 import ast
 import re
 from collections import defaultdict
-from pathlib import Path
 
-import divulge
+from .distributions import SOURCES
 
-SOURCE = Path(divulge.__file__).parent
 IRREGULAR = {
     "begun", "built", "dealt", "drawn", "found", "given", "held", "hidden", "kept", "known",
     "made", "said", "seen", "sent", "shown", "taught", "told", "understood",
@@ -17,10 +15,10 @@ IRREGULAR = {
 def classes() -> dict[str, list[str]]:
     """Where each class of the package is defined."""
     found = defaultdict(list)
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path in sorted(path for source in SOURCES.values() for path in source.rglob("*.py")):
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if isinstance(node, ast.ClassDef):
-                found[node.name].append(str(path.relative_to(SOURCE)))
+                found[node.name].append(str(path))
     return dict(found)
 
 

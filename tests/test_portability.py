@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import divulge
 from divulge._util import untrusted
 from divulge.errors import StoreError
 from divulge.studies import cost, cost_estimates
 
+from .distributions import SOURCES
 from .fuzz.formats import FORMATS
 
-SOURCE = Path(divulge.__file__).parent
 MODULES = {"fcntl", "grp", "posix", "pty", "pwd", "resource", "syslog", "termios", "tty", "winreg"}
 """Modules of the standard library that some systems lack."""
 NAMES = {
@@ -35,8 +34,9 @@ RESERVED = {"CON", "PRN", "AUX", "NUL", *(f"{k}{n}" for k in ("COM", "LPT") for 
 
 
 def trees() -> Iterator[tuple[str, ast.AST]]:
-    for path in sorted(SOURCE.rglob("*.py")):
-        yield path.relative_to(SOURCE).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+    for source in SOURCES.values():
+        for path in sorted(source.rglob("*.py")):
+            yield path.relative_to(source).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
 
 
 def asked_of_the_system(tree: ast.AST) -> Iterator[str]:

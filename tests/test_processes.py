@@ -32,7 +32,7 @@ if __name__ == "__main__":
 
 POOL = """
 import os, time
-from divulge.reproduce.pool import CellWorkers
+from divulge_papers.pool import CellWorkers
 
 def work(number):
     os.write(1, b"%d\\n" % os.getpid())  # at once: two workers share the pipe

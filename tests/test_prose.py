@@ -3,12 +3,10 @@
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
-PACKAGE = ROOT / "src" / "divulge"
+from .distributions import ROOT, SOURCES
 
 AVOID = {
     r"outsiders?": "non-member",
@@ -30,7 +28,7 @@ AVOID = {
 
 ANY = re.compile(rf"\b({'|'.join(AVOID)})\b", re.IGNORECASE)
 GENERATED = re.compile(r"docs/results/(README|paper/|(dap|decaf|mrad|nist|raifle)-)")
-"""Pages whose words belong to stored runs; the tables' own words are in ``reproduce``."""
+"""Pages whose words belong to stored runs; the tables' own words are in ``papers``."""
 CODE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)\s]*\)|<!--.*?-->|{%.*?%}|{{.*?}}", re.M | re.S)
 """What is no prose in pages, docstrings and templates: blocks, names, addresses, expressions."""
 
@@ -38,7 +36,8 @@ CODE = re.compile(r"^```.*?^```|`[^`\n]*`|\]\([^)\s]*\)|<!--.*?-->|{%.*?%}|{{.*?
 def pages() -> Iterator[tuple[str, str]]:
     """Pages of the documentation, the templates of reports, and settings that users start from."""
     paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.md")]
-    paths += [*PACKAGE.rglob("*.j2"), *PACKAGE.rglob("*.txt")]
+    for source in SOURCES.values():
+        paths += [*source.rglob("*.j2"), *source.rglob("*.txt")]
     for path in sorted(paths):
         name = path.relative_to(ROOT).as_posix()
         if not GENERATED.match(name):
@@ -47,9 +46,9 @@ def pages() -> Iterator[tuple[str, str]]:
 
 def literals() -> Iterator[tuple[str, int, str]]:
     """Help texts, docstrings and messages of the package, each with its file and first line."""
-    for path in sorted(PACKAGE.rglob("*.py")):
+    for path in sorted(path for source in SOURCES.values() for path in source.rglob("*.py")):
         name = path.relative_to(ROOT).as_posix()
-        if "/reproduce/papers/" not in name:  # what stored runs quote
+        if "/divulge_papers/papers/" not in name:  # what stored runs quote
             for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
                 if isinstance(node, ast.Constant) and isinstance(node.value, str):
                     yield name, node.lineno, node.value

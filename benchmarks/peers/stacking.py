@@ -19,8 +19,8 @@ from divulge._util.random import stream
 from divulge.core import Assignment, FederationView, Records, Target, Trainer
 from divulge.federation import local_models
 from divulge.metrics import intervals
-from divulge.reproduce.papers.nist import genomics
 from divulge.targets.torch import TorchTarget
+from divulge_papers.papers.nist import genomics
 
 SUMMARY = "stacking on a federation: divulge, and ART as published; CPU seconds"
 

@@ -147,8 +147,8 @@ def _colour_images(classes: int) -> "nn.Module":
 
 def pretrained_features() -> Records:
     """What a network pretrained on ImageNet makes of 7,500 images of CIFAR-10."""
-    from divulge.reproduce.data import load_images
-    from divulge.reproduce.vision import load_efficientnet_lite
+    from divulge_papers.data import load_images
+    from divulge_papers.vision import load_efficientnet_lite
 
     images = load_images("cifar10")
     chosen = images.take(np.random.default_rng(0).permutation(len(images))[:7_500])

@@ -58,14 +58,19 @@ class StoreError(DivulgeError):
     """A run folder or a transcript cannot be written or read."""
 
 
+DISTRIBUTIONS = ("papers",)
+"""Folders of a checkout that are installed by themselves, and are no extra of divulge."""
+
+
 class MissingExtra(DivulgeError):
     """An optional dependency is not installed."""
 
     def __init__(self, package: str, extra: str) -> None:
         self._made_of = (package, extra)
+        what = f". ./{extra}" if extra in DISTRIBUTIONS else f"'.[{extra}]'"
         super().__init__(
             f"expected the package {package!r} to be installed, it is not: "
-            f"run `pip install '.[{extra}]'` in a checkout of divulge"
+            f"run `pip install {what}` in a checkout of divulge"
         )
 
     def __reduce__(self) -> tuple[type["MissingExtra"], tuple[str, str]]:

@@ -21,8 +21,8 @@ from divulge.federation.manipulation.pixels import (
     Versions,
 )
 from divulge.metrics import images as quality
-from divulge.reproduce.batches import map_batches
 from divulge.targets.features import Extractor
+from divulge_papers.batches import map_batches
 
 IMAGES = np.random.default_rng(0).integers(40, 216, (4, 3, 10, 10)).astype(np.uint8)
 

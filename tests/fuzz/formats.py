@@ -20,7 +20,7 @@ import numpy as np
 
 import divulge
 from divulge.cli.main import main
-from divulge.reproduce import conversion, datasets
+from divulge_papers import conversion, datasets
 
 SUBJECT = """
 import numpy as np

@@ -12,15 +12,17 @@ import time
 import venv
 from pathlib import Path
 
-from .names import FLOORS, ROOT, installs
+from .names import DISTRIBUTIONS, FLOORS, ROOT, installs
 
 
 def install(name: str, place: Path) -> str:
     """Make an environment with divulge, these extras and the tests' tools; its Python."""
     venv.create(place, with_pip=True)
     python = str(place / ("Scripts" if os.name == "nt" else "bin") / "python")
-    extras = ",".join(["tests"] if name == "base" else [name, "tests"])
+    chosen = [] if name == "base" else name.split(",")
+    extras = ",".join([*(one for one in chosen if one not in DISTRIBUTIONS), "tests"])
     asked = ["--constraint", "constraints.txt", "--editable", f".[{extras}]"]
+    asked += [word for one in chosen if one in DISTRIBUTIONS for word in ("--editable", f"./{one}")]
     subprocess.run([python, "-m", "pip", "install", "--quiet", *asked], cwd=ROOT, check=True)
     return python
 

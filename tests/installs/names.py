@@ -6,9 +6,23 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-PROJECT: Mapping[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
-EXTRAS: Mapping[str, list[str]] = PROJECT["optional-dependencies"]
+from tests.distributions import FOLDERS, read_project
+
+ROOT = FOLDERS["divulge"]
+PROJECT: Mapping[str, Any] = read_project(ROOT)
+DISTRIBUTIONS: Mapping[str, Mapping[str, Any]] = {
+    name: read_project(folder) for name, folder in FOLDERS.items() if folder != ROOT
+}
+"""The other distributions, by their folders; each is an install as an extra is."""
+EXTRAS: Mapping[str, list[str]] = {
+    **PROJECT["optional-dependencies"],
+    **{name: [one["name"], *one["dependencies"]] for name, one in DISTRIBUTIONS.items()},
+    # the Makefile installs all of them with it
+    "dev": [
+        *PROJECT["optional-dependencies"]["dev"],
+        f"{PROJECT['name']}[{','.join(DISTRIBUTIONS)}]",
+    ],
+}
 DEVELOPERS = frozenset({"dev", "nightly", "docs", "benchmark", "tests"})
 """Extras that nobody needs who uses divulge."""
 

@@ -107,6 +107,8 @@ def test_an_install_promises_what_its_extras_ask_for() -> None:
     assert {"numpy", "sklearn", "pytest"} <= promised("base")
     assert {"torch", "numba", "PIL", "mlflow"} <= lacking("base")
     assert {"torch", "safetensors", "opacus", "dp_accounting"} <= promised("dp")
+    assert {"divulge_papers", "opacus", "xgboost"} <= promised("papers")
+    assert "divulge_papers" in lacking("all")
     assert {"flwr", "ray", "torch", "cryptography"} <= promised("flower,ray")
     for install in names.installs():
         assert not lacking(install) & promised(install)

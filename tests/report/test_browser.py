@@ -9,9 +9,9 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from divulge.reproduce import page as tables
+from divulge_papers import page as tables
+from papers.tests.test_page import outcome
 
-from ..reproduce.test_page import outcome
 from . import cases
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")

@@ -20,9 +20,9 @@ import divulge
 from divulge.attacks import Decaf
 from divulge.core import UpdateView
 from divulge.federation import Federation, exact
-from divulge.reproduce.pool import CellWorkers, RemoteCellWorkers
 from divulge.training import Recipe
 from divulge.training.cluster import RayCluster, cluster_by_name
+from divulge_papers.pool import CellWorkers, RemoteCellWorkers
 
 from ..attacks import federations
 

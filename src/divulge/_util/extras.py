@@ -13,6 +13,7 @@ from divulge.errors import MissingExtra
 EXTRAS = {
     "torch": "torch",
     "safetensors": "torch",
+    "divulge_papers": "papers",
     "numba": "fast",
     "optuna": "harden",
     "onnxruntime": "onnx",
@@ -36,7 +37,7 @@ EXTRAS = {
     "wandb": "wandb",
     "huggingface_hub": "huggingface",
 }
-"""By the name that is imported."""
+"""By the name that is imported; ``papers`` is a distribution of its own."""
 
 
 @contextlib.contextmanager

@@ -25,6 +25,9 @@ GUESSES: Mapping[type, str] = {
 }
 """The secret that an attack is after, by the kind of its guess."""
 
+OURS = ("divulge", "divulge_papers")
+"""Packages whose code a version of divulge tells: the distributions of one version."""
+
 _NAME = re.compile(r"\w[\w-]{0,59}")
 _PAGE = "see docs/attacks/adding-an-attack.md"
 
@@ -131,7 +134,7 @@ def code_identity(cls: type) -> str:
 def _is_known(cls: type) -> bool:
     """Whether its code is divulge's or Python's, whose versions a run folder tells."""
     top = cls.__module__.partition(".")[0]
-    return top == "divulge" or (top != "__main__" and top in sys.stdlib_module_names)
+    return top in OURS or (top != "__main__" and top in sys.stdlib_module_names)
 
 
 def _module_code(cls: type) -> str:

@@ -6,7 +6,6 @@ from divulge.attacks import catalog as attacks_catalog
 from divulge.data.bundled import BUNDLED_DATA
 from divulge.defences import catalog
 from divulge.errors import MissingExtra
-from divulge.reproduce import datasets
 from divulge.targets import files, http_formats, wrap
 
 _ATTACKS = {
@@ -56,30 +55,6 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
         for name in catalog.ANSWER_DEFENCES:
             cls = catalog.answer_defence_class(name)
             yield name, f"{_first_line(cls)} [predictions]"
-
-
-def data_sets() -> Iterator[str]:
-    """What `divulge data` prints: each data set of tables, and whether it is there."""
-    folder = datasets.data_folder()
-    yield (
-        f"Folder in {datasets.VARIABLE}: {folder}" if folder else f"{datasets.VARIABLE} is not set."
-    )
-    for name, found in datasets.DATA_SETS.items():
-        there = "there" if datasets.is_there(name) else "missing"
-        yield f"\n{name}: {found.title} ({there})"
-        yield f"  source: {found.source}"
-        yield f"  licence: {found.licence}"
-        yield f"  files that tables read: {', '.join(found.files)}"
-        for archive, digest in found.archives.items():
-            yield f"  published as {archive} ({digest}) with"
-        for file in found.published:
-            names = " or ".join(
-                f"{path} ({digest or 'no checksum known'})" for path, digest in file.names.items()
-            )
-            yield f"  published file: {names}"
-        if not found.published:
-            yield f"  no conversion: {found.instead}"
-    yield "\nTo convert one: divulge data convert NAME FROM"
 
 
 def _first_line(thing: object) -> str:

@@ -19,7 +19,6 @@ from divulge.cli.begin import begin, take
 from divulge.cli.canary import canary
 from divulge.cli.check import SECRETS, check
 from divulge.cli.compare import compare
-from divulge.cli.data import data
 from divulge.cli.evidence import evidence
 from divulge.cli.export import export
 from divulge.cli.finish import finish, print_estimates
@@ -27,7 +26,7 @@ from divulge.cli.gate import gate_options
 from divulge.cli.harden import harden
 from divulge.cli.history import diff, history
 from divulge.cli.options import Group
-from divulge.cli.reproduce import reproduce
+from divulge.cli.plugins import find_commands
 from divulge.cli.terminal import echo
 from divulge.cli.transcript import transcript
 from divulge.errors import DivulgeError, SpecError
@@ -106,7 +105,6 @@ def main() -> None:
     """
 
 
-main.add_command(reproduce)
 main.add_command(check)
 main.add_command(canary)
 main.add_command(compare)
@@ -116,7 +114,8 @@ main.add_command(harden)
 main.add_command(history)
 main.add_command(diff)
 main.add_command(transcript)
-main.add_command(data)
+for name, command in find_commands():
+    main.add_command(command, name)
 
 
 @main.command()

@@ -1,0 +1,1 @@
+"""Reproduce published tables: measure their figures again and compare."""

@@ -1,0 +1,79 @@
+"""Estimate what pieces of work cost, and spend a budget of time on the cheapest."""
+
+import math
+import re
+import time
+from collections import defaultdict
+from collections.abc import Iterable
+
+from divulge.errors import SpecError
+from divulge_papers.cells import Piece, Work, key_pieces
+from divulge_papers.table import Size, Table
+
+_BUDGET = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,4})m)?")
+
+
+class Costs:
+    """Estimated CPU seconds of pieces.
+
+    A piece takes its share of the table's minutes by the weight of its row. Where the row has been
+    measured with other seeds, it takes the mean of what these took.
+    """
+
+    def __init__(self, tables: Iterable[Table], size: Size) -> None:
+        self._shares: dict[str, float] = {}
+        self._siblings: dict[str, list[float]] = {}
+        for table in tables:
+            weights = sum(row.weight for row in table.rows) * table.seeds[size]
+            rows: defaultdict[str, list[float]] = defaultdict(list)
+            for key, row, _ in key_pieces(table, size):
+                self._shares.setdefault(key, 60 * table.minutes[size] * row.weight / weights)
+                self._siblings.setdefault(key, rows[row.name])
+
+    def learn(self, piece: Piece) -> None:
+        """Take note of what a piece took."""
+        self._siblings[piece.key].append(piece.made.cpu_seconds)
+
+    def seconds(self, key: str) -> float:
+        """Estimated CPU seconds of a piece."""
+        took = self._siblings[key]
+        return sum(took) / len(took) if took else self._shares[key]
+
+    def core_hours(self, keys: Iterable[str]) -> float:
+        """Estimated core-hours of pieces together."""
+        return math.fsum(map(self.seconds, keys)) / 3600
+
+
+class Budget:
+    """Time on the clock that may be spent, from now on."""
+
+    def __init__(self, budget: str, costs: Costs) -> None:
+        self._costs = costs
+        self._end = time.monotonic() + parse_budget(budget)
+
+    def allows(self, work: Work) -> bool:
+        """Whether a piece that is begun now ends in time, by its estimate."""
+        return time.monotonic() + self._costs.seconds(work.key) <= self._end
+
+    def cheapest_first(self, todo: Iterable[Work]) -> list[Work]:
+        """Pieces by their estimated cost; equally expensive ones keep their order."""
+        return sorted(todo, key=lambda work: self._costs.seconds(work.key))
+
+
+def parse_budget(budget: str) -> float:
+    """Seconds of a budget such as ``2h``, ``90m`` or ``1h30m``.
+
+    Raises:
+        SpecError: it is something else.
+
+    Examples:
+        >>> parse_budget("1h30m")
+        5400.0
+    """
+    found = _BUDGET.fullmatch(budget)
+    if not budget or found is None:
+        raise SpecError(
+            f"expected a budget in hours and minutes, got {budget[:20]!r}: write 2h, 90m or 1h30m"
+        )
+    hours, minutes = (float(part or 0) for part in found.groups())
+    return 3600 * hours + 60 * minutes

@@ -1,0 +1,1 @@
+"""The commands of divulge that this distribution brings."""
