@@ -108,9 +108,9 @@ clean:
 INSTALL = $(BIN)/python -m pip install --quiet --no-compile --constraint constraints.txt
 
 # The distributions of the checkout beside divulge: all are installed at once, so that none is looked for on an index.
-ALL = --editable papers
+ALL = --editable papers --editable fast
 
-$(STAMP): pyproject.toml papers/pyproject.toml constraints.txt
+$(STAMP): pyproject.toml papers/pyproject.toml fast/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(INSTALL) --editable '.[dev]' $(ALL)
 	touch $@

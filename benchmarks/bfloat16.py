@@ -61,7 +61,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     for package in ("torch", "numba"):
         if find_spec(package) is None:
             raise MissingPeer(package, "fast")
-    from divulge.training.engine.compiled import kernels
+    from divulge_fast import kernels
 
     if not kernels.HAS_BFLOAT16:
         raise MissingProcessor("AVX512-BF16")

@@ -9,6 +9,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+from typing import Any
 
 from packaging.markers import default_environment
 from packaging.requirements import Requirement
@@ -48,10 +49,18 @@ USED += ("signing", "harden", "mlflow", "wandb", "huggingface")
 
 def declared_extras() -> dict[str, list[str]]:
     """What divulge asks for itself: nothing more is ``base``, and each extra by its name."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    project = _read_project(ROOT)
     extras = project["optional-dependencies"]
     groups = {"base": project["dependencies"], **extras}
+    groups["fast"] = _read_project(ROOT / "fast")["dependencies"]  # papers asks for extras alone
     return {name: list(_expand(asked, extras)) for name, asked in groups.items() if name != "all"}
+
+
+def _read_project(folder: Path) -> dict[str, Any]:
+    """``[project]`` of a distribution."""
+    table = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    project: dict[str, Any] = table["project"]
+    return project
 
 
 def _expand(asked: list[str], extras: dict[str, list[str]]) -> Iterator[str]:

@@ -6,12 +6,13 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = {"divulge": ROOT, "papers": ROOT / "papers"}
+FOLDERS = {"divulge": ROOT, "papers": ROOT / "papers", "fast": ROOT / "fast"}
 """By the name of the folder that pip is given; the first is the checkout itself."""
 
 SOURCES = {
     "divulge": ROOT / "src" / "divulge",
     "divulge_papers": ROOT / "papers" / "src" / "divulge_papers",
+    "divulge_fast": ROOT / "fast" / "src" / "divulge_fast",
 }
 """By the name that is imported."""
 

@@ -20,6 +20,7 @@ USED = [
     "divulge/attacks/composition/decaf/regression.py",
     "divulge/core/rounds.py",
     "divulge/training/recipe.py",
+    "divulge_fast/kernels.py",  # by an entry point
     "divulge/defences/training/dp_sgd/trainer.py",  # imported in a function
     "divulge/attacks/__init__.py",
     "divulge/audits/challenges/federation.py",

@@ -58,7 +58,7 @@ class StoreError(DivulgeError):
     """A run folder or a transcript cannot be written or read."""
 
 
-DISTRIBUTIONS = ("papers",)
+DISTRIBUTIONS = ("papers", "fast")
 """Folders of a checkout that are installed by themselves, and are no extra of divulge."""
 
 

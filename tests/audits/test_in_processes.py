@@ -240,14 +240,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What began work in other processes, where two cores and no Numba leave no other way."""
+    """What began work in other processes, where two cores and no native code leave no other way."""
     monkeypatch.setattr(joblib, "cpu_count", lambda: 2)
     monkeypatch.setattr(clients, "_SECONDS_BEFORE_PROCESSES", -1.0)
     monkeypatch.setattr(choose, "_MIN_WORK_SECONDS", -1.0)
     monkeypatch.setattr(choose, "_MIN_SAVED_SECONDS", -1.0)
     monkeypatch.setattr(workers, "MIN_SAVED_SECONDS", -1.0)
     for module in (clients, choose):
-        monkeypatch.setattr(module, "load_kernels", lambda: None)
+        monkeypatch.setattr(module, "find_native", lambda: None)
     found = []
     for module in (clients, processes, trainers, workers):
 

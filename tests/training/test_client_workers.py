@@ -157,7 +157,7 @@ def test_other_processes_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_more_threads_change_no_bit(
     monkeypatch: pytest.MonkeyPatch, network: Callable[[], nn.Module]
 ) -> None:
-    pytest.importorskip("divulge.training.engine.compiled.kernels")
+    pytest.importorskip("divulge_fast.kernels")
     monkeypatch.setattr(clients, "_SECONDS_BEFORE_PROCESSES", -1.0)  # not for these
     recipe = replace(RECIPE, network=network)
     three = ClientWorkers(recipe, pool(), 3)

@@ -75,7 +75,7 @@ def test_a_settled_fleet_trains_the_same_models_bit_for_bit(
     monkeypatch.setattr(choose, "_TRIAL_SECONDS", 0.01)
     monkeypatch.setattr(choose, "_OVERHEAD_SECONDS", 60.0)
     monkeypatch.setattr(choose, "has_idle_workers", lambda: True)
-    monkeypatch.setattr(choose, "load_kernels", lambda: None)  # which would leave nothing to try
+    monkeypatch.setattr(choose, "find_native", lambda: None)  # which would leave nothing to try
     pool = pool_for(linear)
     torch.manual_seed(0)
     before = torch.get_rng_state()

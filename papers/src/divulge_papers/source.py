@@ -6,15 +6,15 @@ import importlib.util
 import re
 from collections.abc import Iterator
 from functools import cache
+from importlib.metadata import entry_points
 from pathlib import Path
 
-from divulge import errors
-
 ROOTS = {
-    "divulge": Path(errors.__file__).parent,
-    "divulge_papers": Path(__file__).parent,
+    name: Path(spec.origin).parent
+    for name in ("divulge", "divulge_papers", "divulge_fast")
+    if (spec := importlib.util.find_spec(name)) and spec.origin
 }
-"""The packages whose source counts, and where each is."""
+"""The packages whose source counts, and where each is; the last need not be installed."""
 _NAMED = re.compile(rf"((?:{'|'.join(ROOTS)})(?:\.\w+)+)(?::\w+)?")
 """What a registry calls something in a module, which is imported once it is asked for."""
 _TABLES = "divulge_papers.table"
@@ -95,7 +95,15 @@ def _names(path: Path) -> Iterator[str]:
                 yield start
         elif isinstance(node, ast.Constant) and own != _TABLES:
             named = _NAMED.fullmatch(str(node.value))
-            yield from [named[1]] if named else []
+            yield from _found_by(named[1]) if named else ()
+
+
+@cache
+def _found_by(name: str) -> tuple[str, ...]:
+    """The module of that name; if it is none, those that entry points of that group name."""
+    if _source(name) is not None:
+        return (name,)
+    return tuple(point.module for point in entry_points(group=name))
 
 
 def _address(path: Path) -> str:

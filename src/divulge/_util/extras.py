@@ -14,6 +14,7 @@ EXTRAS = {
     "torch": "torch",
     "safetensors": "torch",
     "divulge_papers": "papers",
+    "divulge_fast": "fast",
     "numba": "fast",
     "optuna": "harden",
     "onnxruntime": "onnx",
@@ -37,7 +38,7 @@ EXTRAS = {
     "wandb": "wandb",
     "huggingface_hub": "huggingface",
 }
-"""By the name that is imported; ``papers`` is a distribution of its own."""
+"""By the name that is imported; ``papers`` and ``fast`` are distributions of their own."""
 
 
 @contextlib.contextmanager

@@ -25,7 +25,7 @@ GUESSES: Mapping[type, str] = {
 }
 """The secret that an attack is after, by the kind of its guess."""
 
-OURS = ("divulge", "divulge_papers")
+OURS = ("divulge", "divulge_papers", "divulge_fast")
 """Packages whose code a version of divulge tells: the distributions of one version."""
 
 _NAME = re.compile(r"\w[\w-]{0,59}")

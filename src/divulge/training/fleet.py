@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib import import_module
 from typing import Literal
 
 import numpy as np
@@ -13,13 +12,11 @@ from jaxtyping import Bool
 from torch import nn
 
 from divulge._util.arguments import Count, check_arguments
-from divulge._util.extras import name_missing_extra
 from divulge.core import Records, Target
 from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.choose import TrainingSetup, choose_fastest, train_models
-from divulge.training.engine.compiled.threads import KERNELS, bfloat16_obstacle, is_native
 from divulge.training.engine.loop import (
     Job,
     build_network,
@@ -27,6 +24,7 @@ from divulge.training.engine.loop import (
     torch_threads,
     train_stages,
 )
+from divulge.training.engine.native import find_native, load_native
 from divulge.training.engine.networks import stacking_obstacle
 from divulge.training.losses import Adversary
 from divulge.training.recipe import Precision, Recipe
@@ -115,8 +113,8 @@ class Fleet:
     def settled(self, pool: Records, subsets: Bool[np.ndarray, "models records"]) -> "Fleet":
         """The same fleet with its way, workers and width fixed.
 
-        On a CPU ``auto`` becomes ``compiled`` for small networks that it can train, if Numba is
-        installed; else the way that was fastest in a short trial of those that may pay. On an
+        On a CPU ``auto`` becomes ``compiled`` for small networks that it can train, if divulge-fast
+        is installed; else the way that was fastest in a short trial of those that may pay. On an
         accelerator models are stacked where their layers allow it. A settled
         fleet trains the same models again, bit for bit, on the same machine: keep its ``way``,
         ``workers`` and ``at_once`` for what must be resumed, and settle once for what is called
@@ -260,7 +258,8 @@ class Fleet:
                 'use way="auto", or train without that'
             )
         work = self._make_setup(pool, network)
-        native = is_native(self.recipe, network, work.data)
+        code = find_native()
+        native = code is not None and code.is_native(self.recipe, network, work.data)
         fleet = replace(self, at_once=work.models_at_once)
         if self.precision == "bfloat16":
             _check_bfloat16(self.recipe, network, work.data)
@@ -268,7 +267,7 @@ class Fleet:
                 fleet = replace(fleet, way="compiled", why="it multiplies in bfloat16")
             return replace(fleet, workers=fleet._worker_count()), work
         if self.way == "compiled":
-            _check_native(native=native)
+            _check_native(self.recipe, network, work.data)
         if self.way == "auto" and torch.device(self.device).type == "cpu":
             threads = self.workers or torch.get_num_threads()
             choice = choose_fastest(
@@ -288,20 +287,20 @@ class Fleet:
         return replace(fleet, workers=fleet._worker_count()), work
 
 
-def _check_native(*, native: bool) -> None:
+def _check_native(recipe: Recipe, network: nn.Module, data: PoolArrays) -> None:
     """Refuse to train in native code what cannot be.
 
     Raises:
         SpecError: another network or recipe.
-        MissingExtra: Numba, which compiles it, is not installed.
+        MissingExtra: divulge-fast, or Numba, which compiles it, is not installed.
     """
-    if not native:
+    code = find_native()
+    if code is not None and not code.is_native(recipe, network, data):
         raise SpecError(
             "expected a dense or simple convolutional network with sgd, adam or adamw and no loss "
             'of its own to train in native code, got another one: use way="auto"'
         )
-    with name_missing_extra():
-        import_module(KERNELS)
+    load_native()
 
 
 def _check_bfloat16(recipe: Recipe, network: nn.Module, data: PoolArrays) -> None:
@@ -309,11 +308,9 @@ def _check_bfloat16(recipe: Recipe, network: nn.Module, data: PoolArrays) -> Non
 
     Raises:
         SpecError: another network, recipe or processor, or records with many zeros.
-        MissingExtra: Numba, which compiles native code, is not installed.
+        MissingExtra: divulge-fast, or Numba, which compiles native code, is not installed.
     """
-    with name_missing_extra():
-        import_module(KERNELS)
-    if why_not := bfloat16_obstacle(recipe, network, data):
+    if why_not := load_native().bfloat16_obstacle(recipe, network, data):
         raise SpecError(f"expected a training in bfloat16, but {why_not}: leave the precision out")
 
 

@@ -12,8 +12,8 @@ import numpy as np
 from torch import nn
 
 from divulge.core import Records
-from divulge.training.engine.compiled.threads import is_large, load_kernels, train_in_threads
 from divulge.training.engine.loop import Job, build_network, torch_threads, train_network
+from divulge.training.engine.native import find_native, load_native
 from divulge.training.engine.processes import has_idle_workers, train_in_processes
 from divulge.training.engine.stacked import train_stacked
 from divulge.training.losses import Adversary
@@ -41,7 +41,8 @@ def train_models(
 ) -> Iterator[nn.Module]:
     """The models in order, as soon as they are there."""
     if way == "compiled":
-        yield from train_in_threads(work.recipe, work.data, jobs, workers, work.precision)
+        native = load_native()
+        yield from native.train_in_threads(work.recipe, work.data, jobs, workers, work.precision)
         return
     tensors = work.data.tensors(work.device)
     if way == "one-by-one":
@@ -101,7 +102,7 @@ def choose_fastest(
         processes: the largest number of processes.
         threads: the largest number of threads for strategies that stay in this process.
         stackable: whether the network can be trained in a stack.
-        native: whether native code can train the network, if Numba is installed.
+        native: whether native code can train the network, if it can be loaded.
     """
     steps = sum(
         work.recipe.steps(len(work.recipe.split_rows(job.rows, job.seed)[0])) for job in jobs
@@ -110,8 +111,9 @@ def choose_fastest(
     whole = steps * _time_training(work, "one-by-one", 1, jobs[:1], 1)
     if whole < _MIN_WORK_SECONDS:
         return StrategyChoice("one-by-one", 1, f"{whole:.1g} s of work are too little to share")
-    native = native and load_kernels() is not None
-    if native and not is_large(build_network(work.recipe, jobs[0])):
+    code = find_native() if native else None
+    native = code is not None and code.load_kernels() is not None
+    if code and native and not code.is_large(build_network(work.recipe, jobs[0])):
         return StrategyChoice("compiled", processes, "native code is faster for small networks")
     times: dict[tuple[ConcreteStrategy, int], float] = {}
     times["one-by-one", 1] = alone = _seconds_per_step(work, "one-by-one", 1, jobs[:1])

@@ -22,12 +22,6 @@ from divulge._util.processes import parallel_calls
 from divulge.core import Records
 from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
-from divulge.training.engine.compiled.threads import (
-    NativeClients,
-    is_large,
-    is_native,
-    load_kernels,
-)
 from divulge.training.engine.dense import dense_layers, dense_training_step
 from divulge.training.engine.loop import (
     Job,
@@ -37,6 +31,7 @@ from divulge.training.engine.loop import (
     temporary_seed,
     torch_threads,
 )
+from divulge.training.engine.native import NativeClientTraining, find_native
 from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.processes import TemporaryFolder, keep_freed_memory, pickle_settings
 from divulge.training.engine.shared_states import (
@@ -178,13 +173,23 @@ class _ClientTask(NamedTuple):
     seed: int
 
 
+def _native_clients(
+    recipe: Recipe, data: PoolArrays, network: nn.Module
+) -> NativeClientTraining | None:
+    """What trains in native code; None where it is not installed, cannot, or may be slower."""
+    code = find_native()
+    if code is None or not code.is_native(recipe, network, data) or code.is_large(network):
+        return None
+    return code.NativeClients(recipe, data, network) if code.load_kernels() else None
+
+
 @check_arguments
 class ClientWorkers:
     """Trains networks from given starts, in this process at first, later in several.
 
-    Small networks that native code can train are trained in threads of this process, if Numba is
-    installed. However many threads or processes there are: each network is trained on one thread,
-    and comes out the same, bit for bit, on one machine.
+    Small networks that native code can train are trained in threads of this process, if
+    divulge-fast is installed. However many threads or processes there are: each network is trained
+    on one thread, and comes out the same, bit for bit, on one machine.
 
     Args:
         recipe: how a network is trained.
@@ -213,10 +218,7 @@ class ClientWorkers:
             network = build_network(recipe, Job(np.arange(1), 0))
             self._form = state_form(as_arrays(network.state_dict()))
             self._data = PoolArrays.prepare(pool, network)
-            native = is_native(recipe, network, self._data) and not is_large(network)
-            self._native = (
-                NativeClients(recipe, self._data, network) if native and load_kernels() else None
-            )
+            self._native = _native_clients(recipe, self._data, network)
         self._recipe, self._workers = recipe, workers
         self._here: ReusableTrainer | None = None
         self._scratch: TemporaryFolder | None = None

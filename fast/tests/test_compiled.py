@@ -16,18 +16,28 @@ from torch.nn.utils import parametrizations
 
 from divulge.core import Records
 from divulge.errors import SpecError, TargetError
-from divulge.training.engine import choose
-from divulge.training.engine.compiled import threads
-from divulge.training.engine.compiled.layout import native_layout
+from divulge.training.engine import choose, native
+from divulge.training.engine.native import NativeTraining
 from divulge.training.fleet import Fleet
 from divulge.training.losses import Loss
 from divulge.training.recipe import Recipe
 from divulge.training.trainers import trainer_identity
-
-from .twin import SEEDS, assert_close, brief, by_hand, dropout, linear, pool_for, subsets, trained
+from divulge_fast import threads
+from divulge_fast.layout import native_layout
+from tests.training.twin import (
+    SEEDS,
+    assert_close,
+    brief,
+    by_hand,
+    dropout,
+    linear,
+    pool_for,
+    subsets,
+    trained,
+)
 
 numba = pytest.importorskip("numba")
-kernels = pytest.importorskip("divulge.training.engine.compiled.kernels")
+kernels = pytest.importorskip("divulge_fast.kernels")
 
 
 def one_layer() -> nn.Module:
@@ -279,6 +289,11 @@ def test_what_is_large() -> None:
     assert threads.is_large(nn.Linear(1000, 1000))
 
 
+def test_it_is_what_divulge_finds() -> None:
+    offered: NativeTraining = threads
+    assert native.find_native() is offered
+
+
 def test_without_numba_it_is_not_chosen() -> None:
     program = """
 import sys
@@ -299,7 +314,7 @@ except MissingExtra as error:
     way, said = done.stdout.splitlines()
     assert way in ("one-by-one", "stacked")
     assert said.startswith("expected the package 'numba' to be installed")
-    assert "[fast]" in said
+    assert "pip install . ./fast" in said
 
 
 def wide() -> nn.Module:

@@ -19,14 +19,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from divulge.training.engine.compiled.layout import (
-    CONV_TABLE,
-    DENSE_TABLE,
-    LANES,
-    RELU,
-    SIGMOID,
-    TANH,
-)
+from divulge_fast.layout import CONV_TABLE, DENSE_TABLE, LANES, RELU, SIGMOID, TANH
 
 Vector = np.ndarray
 """Numbers in single precision."""

@@ -16,17 +16,17 @@ from jaxtyping import Float32, Int32, Int64, UInt32
 from torch import nn
 
 from divulge._util.extras import import_optional
-from divulge.training.engine.compiled.layout import NativeLayout, aligned_zeros, native_layout
 from divulge.training.engine.loop import Job, build_network, flush_subnormals
 from divulge.training.engine.selection import BestEpoch
 from divulge.training.recipe import Precision, RaggedRows, Recipe
 from divulge.training.tensors import PoolArrays
 from divulge.training.weights import as_arrays, restore
+from divulge_fast.layout import NativeLayout, aligned_zeros, native_layout
 
 S = TypeVar("S")
 T = TypeVar("T")
 
-KERNELS = "divulge.training.engine.compiled.kernels"
+KERNELS = "divulge_fast.kernels"
 """The module with the native code, which needs Numba."""
 
 _OPTIMISERS = {"sgd": 0, "adam": 1, "adamw": 2}

@@ -1,0 +1,1 @@
+"""The distribution divulge-fast: its package is in ``src``, its tests are in ``tests``."""

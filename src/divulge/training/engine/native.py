@@ -1,0 +1,110 @@
+"""Training in native code, which the distribution divulge-fast brings: what it has to offer.
+
+It is found by its entry point; training that can do without it does.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Protocol, cast, runtime_checkable
+
+import numpy as np
+from torch import nn
+
+from divulge._util.extras import import_optional, name_missing_extra
+from divulge.training.engine.loop import Job
+from divulge.training.recipe import Precision, RaggedRows, Recipe
+from divulge.training.tensors import PoolArrays
+
+PACKAGE = "divulge_fast"
+"""What brings it."""
+GROUP = "divulge.training_strategies"
+"""The group of entry points: a strategy's name, and the module that trains by it."""
+
+
+@runtime_checkable
+class NativeClientTraining(Protocol):
+    """Trains one network from given weights, again and again, in threads."""
+
+    def states(
+        self,
+        start: Mapping[str, np.ndarray],
+        tasks: Sequence[tuple[RaggedRows, int]],
+        threads: int,
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """The state dictionaries after each training, in order, as soon as they are there.
+
+        Args:
+            start: the state dictionary from which each of them sets out.
+            tasks: the rows and the seed of each training.
+            threads: how many are trained at a time.
+        """
+        ...
+
+
+@runtime_checkable
+class NativeTraining(Protocol):
+    """What a module offers that trains networks in native code."""
+
+    @property
+    def KERNELS(self) -> str:  # noqa: N802 (a constant of the module)
+        """The module with the native code, which needs a compiler."""
+        ...
+
+    @property
+    def NativeClients(  # noqa: N802 (a class of the module)
+        self,
+    ) -> Callable[[Recipe, PoolArrays, nn.Module], NativeClientTraining]:
+        """Makes what trains the clients of a federation."""
+        ...
+
+    def load_kernels(self) -> ModuleType | None:
+        """The native code; None where its compiler is not installed, or does not work here."""
+        ...
+
+    def is_native(self, recipe: Recipe, network: nn.Module, data: PoolArrays) -> bool:
+        """Whether native code can train this network by this recipe, if it can be loaded."""
+        ...
+
+    def is_large(self, network: nn.Module) -> bool:
+        """Whether PyTorch's kernels may be faster than native code; then a trial decides."""
+        ...
+
+    def bfloat16_obstacle(self, recipe: Recipe, network: nn.Module, data: PoolArrays) -> str | None:
+        """Why native code, which is loaded, should not train in bfloat16; None where it can."""
+        ...
+
+    def train_in_threads(
+        self,
+        recipe: Recipe,
+        data: PoolArrays,
+        jobs: Sequence[Job],
+        threads: int,
+        precision: Precision = "float32",
+    ) -> Iterator[nn.Module]:
+        """The models in order, as soon as they are there."""
+        ...
+
+
+@cache
+def find_native() -> NativeTraining | None:
+    """What is installed; None where divulge-fast is not, or does not work here."""
+    for point in entry_points(group=GROUP, name="compiled"):
+        return cast("NativeTraining | None", import_optional(point.value))
+    return None
+
+
+def load_native() -> NativeTraining:
+    """What is installed, its native code loaded.
+
+    Raises:
+        MissingExtra: divulge-fast, or Numba, which compiles its native code, is not installed.
+    """
+    found = find_native()
+    with name_missing_extra():
+        if found is None:
+            raise ModuleNotFoundError(f"No module named {PACKAGE!r}", name=PACKAGE)
+        import_module(found.KERNELS)
+    return found
