@@ -19,7 +19,7 @@ test: $(STAMP)  ## what every change has to pass: all but the tests marked `slow
 	$(MAKE) tests
 
 # Pages that people write: all but those that docs/generate.py writes whole.
-PROSE = $(shell grep --recursive --files-without-match '<!-- Written by' --include='*.md' *.md docs examples)
+PROSE = $(shell grep --recursive --files-without-match '<!-- Written by' --include='*.md' *.md docs examples papers fast)
 
 # Programs that only some machines have are left out: it finds the same everywhere.
 ACTIONLINT = -shellcheck= -pyflakes=

@@ -10,7 +10,7 @@ import sys
 
 TESTS = ("tests/training", "tests/defences", "tests/attacks", "tests/federation", "tests/targets",
          "tests/metrics", "tests/audits", "tests/canaries", "tests/studies", "tests/exports",
-         "papers/tests", "tests/report", "docs")  # fmt: skip
+         "papers/tests", "fast/tests", "tests/report", "docs")  # fmt: skip
 
 
 def kernels() -> dict[str, dict[str, str]]:
