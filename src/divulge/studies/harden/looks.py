@@ -3,7 +3,8 @@
 A look is a setting's models as they are after some of their epochs. They are audited in turn: each
 is attacked with the others as shadow models. The search's figures choose a setting and are no
 claim, so there are no controls here: every attack passes them in the final audit, or does not
-count there.
+count there. Carried out and stored by `audits.runner`, a look would take some forty times as long,
+for controls and metrics that no choice depends on.
 """
 
 import io
