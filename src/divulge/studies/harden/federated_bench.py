@@ -26,7 +26,7 @@ from divulge.studies.harden.federated_result import (
     read_trial,
     store_trial,
 )
-from divulge.studies.harden.log import Attempt
+from divulge.studies.harden.log import Draft
 from divulge.studies.harden.search import Bench, Study
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class FederationBench(Bench[FederationVariant, FederationSearchFacts, HardenedFe
         found.report()
         return found
 
-    def firsts(self, study: Study[FederationVariant]) -> Iterator[list[Attempt[FederationVariant]]]:
+    def firsts(self, study: Study[FederationVariant]) -> Iterator[list[Draft[FederationVariant]]]:
         """Each defence with its defaults, as far as it has some that are searched."""
         for name in self._families[: self._budget - 1]:
             cls = catalog.update_defence_class(name)
@@ -129,13 +129,13 @@ class FederationBench(Bench[FederationVariant, FederationSearchFacts, HardenedFe
         return int(stream(self._seed, "federation", len(self.tried), missed).integers(2**31))
 
     def admits(
-        self, one: Attempt[FederationVariant], group: Sequence[Attempt[FederationVariant]]
+        self, one: Draft[FederationVariant], group: Sequence[Draft[FederationVariant]]
     ) -> bool:
         """See `Bench.admits`; the last run is one of the budget."""
         del one
         return len(self.tried) + len(group) < self._budget - 1
 
-    def try_group(self, group: Sequence[Attempt[FederationVariant]], track: Track[Any]) -> None:
+    def try_group(self, group: Sequence[Draft[FederationVariant]], track: Track[Any]) -> None:
         """See `Bench.try_group`."""
         for one in track(group, f"Trial {group[0].number} of {self._budget - 1}"):
             stored = self._run(
@@ -143,7 +143,7 @@ class FederationBench(Bench[FederationVariant, FederationSearchFacts, HardenedFe
             )
             one.looks = [] if stored.found is None else [stored.found]
 
-    def lessons(self, one: Attempt[FederationVariant]) -> Iterator[tuple[float, float]]:
+    def lessons(self, one: Draft[FederationVariant]) -> Iterator[tuple[float, float]]:
         """See `Bench.lessons`."""
         for found in one.looks:
             yield found.accuracy.value, found.excess(self._searched.limits)

@@ -23,7 +23,7 @@ from divulge.studies.harden.federated_limits import (
     FederationTrial,
     FederationVariant,
 )
-from divulge.studies.harden.hardened import Hardened, SearchFacts
+from divulge.studies.harden.hardened import SearchFacts, SearchRun
 from divulge.studies.harden.log import SearchLog
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class FederationSearchFacts(SearchFacts):
 
 
 @dataclass(frozen=True, repr=False)
-class HardenedFederation(Hardened[FederationSearchFacts, FederationTrial]):
+class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
     """The setting that was found, its run with fresh clients, and all that was tried."""
 
     fresh: FederationTrial

@@ -30,7 +30,7 @@ P = TypeVar("P", bound=SearchFacts)
 
 
 @dataclass(frozen=True, repr=False)
-class Hardened(FinishedRun, Generic[P, T]):
+class SearchRun(FinishedRun, Generic[P, T]):
     """What a search came to, and its run folder."""
 
     head: Head[P]

@@ -17,7 +17,7 @@ from divulge.errors import StoreError
 from divulge.metrics.measure import GUESSING
 from divulge.report.search_page import SearchPage
 from divulge.studies.harden import page as harden_page
-from divulge.studies.harden.hardened import Hardened, SearchFacts
+from divulge.studies.harden.hardened import SearchFacts, SearchRun
 from divulge.studies.harden.looks import FOLDER, Leak
 from divulge.studies.harden.page import HardenStory, MeasuredCeiling, Outcome, TrialRow
 from divulge.studies.harden.trials import ModelLog, SearchTrial, find_chosen
@@ -47,7 +47,7 @@ class HardeningFacts(SearchFacts):
 
 
 @dataclass(frozen=True, repr=False)
-class HardenedModel(Hardened[HardeningFacts, SearchTrial]):
+class HardenedModel(SearchRun[HardeningFacts, SearchTrial]):
     """The model that was found, its audit on fresh records, and all that was tried."""
 
     audit: Audit
