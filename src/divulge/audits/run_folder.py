@@ -20,7 +20,6 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
 
 import numpy as np
 
@@ -33,10 +32,8 @@ from divulge.audits.heads import (
     continue_head,
     has_head,
     load_head,
-    read_raw_head,
     refuse_linked_folders,
     refuse_other_folder,
-    refuse_other_kind,
     store_head,
 )
 from divulge.core import (
@@ -54,29 +51,6 @@ from divulge.core import (
 from divulge.core.runs import MembershipFacts
 from divulge.errors import StoreError
 from divulge.report.verdict import deciding_fpr
-
-H = TypeVar("H")
-
-
-def read_head(path: Path, kind: type[H]) -> H:
-    """The head of a search, which has to be of this kind.
-
-    Raises:
-        StoreError: see `heads.read_raw_head`; or it is of another kind, or does not hold what it
-            should.
-    """
-    found, wanted = read_raw_head(path), kind.__dataclass_fields__["kind"].default  # type: ignore[attr-defined]
-    refuse_other_kind(path, found, wanted)
-    return atomic.from_python(found, kind, path / HEAD)
-
-
-def write_head(path: Path, head: Any) -> None:
-    """Write ``run.json`` of a search into a folder.
-
-    Raises:
-        StoreError: it cannot be written.
-    """
-    atomic.write(path / HEAD, atomic.to_json(head, type(head)).encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -304,9 +304,9 @@ def test_the_fresh_run_decides(
     )
     fresh = replace(made(0.8, l1, right), setting=setting)
     limits = divulge.FederationLimits(class_shares=0.5, which_client=0.9)
-    plan = replace(found.plan, limits=limits, name="<b>")
+    head = replace(found.head, facts=replace(found.facts, limits=limits), name="<b>")
     log = replace(found.log, refused={"x|y": "<b>"})
-    told = replace(found, plan=plan, fresh=fresh, log=log)
+    told = replace(found, head=head, fresh=fresh, log=log)
     assert told.outcome == outcome
     assert said in told.headline
     lines = told.table().splitlines()

@@ -19,7 +19,7 @@ from divulge.audits.inputs import AuditInputs
 from divulge.audits.result import Audit
 from divulge.audits.runner import RunHeading
 from divulge.cli.main import main
-from divulge.core import Estimate, Records
+from divulge.core import Estimate, Head, Records
 from divulge.defences import catalog as defences
 from divulge.errors import SpecError, StoreError
 from divulge.report.markdown import make_inert
@@ -28,16 +28,17 @@ from divulge.studies.cost_estimates import CostEstimate, SearchCost
 from divulge.studies.harden import final, model_bench, run, space
 from divulge.studies.harden.final import BesideKnown, FreshRecords
 from divulge.studies.harden.looks import Leak
-from divulge.studies.harden.result import HardenedModel, HardeningManifest
+from divulge.studies.harden.result import HardenedModel, HardeningFacts
 from divulge.studies.harden.trials import ModelLog, SearchTrial, choose, find_chosen
 from divulge.targets.files import load_target
 from divulge.targets.function import FunctionTarget
 from divulge.training import Recipe
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import LocalWorkers
-from tests.defences import trained_table
-from tests.report import cases, markup
 from tests.uneven_tables import TABLES
+
+from ...defences import trained_table
+from ...report import cases, markup
 
 pytest.importorskip("optuna")
 
@@ -120,7 +121,7 @@ def test_the_leader_has_more_models_and_is_the_most_accurate_look_under_all_ceil
         for trial in found.trials
         for look in trial.at_each_look()
         if look.useful
-        and all(look.leaks[name].limit <= most for name, most in found.plan.ceilings.items())
+        and all(look.leaks[name].limit <= most for name, most in found.facts.ceilings.items())
         and 3 * look.proposal.work(RECIPE) <= left
     ]
     assert under
@@ -209,7 +210,7 @@ def test_the_search_never_sees_the_fresh_records() -> None:
 
 def test_the_final_audit_is_of_fresh_records_drawn_by_coins(found: HardenedModel) -> None:
     facts = found.audit.facts
-    assert facts.members + facts.nonmembers == found.plan.fresh == 120
+    assert facts.members + facts.nonmembers == found.facts.fresh == 120
     assert facts.drawn == "coins"
     member = final.draw_members(120, 0)
     assert facts.members == member.sum()
@@ -273,11 +274,12 @@ def test_a_model_is_under_where_all_upper_limits_are_and_over_where_one_value_is
         for (metric, (value, high)), place in zip(figures.items(), places, strict=True):
             level = {"under": high, "between": (value + high) / 2, "over": value - 1e-9}
             ceilings[metric] = level[place]
-        asked = HardeningManifest(
-            name="x", created="", challenge="", seed=0, budget=1, searched=1, fresh=1,
-            settings={}, environment={}, ceilings=ceilings,
+        facts = HardeningFacts(budget=1, searched=1, fresh=1, ceilings=ceilings)
+        asked = Head(
+            kind="hardening", name="x", created="", challenge="", seed=0, settings={},
+            environment={}, facts=facts,
         )  # fmt: skip
-        found = HardenedModel(asked, ModelLog(()), Path(), audited)
+        found = HardenedModel(head=asked, log=ModelLog(()), path=Path(), audit=audited)
         wanted = "over" if "over" in places else "undecided" if "between" in places else "under"
         if len(figures) < 2 or audited.verdict.level in UNBELIEVED:
             wanted = "undecided"
@@ -289,8 +291,8 @@ UNBELIEVED = ("inputs doubtful", "instrument failed", "confounded", "nothing mea
 
 def test_without_a_figure_nothing_is_decided(found: HardenedModel) -> None:
     assert "tpr@0.001" not in found.audit.limits  # of 120 records
-    plan = replace(found.plan, ceilings={"auc": 1.0, "tpr@0.001": 1.0})
-    assert replace(found, plan=plan).outcome == "undecided"
+    facts = replace(found.facts, ceilings={"auc": 1.0, "tpr@0.001": 1.0})
+    assert replace(found, head=replace(found.head, facts=facts)).outcome == "undecided"
 
 
 def test_the_card_says_how_the_model_was_trained_and_what_the_audit_found(
@@ -603,7 +605,8 @@ def test_the_command_says_by_its_exit_code_that_the_model_is_not_under(
 ) -> None:
     if ceiling == "between":
         ceiling = (found.measured["auc"].value + found.measured["auc"].high) / 2
-    told = replace(found, plan=replace(found.plan, ceilings={"auc": ceiling}))
+    facts = replace(found.facts, ceilings={"auc": ceiling})
+    told = replace(found, head=replace(found.head, facts=facts))
     monkeypatch.setattr(run, "harden_file", lambda *_, **__: told)
     (tmp_path / "harden.toml").write_text(SETTINGS.format(ceiling=1.0))
     done = CliRunner().invoke(main, ["harden", str(tmp_path / "harden.toml"), "--format", "json"])
@@ -628,4 +631,4 @@ def test_the_command_searches_and_says_by_its_exit_code_that_the_model_is_under(
         main, ["export", str(tmp_path / "runs/tiny-001"), "--junit", str(tmp_path / "x.xml")]
     )
     assert exported.exit_code == 0, exported.output
-    assert "threshold" in (tmp_path / "x.xml").read_text()
+    assert 'name="tiny: attacks"' in (tmp_path / "x.xml").read_text()  # of the final audit

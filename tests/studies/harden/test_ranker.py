@@ -65,7 +65,7 @@ def test_the_chosen_setting_runs_with_queries_that_the_search_never_saw(
 ) -> None:
     assert found.fresh.setting == found.chosen.setting
     assert found.fresh.leaks != found.chosen.leaks
-    assert (found.plan.searched, found.plan.fresh) == (16, 16)
+    assert (found.facts.searched, found.facts.fresh) == (16, 16)
     assert "16 queries; 16 others were kept" in found.table()
     assert "NDCG@" in found.table()
 

@@ -9,11 +9,11 @@ import pytest
 
 import divulge
 from divulge._util.progress import as_track, track_silently
+from divulge.audits.heads import new_head
 from divulge.core import Estimate
 from divulge.errors import DataError
 from divulge.studies.harden.federated_bench import FederationBench
-from divulge.studies.harden.federated_result import FederationSearchManifest
-from divulge.studies.harden.head import make_head
+from divulge.studies.harden.federated_result import FederationSearchFacts
 from divulge.studies.harden.search import run_search
 
 pytest.importorskip("optuna")
@@ -56,10 +56,10 @@ def searched(
     budget: int = 9,
     **more: Any,
 ) -> divulge.HardenedFederation:
-    head = make_head(
-        FederationSearchManifest, name="invented", challenge="one", seed=0, limits=simulator.limits,
-        rounds=1, budget=budget, searched=4, fresh=4, settings={},
-    )  # fmt: skip
+    facts = FederationSearchFacts(
+        limits=simulator.limits, rounds=1, budget=budget, searched=4, fresh=4
+    )
+    head = new_head("hardened-federation", "invented", 0, {}, challenge="one", facts=facts)
     bench = FederationBench(simulator, Invented(simulator.rule), families, 3, budget, 0)
     asked: dict[str, Any] = {"track": track_silently, "resume": False}
     return run_search(bench, head, folder, **asked | more)

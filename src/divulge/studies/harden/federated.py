@@ -13,8 +13,9 @@ from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder, numbered_folder
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
+from divulge.audits.heads import new_head
 from divulge.audits.options import RunPath
-from divulge.core import Records
+from divulge.core import Head, Records
 from divulge.data import records
 from divulge.data.encoding import share_encoding
 from divulge.data.labels import share_classes
@@ -26,9 +27,8 @@ from divulge.federation.from_config import LOADING, load_federation
 from divulge.studies.harden.federated_bench import FederationBench, choose_families
 from divulge.studies.harden.federated_limits import FederationLimits
 from divulge.studies.harden.federated_ranker import ranker_from_config
-from divulge.studies.harden.federated_result import FederationSearchManifest, HardenedFederation
+from divulge.studies.harden.federated_result import FederationSearchFacts, HardenedFederation
 from divulge.studies.harden.federated_trial import NamedAttacks, TrialDesign
-from divulge.studies.harden.head import make_head
 from divulge.studies.harden.search import run_search
 
 USUAL = ("none", "top-k", "sign", "own-last-layer", "local-noise", "dp-fedavg")
@@ -135,13 +135,14 @@ def harden_federation_file(
     limits = FederationLimits(asked.class_shares, asked.which_client, asked.interactions)
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     load = _federation_from_config if settings.ranker is None else ranker_from_config
-    ((bench, head),) = (load(settings, asked, limits, path) for _ in track([path], LOADING))
+    with track.step(LOADING):
+        bench, head = load(settings, asked, limits, path)
     return run_search(bench, head, folder, track, resume=resume)
 
 
 def _federation_from_config(
     settings: FederationSpec, asked: FederationSearchSpec, limits: FederationLimits, path: Path
-) -> tuple[FederationBench, FederationSearchManifest]:
+) -> tuple[FederationBench, Head[FederationSearchFacts]]:
     """What ``[harden]`` of a ``federate.toml`` asks for.
 
     Raises:
@@ -177,27 +178,29 @@ def _federation_from_config(
 
 def _design(
     every: TrialDesign, budget: int, defences: Sequence[str]
-) -> tuple[FederationBench, FederationSearchManifest]:
+) -> tuple[FederationBench, Head[FederationSearchFacts]]:
     """What is asked for of all clients: where it is searched, and the head of its run."""
     federation = every.federation
     _check(federation, every.limits, every.rounds)
     families = choose_families(defences, SEARCHED, budget, "federations")
     searched, fresh = _halve(federation)
-    head = make_head(
-        FederationSearchManifest,
-        name=federation.name,
+    head = new_head(
+        "hardened-federation",
+        federation.name,
+        federation.seed,
+        {"recipe": repr(federation.recipe), "defences": list(families)},
         challenge=digest(
             f"{federation.header}\0{every.limits}\0"
             f"{(every.rounds, budget, every.candidates, families)}",
             *(array for one in (every.test, every.reference) for array in (one.x, one.y)),
         ),
-        seed=federation.seed,
-        limits=every.limits,
-        rounds=every.rounds,
-        budget=budget,
-        searched=len(searched.clients),
-        fresh=len(fresh.clients),
-        settings={"recipe": repr(federation.recipe), "defences": list(families)},
+        facts=FederationSearchFacts(
+            limits=every.limits,
+            rounds=every.rounds,
+            budget=budget,
+            searched=len(searched.clients),
+            fresh=len(fresh.clients),
+        ),
     )
     bench = FederationBench(
         searched=replace(every, federation=searched),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from divulge._util.progress import Track
 from divulge._util.random import stream
+from divulge.core import Head
 from divulge.defences import catalog
 from divulge.errors import DataError, DivulgeError, SpecError, did_you_mean
 from divulge.studies.harden import optimiser
@@ -19,14 +20,13 @@ from divulge.studies.harden.federated_limits import (
 from divulge.studies.harden.federated_result import (
     FRESH,
     TRIALS,
-    FederationSearchManifest,
+    FederationSearchFacts,
     HardenedFederation,
     StoredTrial,
-    load_hardened_federation,
     read_trial,
     store_trial,
 )
-from divulge.studies.harden.log import Attempt
+from divulge.studies.harden.log import Draft
 from divulge.studies.harden.search import Bench, Study
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ class Simulator(Protocol):
         ...
 
 
-class FederationBench(Bench[FederationVariant, FederationSearchManifest, HardenedFederation]):
+class FederationBench(Bench[FederationVariant, FederationSearchFacts, HardenedFederation]):
     """Simulates federations of the clients of the search, or rankers of its queries.
 
     Args:
@@ -80,7 +80,7 @@ class FederationBench(Bench[FederationVariant, FederationSearchManifest, Hardene
         self._folder = Path()
 
     def finish(
-        self, head: FederationSearchManifest, folder: Path, track: Track[Any]
+        self, head: Head[FederationSearchFacts], folder: Path, track: Track[Any]
     ) -> HardenedFederation:
         """See `Bench.finish`."""
         del head  # it is read again with the trials
@@ -91,11 +91,11 @@ class FederationBench(Bench[FederationVariant, FederationSearchManifest, Hardene
         last = self._run(self._fresh, chosen.setting, own, FRESH)
         if last.found is None:
             raise DataError(f"{chosen.setting.label} with a fresh half: {last.refused}")
-        found = load_hardened_federation(folder)
+        found = HardenedFederation.load(folder)
         found.report()
         return found
 
-    def firsts(self, study: Study[FederationVariant]) -> Iterator[list[Attempt[FederationVariant]]]:
+    def firsts(self, study: Study[FederationVariant]) -> Iterator[list[Draft[FederationVariant]]]:
         """Each defence with its defaults, as far as it has some that are searched."""
         for name in self._families[: self._budget - 1]:
             cls = catalog.update_defence_class(name)
@@ -129,13 +129,13 @@ class FederationBench(Bench[FederationVariant, FederationSearchManifest, Hardene
         return int(stream(self._seed, "federation", len(self.tried), missed).integers(2**31))
 
     def admits(
-        self, one: Attempt[FederationVariant], group: Sequence[Attempt[FederationVariant]]
+        self, one: Draft[FederationVariant], group: Sequence[Draft[FederationVariant]]
     ) -> bool:
         """See `Bench.admits`; the last run is one of the budget."""
         del one
         return len(self.tried) + len(group) < self._budget - 1
 
-    def try_group(self, group: Sequence[Attempt[FederationVariant]], track: Track[Any]) -> None:
+    def try_group(self, group: Sequence[Draft[FederationVariant]], track: Track[Any]) -> None:
         """See `Bench.try_group`."""
         for one in track(group, f"Trial {group[0].number} of {self._budget - 1}"):
             stored = self._run(
@@ -143,7 +143,7 @@ class FederationBench(Bench[FederationVariant, FederationSearchManifest, Hardene
             )
             one.looks = [] if stored.found is None else [stored.found]
 
-    def lessons(self, one: Attempt[FederationVariant]) -> Iterator[tuple[float, float]]:
+    def lessons(self, one: Draft[FederationVariant]) -> Iterator[tuple[float, float]]:
         """See `Bench.lessons`."""
         for found in one.looks:
             yield found.accuracy.value, found.excess(self._searched.limits)

@@ -18,8 +18,9 @@ from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
 from divulge.attacks import catalog as attacks
 from divulge.audits import attempt
+from divulge.audits.heads import new_head
 from divulge.audits.options import RunPath
-from divulge.core import Estimate, Measurements, Reconstruction, Status
+from divulge.core import Estimate, Head, Measurements, Reconstruction, Status
 from divulge.data.ranking import Queries, ndcg
 from divulge.errors import DataError, SpecError
 from divulge.federation import from_config
@@ -31,8 +32,7 @@ from divulge.studies.harden.federated_limits import (
     FederationTrial,
     FederationVariant,
 )
-from divulge.studies.harden.federated_result import FederationSearchManifest, HardenedFederation
-from divulge.studies.harden.head import make_head
+from divulge.studies.harden.federated_result import FederationSearchFacts, HardenedFederation
 from divulge.studies.harden.search import run_search
 from divulge.training.trainers import trainer_identity
 
@@ -153,7 +153,7 @@ def harden_ranker(
 
 def ranker_from_config(
     settings: FederationSpec, asked: FederationSearchSpec, limits: FederationLimits, path: Path
-) -> tuple[FederationBench, FederationSearchManifest]:
+) -> tuple[FederationBench, Head[FederationSearchFacts]]:
     """What ``[harden]`` of a ``federate.toml`` with ``[ranker]`` asks for.
 
     Raises:
@@ -183,7 +183,7 @@ def ranker_from_config(
 
 def _design(
     every: RankerDesign, name: str, seed: int, budget: int, defences: Sequence[str]
-) -> tuple[FederationBench, FederationSearchManifest]:
+) -> tuple[FederationBench, Head[FederationSearchFacts]]:
     """What is asked for of all queries: where it is searched, and the head of its run."""
     world, test = every.world, every.test
     _check(world, test, every.limits)
@@ -197,20 +197,22 @@ def _design(
     sizes = {"hidden": every.hidden, "asked": every.asked, "users": every.users}
     # a function by its source: its address is another in each process
     how = (world.clicks, world.shown, world.lr, trainer_identity(world.manipulate), sizes)
-    head = make_head(
-        FederationSearchManifest,
-        name=name,
+    head = new_head(
+        "hardened-federation",
+        name,
+        seed,
+        {**sizes, "defences": list(families)},
         challenge=digest(
             f"{how}\0{every.limits}\0{(budget, families, seed)}",
             *(a for one in (world.queries, test) for a in (one.x, one.relevance, one.query)),
         ),
-        seed=seed,
-        limits=every.limits,
-        rounds=1,
-        budget=budget,
-        searched=searched.world.queries.count,
-        fresh=fresh.world.queries.count,
-        settings={**sizes, "defences": list(families)},
+        facts=FederationSearchFacts(
+            limits=every.limits,
+            rounds=1,
+            budget=budget,
+            searched=searched.world.queries.count,
+            fresh=fresh.world.queries.count,
+        ),
     )
     return FederationBench(searched, fresh, families, None, budget, seed), head
 

@@ -9,7 +9,7 @@ import pydantic
 
 from divulge._util import atomic
 from divulge._util.json import JSON
-from divulge.audits.run_folder import read_head
+from divulge.audits.heads import load_head
 from divulge.audits.runs import RunVerdict
 from divulge.audits.stored import as_frame
 from divulge.core import Estimate, Finding
@@ -22,8 +22,7 @@ from divulge.studies.harden.federated_limits import (
     FederationTrial,
     FederationVariant,
 )
-from divulge.studies.harden.hardened import Hardened
-from divulge.studies.harden.head import SearchHead
+from divulge.studies.harden.hardened import SearchFacts, SearchRun
 from divulge.studies.harden.log import SearchLog
 from divulge.studies.harden.search_page import SearchPage
 
@@ -46,29 +45,48 @@ class StoredTrial:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class FederationSearchManifest(SearchHead):
-    """What was asked for: ``run.json``."""
+class FederationSearchFacts(SearchFacts):
+    """What a search for a federation is about."""
 
     limits: FederationLimits
     rounds: int
-    kind: Literal["hardened-federation"] = "hardened-federation"
 
 
 @dataclass(frozen=True, repr=False)
-class HardenedFederation(Hardened[FederationSearchManifest, FederationTrial]):
+class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
     """The setting that was found, its run with fresh clients, and all that was tried."""
 
     fresh: FederationTrial
     """The chosen setting with other clients and another seed: the claim."""
-    noun = "a search for a federation"
-    about = "federation"
     findings: ClassVar[tuple[Finding, ...]] = ()
     """Of single attacks none are kept: one that fails ends the trial."""
+    noun = "a search for a federation"
+    about = "federation"
 
     @classmethod
     def load(cls, path: Path) -> "HardenedFederation":
-        """What is in the run folder of a search; see `load_hardened_federation`."""
-        return load_hardened_federation(path)
+        """What is in the run folder of a search for a federation.
+
+        Raises:
+            StoreError: it is none, or not finished, or damaged.
+        """
+        head = load_head(path, "hardened-federation", FederationSearchFacts)
+        if not (path / FRESH).exists():
+            raise StoreError(
+                f"expected a finished search in {path}, got one that was interrupted: continue it "
+                "with --resume"
+            )
+        last, names = _read(path / FRESH), head.facts.limits.given.keys()
+        stored = [_read(place) for place in sorted((path / TRIALS).glob("*.json"))]
+        trials = tuple(one.found for one in stored if one.found is not None)
+        if (
+            not trials
+            or last.found is None
+            or any(one.leaks.keys() != names for one in (*trials, last.found))
+        ):
+            raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
+        refused = {one.setting.label: one.refused for one in stored if one.found is None}
+        return cls(head, SearchLog(trials, refused), path, last.found)
 
     @property
     def instead(self) -> str:
@@ -79,8 +97,8 @@ class HardenedFederation(Hardened[FederationSearchManifest, FederationTrial]):
     def verdicts(self) -> Mapping[str, RunVerdict]:
         """Whether the run with fresh clients is within the limits."""
         level = {"within": "within limits", "over": "over limits"}.get(self.outcome, self.outcome)
-        step = "Record it with `divulge federate`, and audit its transcript."
-        return {"": RunVerdict(level, self.headline, self.contents.sentences, step)}
+        told = self.contents
+        return {"": RunVerdict(level, told.headline, tuple(told.sentences), told.next_step)}
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per setting and metric: setting, state, metric, value, low, high.
@@ -101,7 +119,7 @@ class HardenedFederation(Hardened[FederationSearchManifest, FederationTrial]):
     @property
     def limits(self) -> FederationLimits:
         """What the server may learn."""
-        return self.plan.limits
+        return self.facts.limits
 
     @property
     def chosen(self) -> FederationTrial:
@@ -130,7 +148,8 @@ class HardenedFederation(Hardened[FederationSearchManifest, FederationTrial]):
     @property
     def contents(self) -> SearchPage:
         """What the report shows."""
-        limits, fresh, chosen, head = self.limits.given, self.fresh, self.chosen, self.plan
+        limits, fresh, chosen = self.limits.given, self.fresh, self.chosen
+        head, facts = self.head, self.facts
         ranker = INTERACTIONS in limits
         merit, halves = ("NDCG@10", "queries") if ranker else ("Accuracy", "clients")
         titles = [words.metric_title(name) for name in limits]
@@ -152,13 +171,13 @@ class HardenedFederation(Hardened[FederationSearchManifest, FederationTrial]):
             if self.outcome == "within"
             else again,
             numbers=tuple(zip((merit, *titles), rows[0][1:-1], strict=True)),
-            note=f"The last run is with {head.fresh} {halves} that the search never saw, under "
+            note=f"The last run is with {facts.fresh} {halves} that the search never saw, under "
             "another seed, and was attacked afresh.",
             audit="",
             toml=fresh.setting.as_toml(),
             rows=(("Setting", merit, *titles, "State"), *rows),
             basis=f"{words.format_count(len(self.trials), 'setting')} were tried with "
-            f"{head.searched} {halves}; {head.fresh} others were kept for the last run. Only "
+            f"{facts.searched} {halves}; {facts.fresh} others were kept for the last run. Only "
             f"figures with fresh {halves} are a claim.",
             refused=self.refused,
             settings=head.settings,
@@ -187,7 +206,7 @@ class HardenedFederation(Hardened[FederationSearchManifest, FederationTrial]):
         chosen, fresh, *trials = dump((self.chosen, self.fresh, *self.trials), mode="json")
         return {
             "schema": 1,
-            "name": self.plan.name,
+            "name": self.head.name,
             "outcome": self.outcome,
             "headline": self.headline,
             "limits": self.limits.given,
@@ -231,29 +250,3 @@ def read_trial(folder: Path, name: str, setting: FederationVariant) -> StoredTri
 
 def _read(place: Path) -> StoredTrial:
     return atomic.from_json(atomic.read(place), StoredTrial, place)
-
-
-def load_hardened_federation(path: Path) -> HardenedFederation:
-    """What is in the run folder of a search for a federation.
-
-    Raises:
-        StoreError: it is none, or not finished, or damaged.
-    """
-    plan = read_head(path, FederationSearchManifest)
-    if not (path / FRESH).exists():
-        raise StoreError(
-            f"expected a finished search in {path}, got one that was interrupted: continue it with "
-            "--resume"
-        )
-    last = _read(path / FRESH)
-    names = plan.limits.given.keys()
-    stored = [_read(place) for place in sorted((path / TRIALS).glob("*.json"))]
-    trials = tuple(one.found for one in stored if one.found is not None)
-    if (
-        not trials
-        or last.found is None
-        or any(one.leaks.keys() != names for one in (*trials, last.found))
-    ):
-        raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
-    refused = {one.setting.label: one.refused for one in stored if one.found is None}
-    return HardenedFederation(plan, SearchLog(trials, refused), path, last.found)

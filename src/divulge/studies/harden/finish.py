@@ -7,19 +7,20 @@ from divulge._util import atomic
 from divulge._util.progress import Track
 from divulge._util.showable import make_showable
 from divulge.audits.runner import RunHeading
-from divulge.core.runs import BEFORE_NAMING
+from divulge.core import Head
+from divulge.report import markdown
 from divulge.report.markdown import make_inert
 from divulge.report.model_card import put_section
 from divulge.studies.compare.export import CARD
 from divulge.studies.harden.final import HardenDesign, audit_final, train_final
-from divulge.studies.harden.result import MODEL, HardenedModel, HardeningManifest
+from divulge.studies.harden.result import MODEL, HardenedModel, HardeningFacts
 from divulge.studies.harden.trials import ModelLog, find_chosen
 from divulge.training.shadows.workers import Workers
 
 
 def finish(
     design: HardenDesign,
-    head: HardeningManifest,
+    head: Head[HardeningFacts],
     log: ModelLog,
     path: Path,
     track: Track[Any],
@@ -40,12 +41,10 @@ def finish(
         StoreError: something cannot be written.
     """
     asked, records = design.asked, design.records
-    proposal = find_chosen(log, head.ceilings).proposal
+    proposal = find_chosen(log, head.facts.ceilings).proposal
     variant = proposal.as_variant(design.models.recipe, asked.final_models)
-    (place,) = (
-        train_final(variant, records, path, head.seed)
-        for _ in track([variant], "Training the final model")
-    )
+    with track.step("Training the final model"):
+        place = train_final(variant, records, path, head.seed)
     audit = audit_final(
         variant,
         records,
@@ -82,7 +81,7 @@ def _write_card(found: HardenedModel, records: int) -> None:
         make_inert(f"{told.headline}. {told.next_step}"),
     ]
     head = found.audit.head
-    report = make_showable(found.audit.table())
-    made = make_showable(head.created), make_showable(head.divulge or BEFORE_NAMING)
+    report = make_showable(markdown.render(found.audit.summary))
+    made = make_showable(head.created), make_showable(head.divulge)
     card = put_section("\n\n".join(lines) + "\n", report, *made)
     atomic.write(found.path / MODEL / CARD, card.encode())

@@ -1,6 +1,7 @@
 """What every search came to: its head, its log, and its report."""
 
 import json
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,46 +9,48 @@ from typing import Generic, TypeVar
 
 from divulge._util.json import JSON
 from divulge.audits.runs import FinishedRun
+from divulge.audits.stored import PAGE
 from divulge.core import Head
-from divulge.studies.harden.head import SearchHead
 from divulge.studies.harden.log import SearchLog, T
 from divulge.studies.harden.search_page import SearchPage
 
-P = TypeVar("P", bound=SearchHead)
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchFacts:
+    """What every search is about."""
+
+    budget: int
+    searched: int
+    """The number of records, clients or queries of the search."""
+    fresh: int
+    """The number of those that it never touches."""
+
+
+P = TypeVar("P", bound=SearchFacts)
 
 
 @dataclass(frozen=True, repr=False)
-class Hardened(FinishedRun, Generic[P, T]):
+class SearchRun(FinishedRun, Generic[P, T]):
     """What a search came to, and its run folder."""
 
-    plan: P
+    head: Head[P]
     log: SearchLog[T]
     path: Path
     """The run folder."""
 
     @property
-    def head(self) -> Head[P]:
-        """What was asked for."""
-        plan = self.plan
-        return Head(
-            kind=plan.kind, name=plan.name, created=plan.created, challenge=plan.challenge,
-            seed=plan.seed, settings=plan.settings, environment=plan.environment, facts=plan,
-            attacks=self.attacks, divulge=plan.divulge, schema=plan.schema,
-        )  # fmt: skip
+    def facts(self) -> P:
+        """What was asked for besides what every run has."""
+        return self.head.facts
 
     @property
-    def attacks(self) -> tuple[str, ...]:
-        """Labels of the attacks of the final audit, if there is one."""
-        return ()
-
-    @property
+    @abstractmethod
     def contents(self) -> SearchPage:
         """What the report shows."""
-        raise NotImplementedError
 
+    @abstractmethod
     def as_json(self) -> dict[str, JSON]:
         """What ``summary.json`` holds."""
-        raise NotImplementedError
 
     def draw(self) -> Mapping[str, str]:
         """By metric that can be drawn, accuracy over leakage of each trial, as SVG."""
@@ -74,12 +77,11 @@ class Hardened(FinishedRun, Generic[P, T]):
 
     def render(self) -> dict[str, bytes]:
         """The files of the report: page, tables, figures, and all that they show as JSON."""
-        # draws, so it loads the chart library
-        from divulge.studies.harden import charts as harden_charts
+        from divulge.studies.harden import charts  # draws, so it loads the chart library
 
         told, drawn = self.contents, self.draw()
         return {
-            self.page: harden_charts.render_page(told, drawn),
+            PAGE: charts.render_page(told, drawn),
             "summary.json": (json.dumps(self.as_json(), indent=1, default=str) + "\n").encode(),
             **told.as_files(),
             **{f"figures/trials-{metric}.svg": svg.encode() for metric, svg in drawn.items()},

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 @dataclass(slots=True)
-class Attempt(Generic[S]):
+class Draft(Generic[S]):
     """A setting that was proposed, and what was seen of it so far."""
 
     setting: S

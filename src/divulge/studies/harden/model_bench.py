@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from divulge._util.progress import Track, with_title
 from divulge._util.random import stream
+from divulge.core import Head
 from divulge.errors import DivulgeError, NotApplicable, SpecError
 from divulge.report import words
 from divulge.studies.harden import looks, result
 from divulge.studies.harden.config import FIRST, UNDEFENDED
 from divulge.studies.harden.final import HardenDesign
 from divulge.studies.harden.finish import finish
-from divulge.studies.harden.log import Attempt
+from divulge.studies.harden.log import Draft
 from divulge.studies.harden.looks import Training
-from divulge.studies.harden.result import HardenedModel, HardeningManifest
+from divulge.studies.harden.result import HardenedModel, HardeningFacts
 from divulge.studies.harden.search import Bench, Study
 from divulge.studies.harden.space import (
     SEVERAL_LENGTHS,
@@ -50,7 +51,7 @@ _CONFIRMED = 1
 """For how many settings the budget is to leave further models."""
 
 
-class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
+class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
     """Trains models on halves of the records of the search.
 
     Args:
@@ -74,7 +75,7 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
         self._undefended: SearchTrial | None = None
         """The undefended model after all epochs, as it was seen then."""
 
-    def finish(self, head: HardeningManifest, folder: Path, track: Track[Any]) -> HardenedModel:
+    def finish(self, head: Head[HardeningFacts], folder: Path, track: Track[Any]) -> HardenedModel:
         """See `Bench.finish`."""
         self._models = replace(self._models, folder=folder)
         log = result.read_trials(folder) or self._search(track)
@@ -94,7 +95,7 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
 
     # What is tried.
 
-    def firsts(self, study: Study[Proposal]) -> Iterator[list[Attempt[Proposal]]]:
+    def firsts(self, study: Study[Proposal]) -> Iterator[list[Draft[Proposal]]]:
         """The undefended model for all epochs; then each defence as its authors set it."""
         plain = study.propose(first_proposal(UNDEFENDED, self._whole))
         yield [plain]
@@ -103,7 +104,7 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
         )
         self._short, longer = useful_epochs(plain.looks, self._ceilings, self._whole)
         self._lengths = tuple(sorted({self._short, *longer, self._whole}))
-        group: list[Attempt[Proposal]] = []
+        group: list[Draft[Proposal]] = []
         for name in self._asked.families[1:]:
             lengths = (*longer, self._short) if name in SEVERAL_LENGTHS else (self._whole,)
             firsts = [first_proposal(name, length) for length in lengths]
@@ -136,11 +137,11 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
         del missed
         return int(stream(self._models.seed, "trial", proposed).integers(2**31))
 
-    def admits(self, one: Attempt[Proposal], group: Sequence[Attempt[Proposal]]) -> bool:
+    def admits(self, one: Draft[Proposal], group: Sequence[Draft[Proposal]]) -> bool:
         """See `Bench.admits`."""
         return self._work(one.setting) is not None and self._affords([*group, one])
 
-    def lessons(self, one: Attempt[Proposal]) -> Iterator[tuple[float, float]]:
+    def lessons(self, one: Draft[Proposal]) -> Iterator[tuple[float, float]]:
         """See `Bench.lessons`; the optimiser proposes no defences of answers."""
         for trial in self._trials(one):
             if trial.proposal.answers == UNDEFENDED:
@@ -166,7 +167,7 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
 
     # How it is tried.
 
-    def try_group(self, group: Sequence[Attempt[Proposal]], track: Track[Any]) -> None:
+    def try_group(self, group: Sequence[Draft[Proposal]], track: Track[Any]) -> None:
         """Train all for a while; then the better half for twice as long, and so on."""
         until, going = self._short, list(group)
         while going:
@@ -174,7 +175,7 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
             until = next_stage(2 * until, self._whole)
             going = self._promising(going, until)
 
-    def _promising(self, group: Sequence[Attempt[Proposal]], until: int) -> list[Attempt[Proposal]]:
+    def _promising(self, group: Sequence[Draft[Proposal]], until: int) -> list[Draft[Proposal]]:
         """The more accurate half of those that may still be under when trained for so long."""
         waiting = [
             one
@@ -182,13 +183,13 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
             if one.looks and not is_ended(one) and not one.looks[-1].surely_exceeds(self._ceilings)
         ]
         waiting.sort(key=lambda one: -self._best([one]).accuracy.value)
-        found: list[Attempt[Proposal]] = []
+        found: list[Draft[Proposal]] = []
         for one in waiting[: (len(waiting) + 1) // 2]:
             if self._affords([*found, one], until):
                 found.append(one)
         return found
 
-    def _first(self, one: Attempt[Proposal], until: int) -> Training:
+    def _first(self, one: Draft[Proposal], until: int) -> Training:
         """Its first models, trained for so many epochs; what prepares for long is trained whole."""
         trainer = one.setting.as_trainer(self._recipe)
         every = stages(one.setting.epochs) if is_staged(trainer) else ()
@@ -196,7 +197,7 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
             every = tuple(k for k in every if k <= max(until, every[0]))
         return Training(one.number, one.setting, every, range(FIRST))
 
-    def _run(self, wanted: Sequence[tuple[Attempt[Proposal], Training]], track: Track[Any]) -> None:
+    def _run(self, wanted: Sequence[tuple[Draft[Proposal], Training]], track: Track[Any]) -> None:
         """Train, side by side, and look at what came of it."""
         if not wanted:
             return
@@ -250,13 +251,13 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
 
     # Which one leads, and what it costs.
 
-    def _best(self, tried: Sequence[Attempt[Proposal]]) -> SearchTrial:
+    def _best(self, tried: Sequence[Draft[Proposal]]) -> SearchTrial:
         """What leads of these, after the epochs at which it does; one whose final audit is paid."""
         every = [trial for one in tried for trial in self._trials(one)]
         paid = [trial for trial in every if self._final_cost(trial) <= self._left]
         return choose(paid or every, self._ceilings)
 
-    def _trials(self, one: Attempt[Proposal]) -> list[SearchTrial]:
+    def _trials(self, one: Draft[Proposal]) -> list[SearchTrial]:
         """A setting at each look, by the limits of all that was tried; nothing if none was seen."""
         return summarise(one, self.tried, self._ceilings).at_each_look() if one.looks else []
 
@@ -268,10 +269,10 @@ class ModelBench(Bench[Proposal, HardeningManifest, HardenedModel]):
     def _final_cost(self, trial: SearchTrial) -> float:
         return self._asked.final_models * trial.proposal.work(self._recipe)
 
-    def _first_cost(self, one: Attempt[Proposal], until: int | None = None) -> float:
+    def _first_cost(self, one: Draft[Proposal], until: int | None = None) -> float:
         return self._first(one, until or self._short).work(self._recipe)
 
-    def _affords(self, group: Sequence[Attempt[Proposal]], until: int | None = None) -> bool:
+    def _affords(self, group: Sequence[Draft[Proposal]], until: int | None = None) -> bool:
         """Whether the budget pays for first models, and for what comes if any of them leads.
 
         These are further models of the one that leads, and the final audit.

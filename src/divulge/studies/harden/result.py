@@ -5,20 +5,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal
 
 from divulge._util import atomic
 from divulge._util.json import JSON
-from divulge.audits.heads import HEAD
+from divulge.audits.heads import HEAD, load_head
 from divulge.audits.result import Audit, SecretAudit
-from divulge.audits.run_folder import hold_run, read_head
+from divulge.audits.run_folder import hold_run
 from divulge.audits.runs import GatedAudit
 from divulge.core import Estimate, Finding
 from divulge.errors import StoreError
 from divulge.metrics.measure import GUESSING
 from divulge.studies.harden import page as harden_page
-from divulge.studies.harden.hardened import Hardened
-from divulge.studies.harden.head import SearchHead
+from divulge.studies.harden.hardened import SearchFacts, SearchRun
 from divulge.studies.harden.looks import FOLDER, Leak
 from divulge.studies.harden.page import HardenStory, MeasuredCeiling, Outcome, TrialRow
 from divulge.studies.harden.search_page import SearchPage
@@ -42,15 +40,14 @@ _UNSOUND = (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HardeningManifest(SearchHead):
-    """What was asked for: ``run.json``."""
+class HardeningFacts(SearchFacts):
+    """What a search for a model is about."""
 
     ceilings: dict[str, float]
-    kind: Literal["hardening"] = "hardening"
 
 
 @dataclass(frozen=True, repr=False)
-class HardenedModel(Hardened[HardeningManifest, SearchTrial]):
+class HardenedModel(SearchRun[HardeningFacts, SearchTrial]):
     """The model that was found, its audit on fresh records, and all that was tried."""
 
     audit: Audit
@@ -59,13 +56,25 @@ class HardenedModel(Hardened[HardeningManifest, SearchTrial]):
 
     @classmethod
     def load(cls, path: Path) -> "HardenedModel":
-        """What is in the run folder of a search; see `load_hardened`."""
-        return load_hardened(path)
+        """What is in the run folder of a search.
 
-    @property
-    def attacks(self) -> tuple[str, ...]:
-        """Labels of the attacks of the final audit."""
-        return self.audit.head.attacks
+        Raises:
+            StoreError: it is none, or not finished, or damaged.
+        """
+        head = load_head(path, "hardening", HardeningFacts)
+        log = read_trials(path)
+        if log is None or not (path / AUDIT / HEAD).exists():
+            raise StoreError(
+                f"expected a finished search in {path}, got one that was interrupted: continue it "
+                "with --resume"
+            )
+        ceilings = head.facts.ceilings.keys()
+        if not log.trials or any(one.leaks.keys() != ceilings for one in log.trials):
+            raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
+        audit = SecretAudit.load(path / AUDIT)
+        if not isinstance(audit, Audit):
+            raise atomic.damaged_file_error(path / AUDIT, ValueError("no audit of membership"))
+        return cls(head, log, path, audit)
 
     @property
     def parts(self) -> Mapping[str, GatedAudit]:
@@ -80,7 +89,7 @@ class HardenedModel(Hardened[HardeningManifest, SearchTrial]):
     @property
     def chosen(self) -> SearchTrial:
         """The setting of the final model."""
-        return find_chosen(self.log, self.plan.ceilings)
+        return find_chosen(self.log, self.facts.ceilings)
 
     @property
     def undefended(self) -> SearchTrial:
@@ -91,7 +100,7 @@ class HardenedModel(Hardened[HardeningManifest, SearchTrial]):
     def measured(self) -> Mapping[str, Leak]:
         """By metric with a ceiling, what the strongest attack reached on fresh records."""
         found = {}
-        for name in self.plan.ceilings:
+        for name in self.facts.ceilings:
             one = self.audit.limits.get(name)
             if one is not None:
                 high = 1.0 if one.highest is None else one.highest
@@ -106,11 +115,11 @@ class HardenedModel(Hardened[HardeningManifest, SearchTrial]):
         audit's figures say nothing of this model.
         """
         found = self.measured
-        if self.audit.verdict.level in _UNSOUND or len(found) < len(self.plan.ceilings):
+        if self.audit.verdict.level in _UNSOUND or len(found) < len(self.facts.ceilings):
             return "undecided"
-        if all(found[name].high <= ceiling for name, ceiling in self.plan.ceilings.items()):
+        if all(found[name].high <= ceiling for name, ceiling in self.facts.ceilings.items()):
             return "under"
-        over = any(found[name].value > ceiling for name, ceiling in self.plan.ceilings.items())
+        over = any(found[name].value > ceiling for name, ceiling in self.facts.ceilings.items())
         return "over" if over else "undecided"
 
     @property
@@ -148,11 +157,11 @@ class HardenedModel(Hardened[HardeningManifest, SearchTrial]):
     @cached_property
     def story(self) -> HardenStory:
         """All that the report says."""
-        ceilings, chosen, down = self.plan.ceilings, self.chosen, self.next_step_down
+        ceilings, chosen, down = self.facts.ceilings, self.chosen, self.next_step_down
         measured = self.measured
         return HardenStory(
-            name=self.plan.name,
-            created=self.plan.created,
+            name=self.head.name,
+            created=self.head.created,
             outcome=self.outcome,
             level=self.audit.verdict.level,
             ceilings=tuple(
@@ -175,13 +184,13 @@ class HardenedModel(Hardened[HardeningManifest, SearchTrial]):
             refused=dict(self.log.refused),
             down=None if down is None else _row(down, ceilings),
             answers="" if chosen.proposal.answers == "none" else chosen.proposal.answers,
-            searched=self.plan.searched,
-            fresh=self.plan.fresh,
+            searched=self.facts.searched,
+            fresh=self.facts.fresh,
             spent=sum(trial.trainings for trial in self.trials),
             final=self.log.final,
-            budget=self.plan.budget,
-            settings=self.plan.settings,
-            environment=self.plan.environment,
+            budget=self.facts.budget,
+            settings=self.head.settings,
+            environment=self.head.environment,
         )
 
     @property
@@ -254,24 +263,3 @@ def read_trials(path: Path) -> ModelLog | None:
     if not place.exists():
         return None
     return atomic.from_json(atomic.read(place), ModelLog, place)
-
-
-def load_hardened(path: Path) -> HardenedModel:
-    """What is in the run folder of a search.
-
-    Raises:
-        StoreError: it is none, or not finished, or damaged.
-    """
-    plan = read_head(path, HardeningManifest)
-    log = read_trials(path)
-    if log is None or not (path / AUDIT / HEAD).exists():
-        raise StoreError(
-            f"expected a finished search in {path}, got one that was interrupted: continue it with "
-            "--resume"
-        )
-    if not log.trials or any(one.leaks.keys() != plan.ceilings.keys() for one in log.trials):
-        raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
-    audit = SecretAudit.load(path / AUDIT)
-    if not isinstance(audit, Audit):
-        raise atomic.damaged_file_error(path / AUDIT, ValueError("no audit of membership"))
-    return HardenedModel(plan, log, path, audit)

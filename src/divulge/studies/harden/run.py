@@ -11,20 +11,25 @@ from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder, numbered_folder
 from divulge._util.progress import Progress, as_track
 from divulge.attacks import catalog
+from divulge.audits.heads import new_head
 from divulge.audits.options import Options, RunPath
 from divulge.audits.runner import RunHeading
-from divulge.core import MembershipAttack
+from divulge.core import Head, MembershipAttack
 from divulge.errors import SpecError
 from divulge.studies.compare.config import default_attacks
 from divulge.studies.harden import config, final
 from divulge.studies.harden.config import Ceilings, SearchSettings
 from divulge.studies.harden.final import HardenDesign
-from divulge.studies.harden.head import make_head
 from divulge.studies.harden.looks import SearchedModels
 from divulge.studies.harden.model_bench import ModelBench
-from divulge.studies.harden.result import HardenedModel, HardeningManifest
+from divulge.studies.harden.result import HardenedModel, HardeningFacts
 from divulge.studies.harden.search import run_search
-from divulge.studies.leave_one_out.design import RecordPool, pool_from, read_pool, set_copies_aside
+from divulge.studies.leave_one_out.design import (
+    RecordPool,
+    pool_from,
+    read_pool,
+    set_copies_aside,
+)
 from divulge.training.recipe import Recipe
 from divulge.training.shadows import workers_by_name
 from divulge.training.trainers import trainer_identity
@@ -116,15 +121,14 @@ def harden_file(
     path = Path(path)
     settings = config.read(path)
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
-    ((wanted, head),) = (
-        design_from_config(settings, path.parent) for _ in track([path], "Loading the data")
-    )
+    with track.step("Loading the data"):
+        wanted, head = design_from_config(settings, path.parent)
     return run_search(ModelBench(wanted, who), head, folder, track, resume=resume)
 
 
 def design_from_config(
     settings: config.HardenSpec, folder: Path
-) -> tuple[HardenDesign, HardeningManifest]:
+) -> tuple[HardenDesign, Head[HardeningFacts]]:
     """What settings ask, with their records loaded, and the head of the run.
 
     Raises:
@@ -155,7 +159,7 @@ def _design(
     asked: SearchSettings,
     heading: RunHeading,
     class_names: tuple[str, ...],
-) -> tuple[HardenDesign, HardeningManifest]:
+) -> tuple[HardenDesign, Head[HardeningFacts]]:
     distinct = set_copies_aside(pool)
     searched, fresh = final.split_records(distinct.records, asked.fresh, heading.seed)
     member = final.draw_members(len(fresh), heading.seed)
@@ -183,14 +187,15 @@ def _design(
         final.FreshRecords(of_search, untouched, member, distinct.reference),
         whole,
     )
-    return design, make_head(
-        HardeningManifest,
-        name=heading.name,
+    head = new_head(
+        "hardening",
+        *heading,
         challenge=challenge,
-        seed=heading.seed,
-        ceilings=dict(ceilings),
-        budget=asked.budget,
-        searched=len(of_search),
-        fresh=len(untouched),
-        settings=heading.settings,
+        facts=HardeningFacts(
+            ceilings=dict(ceilings),
+            budget=asked.budget,
+            searched=len(of_search),
+            fresh=len(untouched),
+        ),
     )
+    return design, head

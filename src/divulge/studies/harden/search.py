@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from divulge._util.progress import Track
+from divulge.audits.heads import continue_head, store_head
+from divulge.core import Head
 from divulge.studies.harden import optimiser
-from divulge.studies.harden.head import D, begin
-from divulge.studies.harden.log import Attempt, S
+from divulge.studies.harden.hardened import P
+from divulge.studies.harden.log import Draft, S
 from divulge.studies.leave_one_out.run import take_folder
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 H = TypeVar("H")
 
 
-class Bench(ABC, Generic[S, D, H]):
+class Bench(ABC, Generic[S, P, H]):
     """Tries settings on models, on a federation, or on users of a ranker.
 
     What is computed is stored in its folder at once, and what is there is not computed again.
@@ -40,11 +42,11 @@ class Bench(ABC, Generic[S, D, H]):
     """How many settings are proposed at a time, and tried side by side."""
 
     def __init__(self) -> None:
-        self.tried: list[Attempt[S]] = []
+        self.tried: list[Draft[S]] = []
         """All settings that were tried, those of which nothing was seen among them."""
 
     @abstractmethod
-    def firsts(self, study: "Study[S]") -> Iterator[list[Attempt[S]]]:
+    def firsts(self, study: "Study[S]") -> Iterator[list[Draft[S]]]:
         """Groups that are tried before anything is proposed, the undefended setting alone first."""
 
     @abstractmethod
@@ -65,11 +67,11 @@ class Bench(ABC, Generic[S, D, H]):
         """
 
     @abstractmethod
-    def admits(self, one: Attempt[S], group: Sequence[Attempt[S]]) -> bool:
+    def admits(self, one: Draft[S], group: Sequence[Draft[S]]) -> bool:
         """Whether a setting can be tried beside a group, within the budget."""
 
     @abstractmethod
-    def try_group(self, group: Sequence[Attempt[S]], track: Track[Any]) -> None:
+    def try_group(self, group: Sequence[Draft[S]], track: Track[Any]) -> None:
         """Try settings, side by side.
 
         Raises:
@@ -78,11 +80,11 @@ class Bench(ABC, Generic[S, D, H]):
         """
 
     @abstractmethod
-    def lessons(self, one: Attempt[S]) -> Iterable[tuple[float, float]]:
+    def lessons(self, one: Draft[S]) -> Iterable[tuple[float, float]]:
         """Each accuracy that a setting came to, and by how much it exceeds the limits there."""
 
     @abstractmethod
-    def finish(self, head: D, folder: Path, track: Track[Any]) -> H:
+    def finish(self, head: Head[P], folder: Path, track: Track[Any]) -> H:
         """Search unless that is done, run the best setting, and write the report."""
 
 
@@ -107,7 +109,7 @@ class Study(Generic[S]):
             self._try(firsts)
         missed = 0
         while missed < self._bench.misses:
-            group: list[Attempt[S]] = []
+            group: list[Draft[S]] = []
             while len(group) < self._bench.together and missed < self._bench.misses:
                 one = self.propose(None, missed)
                 known = any(one.setting == other.setting for other in (*self._bench.tried, *group))
@@ -119,7 +121,7 @@ class Study(Generic[S]):
                     self.drop(one)
             self._try(group)
 
-    def propose(self, first: S | None, missed: int = 0) -> Attempt[S]:
+    def propose(self, first: S | None, missed: int = 0) -> Draft[S]:
         """What is given, or what the optimiser proposes."""
         self._proposed += 1
         # where one family leads that has hardly any settings, all that is proposed is known
@@ -127,13 +129,13 @@ class Study(Generic[S]):
         seed = self._bench.seed_of(self._proposed, missed)
         given = None if first is None else self._bench.values_of(first)
         asked = optimiser.ask(self._optimiser, seed, given, by_chance=by_chance)
-        return Attempt(self._bench.propose(asked), asked)
+        return Draft(self._bench.propose(asked), asked)
 
-    def drop(self, one: Attempt[S]) -> None:
+    def drop(self, one: Draft[S]) -> None:
         """Say that a proposal is not tried."""
         optimiser.end(self._optimiser, one.asked)
 
-    def _try(self, group: Sequence[Attempt[S]]) -> None:
+    def _try(self, group: Sequence[Draft[S]]) -> None:
         if not group:
             return
         for one in group:
@@ -148,7 +150,7 @@ class Study(Generic[S]):
 
 
 def run_search(
-    bench: Bench[Any, D, H], head: D, path: Path, track: Track[Any], *, resume: bool
+    bench: Bench[Any, P, H], head: Head[P], path: Path, track: Track[Any], *, resume: bool
 ) -> H:
     """Search, and run the best setting; what the folder holds already is not computed again.
 
@@ -164,4 +166,6 @@ def run_search(
         DivulgeError: the undefended or the best setting cannot be tried.
     """
     with take_folder(path, resume=resume):
-        return bench.finish(begin(path, head), path, track)
+        head = continue_head(path, head, "data, limits, search and seed")
+        store_head(path, head)
+        return bench.finish(head, path, track)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from divulge.core import Estimate
 from divulge.studies.harden.config import UNDEFENDED, Ceilings
-from divulge.studies.harden.log import Attempt, SearchLog
+from divulge.studies.harden.log import Draft, SearchLog
 from divulge.studies.harden.looks import Leak, Look, excess
 from divulge.studies.harden.space import Proposal, next_stage
 
@@ -77,7 +77,7 @@ class ModelLog(SearchLog[SearchTrial]):
 
 
 def summarise(
-    one: Attempt[Proposal], tried: Sequence[Attempt[Proposal]], ceilings: Ceilings
+    one: Draft[Proposal], tried: Sequence[Draft[Proposal]], ceilings: Ceilings
 ) -> SearchTrial:
     """A setting that was seen, with upper limits that three of four audits would stay under.
 
@@ -105,7 +105,7 @@ def summarise(
     )
 
 
-def is_ended(one: Attempt[Proposal]) -> bool:
+def is_ended(one: Draft[Proposal]) -> bool:
     """Whether a setting was trained to the end."""
     epochs = one.orders[0].epochs
     return not epochs or max(epochs) >= one.setting.epochs
@@ -119,7 +119,7 @@ def _with_margin(look: Look, spread: Mapping[str, float]) -> Look:
     return replace(look, leaks=leaks)
 
 
-def _spread(name: str, tried: Sequence[Attempt[Proposal]], ceiling: float) -> float:
+def _spread(name: str, tried: Sequence[Draft[Proposal]], ceiling: float) -> float:
     """The standard deviation of upper limits over their mean, of settings near the ceiling."""
     near = [
         (leak.spread / leak.high) ** 2
