@@ -141,7 +141,7 @@ def _mask_words(quoted: re.Match[str], sent: set[str]) -> str:
     last = found[-1]  # may be cut
     if last not in sent and not (len(found) > 1 and _begins(last, sent)):
         return quoted[0]
-    return f"{quoted['sign']}{mask(quoted['text'])}{quoted['sign']}{quoted['type'] or ''}"
+    return _in_quotes(quoted)
 
 
 def _mask_phrases(text: str, phrases: set[tuple[str, ...]], words: set[str]) -> str:
@@ -174,7 +174,11 @@ def _mask_quoted(found: re.Match[str], known: set[str]) -> str:
     is_type = found["type"] and found["text"].replace(".", "").isidentifier()
     if is_type or found["text"] in known:
         return found[0]
-    return f"{found['sign']}{mask(found['text'])}{found['sign']}"
+    return _in_quotes(found)
+
+
+def _in_quotes(found: re.Match[str]) -> str:
+    return f"{found['sign']}{mask(found['text'])}{found['sign']}{found['type'] or ''}"
 
 
 def _texts_of_code(place: TracebackType | None) -> Iterator[str]:

@@ -22,7 +22,7 @@ class CellError(DataError):
 
 
 def cell_error(
-    path: Path, column: str, row: int, wanted: str, cell: Any, labels: Iterable[Any] = ()
+    path: Path, column: str, row: int, wanted: str, cell: Any, labels: Sequence[Any] = ()
 ) -> CellError:
     """The complaint about one cell; rows count from 1 below the header.
 
