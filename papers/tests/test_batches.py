@@ -1,10 +1,12 @@
 """Long work whose finished batches survive."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from divulge._util.progress import as_track
 from divulge.errors import SpecError, StoreError
 from divulge_papers.batches import map_batches
 
@@ -24,13 +26,13 @@ def test_batches_that_are_there_are_not_made_again(tmp_path: Path) -> None:
         map_batches(tmp_path / "new", "x", ROWS, 4, work)
     shown: list[tuple[list[int], int]] = []
 
-    def track(items: list[int], text: str, done: int = 0) -> list[int]:
+    def note(items: Sequence[int], text: str, done: int = 0) -> Iterable[int]:
         assert text
         shown.append((list(items), done))
         made.append(-1)
         return items
 
-    found = map_batches(tmp_path / "new", "x", ROWS, 4, work, track)  # type: ignore[arg-type]
+    found = map_batches(tmp_path / "new", "x", ROWS, 4, work, as_track(note))
     np.testing.assert_array_equal(found, ROWS[:, :, None] + 1)
     assert found.dtype == np.uint8
     assert made == [0, 4, -1, 8]
