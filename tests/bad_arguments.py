@@ -106,7 +106,17 @@ def public_names() -> Iterator[str]:
                 yield f"{package}.{name}"
 
 
+LONG = {
+    f"divulge.{name}"
+    for name in ("ShadowModels", "check_attack", "compare", "harden", "harden_file",
+                 "harden_ranker", "leave_one_out")
+}  # fmt: skip
+"""What trains many models where an odd argument is no bad one."""
+
 NAMES = [*public_names(), *(f"divulge.Audit.{n}" for n in ("exposed", "gate", "report", "save"))]
+
+
+EACH = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in NAMES]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -143,7 +153,7 @@ def test_every_public_name_has_a_call_that_is_right(table: dict[str, Call]) -> N
         assert name not in NEEDS_NO_CHECK
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_a_call_that_is_right_succeeds(name: str, table: dict[str, Call]) -> None:
     table[name].made()
     table[name].made()  # nothing that one call leaves behind makes the next one wrong
@@ -157,7 +167,7 @@ def test_every_public_name_holds_its_arguments_to_their_annotations(name: str) -
     assert hasattr(called, "__wrapped__") or not inspect.signature(thing).parameters
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 def test_bad_arguments_are_refused_by_name(name: str, table: dict[str, Call]) -> None:
     call = table[name]
     broken = []
@@ -179,7 +189,7 @@ def _show(value: Any) -> str:
         return type(value).__name__
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", EACH)
 @settings(max_examples=12, suppress_health_check=list(HealthCheck))  # of each argument
 @given(data=st.data())
 def test_nothing_at_all_ends_in_a_traceback(

@@ -19,6 +19,8 @@ def test_bad_input_is_an_error_of_ours(
     command = [sys.executable, "-m", "pytest", "-q", "-o", "addopts=", "-p", "no:cacheprovider"]
     if install := pytestconfig.getoption("--install", None):
         command += ["-p", "tests.installs.lacking", "--install", install]
+    if only := pytestconfig.getoption("markexpr"):
+        command += ["-m", only]
     tests = Path(__file__).parent
     done = subprocess.run(
         [*command, str(tests / table)],

@@ -103,9 +103,9 @@ def _die(parent: int, die: bool) -> bool:
 
 
 def test_a_worker_says_which_extra_it_lacks() -> None:
-    with pytest.raises(MissingExtra, match=r"'\.\[fast\]'"):
+    with pytest.raises(MissingExtra, match=r"'\.\[torch\]'"):
         list(parallel_calls([delayed(_lack)(k) for k in range(2)], 2))
 
 
 def _lack(number: int) -> None:
-    raise MissingExtra("numba", "fast")
+    raise MissingExtra("torch", "torch")

@@ -156,6 +156,7 @@ def test_a_class_of_nonmembers_alone_has_probability_zero_if_it_is_named(
     assert auc(audit(model, labels, kept)) == pytest.approx(expected(model, kept), abs=1e-12)
 
 
+@pytest.mark.slow
 def test_shadows_of_a_model_with_a_class_of_nonmembers_alone() -> None:
     labels = np.array(["a", "b", "c"])[Y]
     labels[-15:] = "d"

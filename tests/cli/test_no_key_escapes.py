@@ -32,6 +32,7 @@ import divulge
 from divulge.audits import config, inputs
 from divulge.cli.main import main
 from divulge.errors import TargetError
+from tests.slow import thin
 from tests.taint import find, number_forms, text_forms
 
 pytest.importorskip("httpx")
@@ -333,7 +334,7 @@ FAULTS: dict[str, Callable[[str], tuple[int, dict[str, str], str]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", thin(3, FAULTS))
 def test_what_a_server_repeats_is_not_shown(
     place: Path, server: Server, fault: str, caplog: pytest.LogCaptureFixture
 ) -> None:

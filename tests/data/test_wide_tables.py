@@ -15,6 +15,7 @@ from divulge.data.records import load_record_sets
 from divulge.errors import DataError, SpecError
 from divulge.federation import prediction_tables
 from divulge.targets.predictions import read_predictions
+from tests.slow import slow
 
 COLUMNS = 60_000
 PARQUET_COLUMNS = 10_000
@@ -79,7 +80,7 @@ def _federation(folder: Path) -> None:
     assert len(view.records) == 2
 
 
-@pytest.mark.parametrize("read", [_predictions, _records, _frames, _federation])
+@pytest.mark.parametrize("read", [_predictions, *map(slow, (_records, _frames, _federation))])
 def test_tables_are_read_in_linear_time(tmp_path: Path, read: Callable[[Path], None]) -> None:
     with linear_time():
         read(tmp_path)

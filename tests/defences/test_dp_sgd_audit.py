@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from ..kinds import audit_model
 
 SUBJECT = """
@@ -38,6 +40,7 @@ name = "calibrated"
 """
 
 
+@pytest.mark.slow
 def test_the_guarantee_of_the_shadows_is_the_claim(tmp_path: Path) -> None:
     """The network's code stands in a file that other processes cannot import."""
     (tmp_path / "subject.py").write_text(SUBJECT)

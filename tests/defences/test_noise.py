@@ -143,6 +143,7 @@ def test_a_copy_of_it_draws_other_noise() -> None:
     assert not (source.add_normal(np.zeros(9), 1.0) == copy.add_normal(np.zeros(9), 1.0)).any()
 
 
+@pytest.mark.slow
 def test_processes_that_are_forked_never_draw_the_same() -> None:
     """Each child inherits all of the parent's memory, after the parent has drawn."""
     program = """

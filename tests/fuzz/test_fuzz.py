@@ -59,6 +59,7 @@ def test_what_was_found_once_is_read_or_refused(
     assert found.accepted, found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(FORMATS.keys() - SLOW))
 def test_damaged_files_are_read_or_refused(
     name: str, made: Path, reader: Reader, tmp_path: Path

@@ -79,9 +79,9 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "kill_at",
-    [pytest.param(2, id="first fleet", marks=pytest.mark.slow), pytest.param(7, id="second fleet")],
+    "kill_at", [pytest.param(2, id="first fleet"), pytest.param(7, id="second fleet")]
 )
 def test_a_killed_comparison_goes_on_where_it_was(
     tmp_path: Path, uninterrupted: Path, kill_at: int
