@@ -15,7 +15,7 @@ from scipy import stats
 
 from benchmarks import art_attacks, data
 from divulge.attacks import catalog
-from divulge.audits import attempt
+from divulge.audits import wrapped
 from divulge.core import Membership, ModelView, Records, Scores
 from divulge.metrics.measure import measure
 from divulge.targets.sklearn import SklearnRegressor
@@ -84,7 +84,7 @@ def _attack_target(
     for attack in catalog.default_attacks(shadows=True, regression=True):
         begun = time.perf_counter()
         score = attack(view, np.random.default_rng(seed)).score[judged]
-        name = attempt.attack_label(attack)
+        name = wrapped.attack_label(attack)
         yield f"divulge {name}", score, member[judged], time.perf_counter() - begun
 
 

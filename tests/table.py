@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from divulge.audits import attempt
+from divulge.audits import wrapped
 from divulge.testing.properties import PROPERTIES, Case, Property, PropertyError, require
 
 from . import excepted
@@ -45,6 +45,6 @@ def every(cases: Iterable[Case]) -> pytest.MarkDecorator:
         for prove in proofs:
             marks = excepted.marks(case.exceptions.get(prove.__name__), PropertyError)
             marks += [pytest.mark.slow] if case.slow else []
-            name = f"{attempt.attack_label(case.attack)}-{prove.__name__}"
+            name = f"{wrapped.attack_label(case.attack)}-{prove.__name__}"
             rows.append(pytest.param(prove, case, id=name, marks=marks))
     return pytest.mark.parametrize(("prove", "case"), rows)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from divulge.attacks import catalog
-from divulge.audits import attempt
+from divulge.audits import wrapped
 from divulge.data.known_features import KnownFeatures
 from divulge.targets.cache import record_keys
 from divulge.testing import forests, properties
@@ -99,7 +99,7 @@ def test_each_is_in_the_table_and_in_the_default_audit(name: str) -> None:
     assert any(attack.name == name for attack in everything) != (name in catalog.BY_NAME_ALONE)
 
 
-@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.attack_label)
+@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=wrapped.attack_label)
 def test_the_default_ones_share_one_answer_a_record(attack: Any) -> None:
     """Those that ask further questions stand in `catalog.BY_NAME_ALONE`."""
     (view,) = MODELS.leaky().views

@@ -11,7 +11,7 @@ from divulge.attacks.membership.mrad import detectors
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.attacks.membership.mrad.reconstruction import Descent
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt
+from divulge.audits import attempt, wrapped
 from divulge.audits.controls import fewest_covered
 from divulge.core import LastLayer, Need, Status
 from divulge.data.known_features import KnownFeatures
@@ -193,7 +193,7 @@ NULLS = (
 )
 
 
-@pytest.mark.parametrize("attack", NULLS, ids=attempt.attack_label)
+@pytest.mark.parametrize("attack", NULLS, ids=wrapped.attack_label)
 def test_candidates_of_which_nothing_is_known_give_chance(attack: Any) -> None:
     """All that is left is the label, of which members and others have the same mix."""
     runs = 12

@@ -24,7 +24,7 @@ from divulge.attacks.membership.shadow_stack import attack as stack
 from divulge.attacks.membership.shadow_stack import features, networks
 from divulge.attacks.membership.shadow_stack.attack import ShadowStack
 from divulge.attacks.shared import shadow_scores, turns
-from divulge.audits import attempt, controls
+from divulge.audits import attempt, controls, wrapped
 from divulge.audits.controls import fewest_covered
 from divulge.core import MembershipAttack, ModelView, Need, PoolPredictions, Records, Shadows
 from divulge.errors import DataError, NotApplicable, SpecError
@@ -39,7 +39,7 @@ ATTACKS = tuple(catalog.attack(name) for name in (*catalog.SHADOW_ATTACKS, "base
 FACTORS = (0.2, 0.3, 0.5, 0.6, 0.8)
 """RMIA's a at each temperature."""
 
-each = pytest.mark.parametrize("attack", ATTACKS, ids=attempt.attack_label)
+each = pytest.mark.parametrize("attack", ATTACKS, ids=wrapped.attack_label)
 
 
 def rng() -> np.random.Generator:

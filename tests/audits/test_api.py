@@ -9,7 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 import divulge
 from divulge._util import folders
 from divulge.attacks import catalog
-from divulge.audits.challenges import membership
+from divulge.audits.challenges import asking
 from divulge.core import Records, Status
 from divulge.data import records
 from divulge.errors import DivulgeError, SpecError
@@ -162,7 +162,7 @@ def resumed(folder: Path, model: Paid, fingerprint: str | None) -> divulge.Audit
 def test_answers_of_a_model_with_a_fingerprint_are_paid_for_once(tmp_path: Path) -> None:
     first, second = Paid(), Paid()
     found = resumed(tmp_path / "run", first, "v1")
-    assert first.asked == 120 + membership.ASKED_AGAIN
+    assert first.asked == 120 + asking.ASKED_AGAIN
     assert resumed(tmp_path / "run", second, "v1").findings == found.findings
     assert second.asked == 0
     with pytest.raises(divulge.StoreError, match="another model"):

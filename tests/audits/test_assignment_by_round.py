@@ -10,8 +10,8 @@ from click.testing import CliRunner
 
 from divulge._util.imports import load_object
 from divulge.attacks import catalog
-from divulge.audits.attempt import AfterRounds, attack_label
 from divulge.audits.challenges.federation import AssignmentChallenge, describe_assignment
+from divulge.audits.wrapped import AfterRounds, attack_label
 from divulge.cli.main import main
 from divulge.core import (
     NOBODY,

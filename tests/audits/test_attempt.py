@@ -7,7 +7,7 @@ import pytest
 
 from divulge.attacks import catalog
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt, controls
+from divulge.audits import attempt, controls, wrapped
 from divulge.core import ModelView, Need, Scores, Status
 from divulge.errors import SpecError, TargetError
 from divulge.metrics import delong
@@ -83,7 +83,7 @@ def test_the_order_of_attacks_changes_nothing() -> None:
     assert forth == back
 
 
-@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.attack_label)
+@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=wrapped.attack_label)
 def test_both_controls_come_out_right_for_every_attack(attack: Threshold) -> None:
     for challenge in (forests.leaky(), forests.silent()):
         guess = attempt.run_on_model(challenge, attack).guess

@@ -10,9 +10,10 @@ import pytest
 
 import divulge
 from divulge.attacks import catalog
-from divulge.audits import checkpoints, controls, inputs
+from divulge.audits import checkpoints, controls
 from divulge.audits.challenges import membership
 from divulge.audits.config import TargetSpec
+from divulge.audits.subject import AuditInputs
 from divulge.core import ControlOutcome, Game, Membership, ModelView, Need, Records, Scores
 from divulge.errors import DataError, DivulgeError, SpecError
 from divulge.testing.membership import SeenInTraining
@@ -72,7 +73,7 @@ def naive_score(losses: list[float]) -> float:
 
 def test_the_trace_is_each_losses_of_all_models_and_last_the_target() -> None:
     final, *before = states(4)
-    subject = inputs.AuditInputs(
+    subject = AuditInputs(
         divulge.targets.TorchTarget(final, "logits"),
         Records(*MEMBERS),
         Records(*NONMEMBERS),

@@ -14,8 +14,8 @@ import divulge
 from divulge.attacks import catalog
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt, controls
-from divulge.audits.challenges import membership
+from divulge.audits import attempt, controls, wrapped
+from divulge.audits.challenges import asking
 from divulge.cli.render import show_result
 from divulge.core import (
     BlindRun,
@@ -155,7 +155,7 @@ def test_the_other_two_controls_let_a_little_truth_pass() -> None:
     assert found.outcome is ControlOutcome.FAILED
 
 
-@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.attack_label)
+@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=wrapped.attack_label)
 def test_sound_attacks_pass_on_models_that_leak_and_on_others(attack: MembershipAttack) -> None:
     for game in (forests.leaky(), forests.two_ways(forests.silent(), 0)):
         run = controls.control_on_shuffled(game, attack)
@@ -170,7 +170,7 @@ LABELS_ALONE = (
 )
 
 
-@pytest.mark.parametrize("attack", LABELS_ALONE, ids=attempt.attack_label)
+@pytest.mark.parametrize("attack", LABELS_ALONE, ids=wrapped.attack_label)
 def test_attacks_that_perturb_candidates_pass_all_controls(attack: MembershipAttack) -> None:
     assert control(attack, forests.leaky()).outcome is ControlOutcome.PASSED
 
@@ -434,9 +434,7 @@ def test_a_sound_audit_is_repeatable_and_has_no_copies() -> None:
 def test_a_budget_without_room_for_second_questions_is_no_error() -> None:
     found = audit(budget=180)
     assert checked(found, "repeatability").verdict is Verdict.NOT_APPLICABLE
-    assert (
-        checked(audit(budget=180 + membership.ASKED_AGAIN), "repeatability").verdict is Verdict.PASS
-    )
+    assert checked(audit(budget=180 + asking.ASKED_AGAIN), "repeatability").verdict is Verdict.PASS
 
 
 def test_dropout_that_was_left_on_is_noticed() -> None:

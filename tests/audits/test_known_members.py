@@ -12,10 +12,11 @@ import divulge
 from divulge._util.progress import track_silently
 from divulge.attacks import catalog
 from divulge.attacks.membership.supervised import SupervisedAttack
-from divulge.audits import attempt, config, controls, inputs
+from divulge.audits import attempt, config, controls
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.known_members import set_known_members_aside
+from divulge.audits.subject import AuditInputs
 from divulge.core import ControlOutcome, Game, Membership, ModelView, Need, Records, Scores
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
@@ -31,7 +32,7 @@ TARGET = memorising.train(MEMBERS.x, MEMBERS.y, 0)
 
 
 def pose(known_members: float | None, seed: int = 0, **extra: Any) -> MembershipChallenge:
-    subject = inputs.AuditInputs(TARGET, MEMBERS, NONMEMBERS, OWN, known_members=known_members)
+    subject = AuditInputs(TARGET, MEMBERS, NONMEMBERS, OWN, known_members=known_members)
     return membership.pose(replace(subject, **extra), seed)
 
 
@@ -76,9 +77,7 @@ def test_the_seed_decides_which_and_the_digest_holds_them() -> None:
 def test_who_knows_a_record_knows_its_copies_and_ids_stay_with_the_others() -> None:
     twice = Records(np.repeat(MEMBERS.x, 2, axis=0), np.repeat(MEMBERS.y, 2))
     ids = np.array([f"id {k}" for k in range(160)])
-    subject = inputs.AuditInputs(
-        TARGET, twice, NONMEMBERS, known_members=10.0, ids=ids, drawn="coins"
-    )
+    subject = AuditInputs(TARGET, twice, NONMEMBERS, known_members=10.0, ids=ids, drawn="coins")
     left, known, told = set_known_members_aside(subject, 0)
     assert known is not None
     pairs = told.reshape(-1, 2)

@@ -15,9 +15,10 @@ from divulge._util.progress import track_silently
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt, config, inputs
+from divulge.audits import attempt, config
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
+from divulge.audits.subject import AuditInputs
 from divulge.core import Finding, Records, Status
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import DataError, SpecError
@@ -37,9 +38,7 @@ TARGET = SklearnTarget(RandomForestClassifier(30, random_state=0).fit(MEMBERS.x,
 
 
 def posed(known: KnownFeatures | None, **extra: Any) -> MembershipChallenge:
-    return membership.pose(
-        inputs.AuditInputs(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra)
-    )
+    return membership.pose(AuditInputs(TARGET, MEMBERS, NONMEMBERS, OWN, known=known, **extra))
 
 
 def test_hidden_values_reach_no_part_of_the_view() -> None:
@@ -51,9 +50,7 @@ def test_hidden_values_reach_no_part_of_the_view() -> None:
         Records(np.where(mask, part.x, -77.0).astype(part.x.dtype), part.y)
         for part in (MEMBERS, NONMEMBERS)
     )
-    changed = membership.pose(
-        inputs.AuditInputs(TARGET, inside, outside, OWN, known=known)
-    ).game.view
+    changed = membership.pose(AuditInputs(TARGET, inside, outside, OWN, known=known)).game.view
     for mine, theirs in zip(
         (seen.records, *seen.augmented), (changed.records, *changed.augmented), strict=True
     ):
@@ -198,7 +195,7 @@ def test_other_ways_of_asking_and_parts_do_not_go_together() -> None:
 
 
 def test_filling_in_needs_reference_records() -> None:
-    subject = inputs.AuditInputs(TARGET, MEMBERS, NONMEMBERS, known=KnownFeatures(share=0.6))
+    subject = AuditInputs(TARGET, MEMBERS, NONMEMBERS, known=KnownFeatures(share=0.6))
     with pytest.raises(DataError, match="reference records"):
         membership.pose(subject)
 

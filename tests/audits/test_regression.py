@@ -18,7 +18,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import divulge
 from divulge.attacks import catalog
-from divulge.audits import attempt, config, controls, inputs
+from divulge.audits import attempt, config, controls, inputs, wrapped
+from divulge.audits.checks import model as of_model
+from divulge.audits.checks import question
 from divulge.audits.checks import records as checks
 from divulge.core import ControlOutcome, MembershipAttack, ModelView, Need, Scores, Verdict
 from divulge.core.records import STRATA
@@ -64,7 +66,7 @@ class Told:
         return Scores(residual / residual.std() + self.weight * np.frombuffer(self.member, bool))
 
 
-@pytest.mark.parametrize("attack", DEFAULT, ids=attempt.attack_label)
+@pytest.mark.parametrize("attack", DEFAULT, ids=wrapped.attack_label)
 def test_sound_attacks_pass_all_controls(attack: MembershipAttack) -> None:
     game = regressions.game()
     guess = attempt.run_on_model(game, attack).guess
@@ -93,7 +95,7 @@ def test_attacks_that_were_told_the_truth_fail_on_shuffled_residuals(how: str) -
     assert run.p_value <= controls.FALSE_ALARM
 
 
-@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=attempt.attack_label)
+@pytest.mark.parametrize("attack", catalog.default_attacks(shadows=True), ids=wrapped.attack_label)
 def test_attacks_on_classifiers_do_not_apply_and_say_why(attack: MembershipAttack) -> None:
     finding = attempt.run_on_model(regressions.game(), attack).finding
     assert finding.status == "not applicable"
@@ -222,7 +224,7 @@ def test_a_settings_file_audits_a_regression_model(tmp_path: Path) -> None:
     )
     found = divulge.audit_file(settings)
     assert isinstance(found, divulge.Audit)
-    assert [finding.label for finding in found.findings] == list(map(attempt.attack_label, DEFAULT))
+    assert [finding.label for finding in found.findings] == list(map(wrapped.attack_label, DEFAULT))
     status = {finding.attack: finding.status.value for finding in found.findings}
     assert status["residual"] == status["residual-lira"] == "done"
     assert status["residual-rmia"] == "not applicable"
@@ -278,19 +280,19 @@ def test_a_classifier_is_not_asked_about_true_values() -> None:
         audit(_classifier(MEMBERS.x, MEMBERS.y), members=MEMBERS, nonmembers=OTHERS)
 
 
-def question(records: divulge.Records, answers: np.ndarray) -> checks.CheckInputs:
+def ask_about(records: divulge.Records, answers: np.ndarray) -> question.CheckInputs:
     member = np.arange(len(records)) < len(records) // 2
-    return checks.CheckInputs(records, member, None, answers[:, None], features=True)
+    return question.CheckInputs(records, member, None, answers[:, None], features=True)
 
 
 def test_values_in_another_unit_and_of_another_population_are_noticed() -> None:
-    fits = question(CANDIDATES, CANDIDATES.y + 0.5)
-    check = checks.check_error(fits)
+    fits = ask_about(CANDIDATES, CANDIDATES.y + 0.5)
+    check = of_model.check_error(fits)
     assert check.verdict is Verdict.PASS
     assert check.estimates["members"].value == pytest.approx(0.5)
-    other = question(CANDIDATES, 1000 * CANDIDATES.y)
-    assert checks.check_error(other).verdict is Verdict.WARNING
+    other = ask_about(CANDIDATES, 1000 * CANDIDATES.y)
+    assert of_model.check_error(other).verdict is Verdict.WARNING
     assert checks.check_true_values(fits).verdict is Verdict.PASS
     order = np.argsort(CANDIDATES.y)
-    sorted_ = question(CANDIDATES.take(order), CANDIDATES.y[order])
+    sorted_ = ask_about(CANDIDATES.take(order), CANDIDATES.y[order])
     assert checks.check_true_values(sorted_).verdict is Verdict.WARNING

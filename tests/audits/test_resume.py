@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from divulge.audits.challenges import membership
+from divulge.audits.challenges import asking
 from tests.slow import slow
 
 SUBJECT = """
@@ -111,7 +111,7 @@ def test_a_killed_audit_resumes_to_the_same_findings(
     assert (folder / "run" / "report.html").stat().st_size > 10_000
     bill = (folder / "bill.txt").read_text().splitlines()
     assert len(set(bill)) == 900
-    assert len(bill) == 900 + membership.ASKED_AGAIN
+    assert len(bill) == 900 + asking.ASKED_AGAIN
 
 
 SHADOWED = """

@@ -11,7 +11,7 @@ import pytest
 
 import divulge
 from divulge.attacks import catalog
-from divulge.audits import attempt
+from divulge.audits import wrapped
 from divulge.audits.run_folder import Run
 from divulge.core import (
     BlindRun,
@@ -210,7 +210,7 @@ def test_a_folder_that_may_not_be_read_is_said(run: Run, monkeypatch: pytest.Mon
 def test_settings_of_every_attack_survive(tmp_path: Path) -> None:
     run = Run.create(tmp_path / "run")
     for number, attack in enumerate(catalog.default_attacks()):
-        settings = attempt.attack_settings(attack)
+        settings = wrapped.attack_settings(attack)
         finding = dataclasses.replace(ENTRY.finding, settings=settings)
         run.put(f"a-{number}", Entry(finding))
         stored = run.get(f"a-{number}")

@@ -1,20 +1,21 @@
 import numpy as np
 import pytest
 
-from divulge.audits.checks import records
+from divulge.audits.checks import model as of_model
+from divulge.audits.checks import question, records
 from divulge.audits.checks.duplicates import Copies, PoolCopies
 from divulge.core import Check, Records, Verdict
 from divulge.errors import DataError
 
 
-def subject(seed: int = 0, shift: float = 0.0, n: int = 400) -> records.CheckInputs:
+def subject(seed: int = 0, shift: float = 0.0, n: int = 400) -> question.CheckInputs:
     rng = np.random.default_rng(seed)
     member = rng.permutation(n) < n // 2
     x = rng.normal(size=(n, 6)) + shift * member[:, None]
     y = rng.integers(0, 3, n)
     answers = rng.dirichlet(np.ones(3), n)
     none = Copies(0, 0, 0, 0, (0, 0, 0))
-    return records.CheckInputs(Records(x, y), member, None, answers, features=True, copies=none)
+    return question.CheckInputs(Records(x, y), member, None, answers, features=True, copies=none)
 
 
 def verdicts(found: tuple[Check, ...]) -> dict[str, Verdict]:
@@ -24,7 +25,7 @@ def verdicts(found: tuple[Check, ...]) -> dict[str, Verdict]:
 def test_sound_data_passes_every_check() -> None:
     plain = subject()
     found = records.check_records(
-        plain._replace(again=records.SecondPredictions(np.arange(9), plain.answers[:9]))
+        plain._replace(again=question.SecondPredictions(np.arange(9), plain.answers[:9]))
     )
     assert set(verdicts(found).values()) == {Verdict.PASS}
 
@@ -54,23 +55,23 @@ def test_copies_that_were_set_aside_are_said_and_no_warning() -> None:
 
 def test_a_model_that_answers_otherwise_when_asked_again_is_reported() -> None:
     plain, rows = subject(), np.array([3, 5, 8])
-    same = records.check_repeatability(
-        plain._replace(again=records.SecondPredictions(rows, plain.answers[rows]))
+    same = of_model.check_repeatability(
+        plain._replace(again=question.SecondPredictions(rows, plain.answers[rows]))
     )
     assert same.verdict is Verdict.PASS
     rounded = plain.answers[rows] + 1e-6
-    check = records.check_repeatability(
-        plain._replace(again=records.SecondPredictions(rows, rounded))
+    check = of_model.check_repeatability(
+        plain._replace(again=question.SecondPredictions(rows, rounded))
     )
     assert check.verdict is Verdict.PASS
     other = plain.answers[rows]
     other[1] = np.roll(other[1], 1)
-    check = records.check_repeatability(
-        plain._replace(again=records.SecondPredictions(rows, other))
+    check = of_model.check_repeatability(
+        plain._replace(again=question.SecondPredictions(rows, other))
     )
     assert check.verdict is Verdict.WARNING
     assert "changed its answer about 1 of them" in check.text
-    assert records.check_repeatability(plain).verdict is Verdict.NOT_APPLICABLE
+    assert of_model.check_repeatability(plain).verdict is Verdict.NOT_APPLICABLE
 
 
 def test_another_mix_of_classes_is_seen() -> None:
@@ -83,7 +84,7 @@ def test_another_mix_of_classes_is_seen() -> None:
 def test_labels_in_another_order_are_suspected() -> None:
     plain = subject()
     answers = np.eye(3)[(plain.records.y + 1) % 3]
-    check = records.check_accuracy(plain._replace(answers=answers))
+    check = of_model.check_accuracy(plain._replace(answers=answers))
     assert check.verdict is Verdict.WARNING
     assert "another order" in check.text
 
@@ -92,10 +93,10 @@ def test_saturated_answers_are_reported() -> None:
     plain = subject()
     answers = plain.answers.copy()
     answers[:100] = np.eye(3)[0]
-    assert records.check_saturation(plain._replace(answers=answers)).verdict is Verdict.WARNING
+    assert of_model.check_saturation(plain._replace(answers=answers)).verdict is Verdict.WARNING
     labels = np.eye(3)[plain.records.y]
     assert (
-        records.check_saturation(plain._replace(answers=labels)).verdict is Verdict.NOT_APPLICABLE
+        of_model.check_saturation(plain._replace(answers=labels)).verdict is Verdict.NOT_APPLICABLE
     )
 
 

@@ -6,7 +6,7 @@ from unittest import mock
 import numpy as np
 import pytest
 
-from divulge.audits.checks import blind_baseline, near_copies, records
+from divulge.audits.checks import blind_baseline, near_copies, question, records
 from divulge.audits.checks.duplicates import Copies
 from divulge.core import Check, Records, Verdict
 
@@ -87,7 +87,7 @@ def test_exact_copies_are_compared_once() -> None:
 def checked(data: Records, member: np.ndarray) -> dict[str, Check]:
     answers = np.random.default_rng(1).dirichlet([1, 1], len(data))
     none = Copies(0, 0, 0, 0, (0, 0, 0))
-    subject = records.CheckInputs(data, member, None, answers, features=True, copies=none)
+    subject = question.CheckInputs(data, member, None, answers, features=True, copies=none)
     return {check.name: check for check in records.check_records(subject)}
 
 

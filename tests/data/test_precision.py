@@ -10,7 +10,7 @@ from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.tree import DecisionTreeClassifier
 
-from divulge.audits.checks import precision, records
+from divulge.audits.checks import precision, question, records
 from divulge.core import Check, Records, Verdict
 
 MEMBER = np.arange(400) < 200
@@ -28,7 +28,7 @@ def checked(
     answers: np.ndarray, y: np.ndarray, x: np.ndarray | None = None, *, scores: bool = False
 ) -> Check | None:
     data = Records(np.arange(400)[:, None] if x is None else x, y)
-    subject = records.CheckInputs(
+    subject = question.CheckInputs(
         data, MEMBER, None, answers, features=x is not None, scores=scores
     )
     return next(iter(records.check_precision(subject)), None)

@@ -421,7 +421,7 @@ def _read_records(suffix: str) -> Callable[[Path], None]:
         if suffix != ".npz":
             answers = read_predictions(path)
             answers.target.predict(np.arange(2)[:, None])
-        (found,) = records.load_record_sets([path.name], "label", folder, "who")
+        (found,) = records.load_record_sets([path.name], "label", folder, ("who",))
         ids.read_ids(path, "who", len(found))
 
     return read

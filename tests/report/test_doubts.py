@@ -10,6 +10,7 @@ from divulge.core import Check, Claim, Entry, Estimate, Guarantee, Measurements,
 from divulge.report.files import render_files
 from divulge.report.schema import Conclusion, Summary
 from divulge.report.summary import summarise
+from divulge.report.terms import Terms
 from divulge.report.verdict import judge_models
 from tests.report import cases
 
@@ -90,7 +91,7 @@ def trained(check: Check) -> Conclusion:
     rows = summarise(made.contents([entry])).attacks
     together = {"one": Measurements(dict(entry.finding.metrics), {})}
     return judge_models(
-        rows, [({"one": entry.score}, made.member)], together, (check,), trained=True
+        rows, [({"one": entry.score}, made.member)], together, (check,), Terms(trained=True)
     )
 
 

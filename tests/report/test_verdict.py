@@ -26,6 +26,7 @@ from divulge.metrics.power import visible_leaks
 from divulge.report import sentences, words
 from divulge.report.schema import Conclusion, ShadowKind
 from divulge.report.summary import summarise
+from divulge.report.terms import Terms
 from divulge.report.verdict import deciding_fpr, judge_models
 
 from ..metrics import naive
@@ -390,7 +391,7 @@ def test_models_that_divulge_trained_overshoot_in_words_of_their_own() -> None:
     rows = summarise(made.contents([entry])).attacks
     together = {"low": Measurements(dict(entry.finding.metrics), {})}
     models = [({"low": entry.score}, made.member)]
-    verdict = judge_models(rows, models, together, cases.CHECKS, trained=True)
+    verdict = judge_models(rows, models, together, cases.CHECKS, Terms(trained=True))
     assert verdict.level == "inputs doubtful"
     assert "exchanged" not in " ".join([verdict.headline, *verdict.sentences, verdict.next_step])
     assert "This way to train and to answer overshoots: low" in verdict.sentences[0]

@@ -9,7 +9,7 @@ from benchmarks.networks import dense
 from benchmarks.peers.drivers import plain
 from benchmarks.peers.drivers.desk import Desk
 from divulge.attacks import catalog
-from divulge.audits import attempt
+from divulge.audits import attempt, wrapped
 from divulge.core import Game, Membership, ModelView, Records, Shadows, Target
 from divulge.defences.answers.coarse import Rounding, TopOne
 from divulge.metrics import signals
@@ -65,7 +65,7 @@ def main() -> None:
         view = ModelView(asked, records, reference, Shadows(phi, halves.T, reference_phi))
         game = Game(view, Membership(arrays["member"]))
         for attack in (*QUICK, *SLOW) if name == "top-1" else QUICK:
-            label = attempt.attack_label(attack)
+            label = wrapped.attack_label(attack)
             with desk.timed(f"{label} behind {name}"):
                 found = attempt.run_on_model(game, attack)
             if found.guess is not None:

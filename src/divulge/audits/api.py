@@ -1,8 +1,7 @@
 """Audits of one model that Python users begin."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -10,24 +9,21 @@ from divulge._util.arguments import Count, CountFromZero, FilePath, KnownMembers
 from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import catalog
-from divulge.audits import checkpoints, config, inputs, runner
+from divulge.audits import config, runner
 from divulge.audits.challenges import membership
+from divulge.audits.from_arguments import GivenSets, inputs_from_arguments
 from divulge.audits.options import Access, Options, RunPath, ShadowModels
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
-from divulge.core import MembershipAttack, Need, Records
-from divulge.data import augmentation as augmenting
-from divulge.data import records
-from divulge.data.ids import as_ids
+from divulge.audits.subject import AuditInputs
+from divulge.audits.table_inputs import inputs_from_predictions
+from divulge.audits.wrapped import PerPerson
+from divulge.core import MembershipAttack, Need
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
-from divulge.targets import wrap
-from divulge.targets.outputs import Output
 from divulge.training.shadows import workers_by_name
-from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import Workers
-from divulge.training.trainers import as_trainer, trainer_identity
 
 
 @check_arguments
@@ -42,6 +38,8 @@ def audit(
     shadows: CountFromZero | ShadowModels = 0,
     known: KnownFeatures | None = None,
     known_members: Count | KnownMembers | None = None,
+    groups: Any = None,
+    strata: Any = None,
     run: RunPath = None,
     options: Options = Options(),
 ) -> Audit:
@@ -64,6 +62,12 @@ def audit(
             ``reference``.
         known_members: how many members the attacker knows: below 1 a share of them, from 1 on
             their number. They are drawn by the seed, given to attacks, and not scored.
+        groups: whose record each is, where people have several: **people** are then drawn, tested
+            and counted, and not records. The name of a column of the data frames, which is then no
+            feature; or arrays of names, one a record, for members, non-members and reference in
+            turn, or for these and ``pool`` by name. Nothing made of a name is stored.
+        strata: likewise, the subpopulation of each record, such as a site or a band of ages:
+            exposure is compared by it. As a column it stays a feature of a model that knows it.
         run: write the run folder as the work goes on, so that it survives a crash.
         options: seed, title, claim, class names and the like.
 
@@ -83,53 +87,21 @@ def audit(
         True
     """
     trained = shadows if isinstance(shadows, ShadowModels) else ShadowModels(shadows)
-    who = workers_by_name(trained.workers)
-    target = wrap.as_target(
-        model,
-        access.output,
-        batch_size=access.batch_size,
-        device=access.device,
-        classes=access.classes,
-        output_name=access.output_name,
-        time_limit=access.time_limit,
-    )
-    regression = Need.VALUES in target.offers
-    read = partial(records.as_records, values=regression)
-    inside = read(members, "members")
-    plan = _plan_shadows(model, access.output, trained, read)
-    subject = inputs.AuditInputs(
-        target=target,
-        members=inside,
-        nonmembers=read(nonmembers, "nonmembers"),
-        reference=None if reference is None else read(reference, "reference"),
-        class_names=tuple(options.class_names),
-        fingerprint=(
-            wrap.fingerprint_model(model) if access.fingerprint is None else access.fingerprint
-        ),
-        budget=access.budget,
-        batch_size=wrap.choose_batch_size(target, access.batch_size),
-        shadows=plan,
-        thresholds=trained.thresholds,
-        augment=tuple(trained.augment),
-        guarantee=options.guarantee,
+    sets = GivenSets(members, nonmembers, reference, groups, strata)
+    subject = inputs_from_arguments(model, sets, access, trained, options)
+    subject = replace(
+        subject,
         known=known,
         known_members=None if known_members is None else float(known_members),
-        fitted_on=wrap.feature_names(target),
-        ids=None if options.ids is None else as_ids(options.ids, len(inside), "ids"),
-        drawn=options.membership or "fixed",
-        randomised=options.membership is not None,
-        checkpoints=checkpoints.from_models(tuple(access.checkpoints), access),
     )
-    if access.answers is not None:
-        subject = subject.behind(access.answers, options.seed)
     if attacks is None:
         attacks = catalog.default_attacks(
-            shadows=plan is not None,
+            shadows=subject.shadows is not None,
             partial=known is not None,
             known_members=known_members is not None,
             checkpoints=bool(subject.checkpoints),
             cascade=trained.cascade > 0,
-            regression=regression,
+            regression=Need.VALUES in subject.target.offers,
         )
     settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
     if access.output_name is not None:
@@ -145,7 +117,10 @@ def audit(
     wanted = tuple(attacks)
     heading = RunHeading(options.name or "audit", options.seed, settings)
     with open_run_folder(run, resume=options.resume) as folder:
-        return audit_subject(subject, wanted, heading, options.delta, folder, options.track, who)
+        workers = workers_by_name(trained.workers)
+        return audit_subject(
+            subject, wanted, heading, options.delta, folder, options.track, workers
+        )
 
 
 @check_arguments
@@ -161,6 +136,8 @@ def audit_predictions(
     loss: str | None = None,
     score: str | None = None,
     blind: str | None = None,
+    group: str | None = None,
+    strata: str | None = None,
     attacks: Iterable[MembershipAttack] | None = None,
     run: RunPath = None,
     options: Options = Options(),
@@ -190,6 +167,8 @@ def audit_predictions(
             members.
         blind: the column with a number that comes from elsewhere than the model, such as a date
             or another model's loss: what it explains is no leak.
+        group: the column that says whose row each is: people are audited, and not records.
+        strata: the column with the subpopulation of each row, by which exposure is compared.
         attacks: see `audit`, as for the others.
         run: write the run folder as the work goes on.
         options: seed, title, claim, class names and the like.
@@ -203,6 +182,8 @@ def audit_predictions(
         "loss": loss,
         "score": score,
         "blind": blind,
+        "group": group,
+        "strata": strata,
         "probabilities": probabilities,
         "label": label,
         "member": member,
@@ -214,19 +195,20 @@ def audit_predictions(
     settings = config.PredictionsSpec(
         file=str(Path(path).resolve()),
         membership=options.membership,
+        person_scores=tuple(options.person_scores),
         **{name: value for name, value in told.items() if value is not None},
     )
     config.check_given(settings, "audit_predictions")
     wanted = config.table_attacks(settings, attacks)
     shown = settings.model_dump(mode="json", exclude_defaults=True) | {"file": Path(path).name}
-    subject = replace(inputs.inputs_from_predictions(settings, Path()), guarantee=options.guarantee)
+    subject = replace(inputs_from_predictions(settings, Path()), guarantee=options.guarantee)
     heading = RunHeading(options.name or "audit", options.seed, {"predictions": shown})
     with open_run_folder(run, resume=options.resume) as folder:
         return audit_subject(subject, wanted, heading, options.delta, folder, options.track)
 
 
 def audit_subject(
-    subject: inputs.AuditInputs,
+    subject: AuditInputs,
     attacks: tuple[MembershipAttack, ...],
     heading: RunHeading,
     delta: float | None,
@@ -236,6 +218,10 @@ def audit_subject(
 ) -> Audit:
     """An audit of one model, with its report where there is a run folder."""
     check_attacks(attacks)
+    if subject.by_person:
+        attacks = tuple(
+            PerPerson(attack, rule) for attack in attacks for rule in subject.person_scores
+        )
     answers = None if folder is None else folder.path / "answers.sqlite"
     posed = membership.pose(subject, heading.seed, delta, answers, track)
     inspects = any(Need.PARTIAL in attack.needs for attack in attacks)
@@ -247,34 +233,3 @@ def audit_subject(
         with track.step("Writing the report"):
             found.report()
     return found
-
-
-def _plan_shadows(
-    model: Any, output: Output | None, asked: ShadowModels, read: Callable[[Any, str], Records]
-) -> ShadowPlan | None:
-    if asked.models == 0:
-        others = {
-            "augment": bool(asked.augment),
-            "cascade": asked.cascade > 0,
-            "thresholds": asked.thresholds,
-            "pool": asked.pool is not None,
-        }
-        if given := ", ".join(name for name, said in others.items() if said):
-            raise SpecError(f"expected shadows beside {given}, got none: pass shadows=16")
-        return None
-    if asked.train is None and not hasattr(model, "get_params"):
-        raise SpecError(
-            "expected to be told how a shadow model is trained, got no train: pass a scikit-learn "
-            "estimator, or a function (x, y, seed) that returns a trained model, as "
-            "divulge.ShadowModels(16, train)"
-        )
-    how = model if asked.train is None else asked.train
-    own = None if asked.pool is None else read(asked.pool, "pool")
-    return ShadowPlan(
-        as_trainer(how, output),
-        asked.models,
-        own,
-        () if own is None else augmenting.augment(own, tuple(asked.augment)),
-        trainer_identity(how),
-        cascade=asked.cascade,
-    )

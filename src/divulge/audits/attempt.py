@@ -8,9 +8,9 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from divulge._util.contents import quote_error
-from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
+from divulge.audits.wrapped import PerPerson, attack_label, attack_settings, check_scores
 from divulge.core import (
     Assignment,
     AssignmentAttack,
@@ -24,12 +24,11 @@ from divulge.core import (
     MembershipAttack,
     ModelView,
     Need,
-    RecordedRounds,
     Scores,
     Status,
     UpdateView,
 )
-from divulge.errors import DivulgeError, NotApplicable, SpecError
+from divulge.errors import DivulgeError, NotApplicable
 from divulge.metrics.measure import measure
 from divulge.targets.budget import CountingTarget
 
@@ -44,79 +43,6 @@ class AttackResult(NamedTuple):
     """The guess, of the attack's kind; None if there is none."""
     error: Exception | None = None
     """Error that ended the attack; None if none did."""
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class AfterRounds:
-    """An attack on a federation with what the server had after its first rounds.
-
-    Args:
-        attack: attack on the clients' models and updates.
-        rounds: number of rounds, from 1.
-    """
-
-    attack: AssignmentAttack
-    rounds: int
-
-    @property
-    def name(self) -> str:
-        """The name of the attack."""
-        return self.attack.name
-
-    @property
-    def paper(self) -> str:
-        """The paper of the attack."""
-        return self.attack.paper
-
-    @property
-    def needs(self) -> Need:
-        """What the attack needs, and the rounds."""
-        return self.attack.needs | Need.UPDATES
-
-    def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
-        """The attack's guess."""
-        return self.attack(self.restrict(view), rng)
-
-    def restrict(self, view: FederationView) -> FederationView:
-        """The view that the server had then.
-
-        Raises:
-            NotApplicable: a client had sent nothing of its own yet.
-        """
-        assert isinstance(view.updates, RecordedRounds)
-        updates = view.updates.first(self.rounds)
-        return dataclasses.replace(view, targets=updates.models(), updates=updates)
-
-
-def attack_settings(attack: Attack[Any, Any]) -> dict[str, JSON]:
-    """An attack's settings: the fields of its dataclass that its result depends on."""
-    if isinstance(attack, AfterRounds):
-        return {**attack_settings(attack.attack), "after_rounds": attack.rounds}
-    return {
-        field.name: getattr(attack, field.name)
-        for field in dataclasses.fields(attack)  # type: ignore[arg-type]
-        if field.metadata.get("identity", True)
-    }
-
-
-def attack_label(attack: Attack[Any, Any]) -> str:
-    """The attack's name with the settings that tell it from others.
-
-    Examples:
-        >>> from divulge.attacks import Threshold
-        >>> attack_label(Threshold(signal="margin"))
-        'threshold(signal=margin)'
-    """
-    inner = attack.attack if isinstance(attack, AfterRounds) else attack
-    shown = [
-        f"{field.name}={getattr(inner, field.name)}"
-        for field in dataclasses.fields(inner)  # type: ignore[arg-type]
-        if field.name in attack_settings(inner)
-        and (field.name == "signal" or getattr(inner, field.name) != field.default)
-    ]
-    if isinstance(attack, AfterRounds):
-        shown.append(f"after_rounds={attack.rounds}")
-    return f"{attack.name}({', '.join(shown)})" if shown else attack.name
 
 
 def attempt(
@@ -220,16 +146,10 @@ def run_on_federation(
 def _guess(attack: MembershipAttack, view: ModelView, rng: np.random.Generator) -> Scores:
     _check_needs(attack, view.offers)
     guess = attack(view, rng)
-    if not isinstance(guess, Scores):
-        raise SpecError(
-            f"expected divulge.Scores from {attack.name}, got {type(guess).__name__}: return "
-            "Scores(score) with one number a candidate"
-        )
-    if guess.score.shape != (len(view.records),):
-        raise SpecError(
-            f"expected {len(view.records)} scores, got an array of shape {guess.score.shape}"
-        )
-    return guess
+    # one on people has checked the scores that it made theirs of
+    return (
+        guess if isinstance(attack, PerPerson) else check_scores(attack, guess, len(view.records))
+    )
 
 
 def _guesses(

@@ -3,7 +3,7 @@
 Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -18,9 +18,13 @@ from divulge.attacks import catalog, own
 from divulge.audits.gate import GateSpec
 from divulge.core import Attack, MembershipAttack, MembershipDraw, Need, NoiseAssumption
 from divulge.errors import SpecError
+from divulge.metrics.people import Rule
 from divulge.targets import http, http_address, http_formats, http_keys
 from divulge.targets.given_scores import ScoreKind
 from divulge.targets.model_process import TIME_LIMIT, TimeLimit
+
+PERSON_SCORES: tuple[Rule, ...] = ("mean", "max")
+"""Rules by which a person is scored unless others are named: each attack is tried with both."""
 
 Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
@@ -150,12 +154,32 @@ class DataSpec(Section):
     """The column with your own ids, which is then no feature, for
     [``exposed.csv``](run-folder.md#exposedcsv); beside records named ``file.py:name`` an object
     named likewise."""
+    group: str | None = None
+    """The column that says whose record each is, which is then no feature: [people are
+    audited](people.md), and not records; beside records named ``file.py:name`` an object named
+    likewise."""
+    person_scores: tuple[Rule, ...] = PERSON_SCORES
+    """How [a person's score](people.md#scores-of-people) is made of those of its records; each
+    attack is tried with each."""
+    strata: str | None = None
+    """The column with the subpopulation of each record, such as a site or a band of ages, by which
+    [exposure is compared](people.md#who-is-hit-hardest). It is no feature, unless the model knows a
+    column of this name."""
     class_names: tuple[str, ...] = ()
     """Names of [the classes](tables.md#how-labels-find-their-columns), in the order of the
     model's; classes that it does not know last."""
     membership: MembershipDraw | None = None
     """How members were drawn: by a fair coin for each record, or so many of them, which is what is
     taken without the key; not with ``[leave_one_out]``, which draws by coins."""
+
+    def besides(self, features: Collection[str] = ()) -> tuple[str, ...]:
+        """The columns that are no features of the model.
+
+        Args:
+            features: the columns that the model knows, if it knows any.
+        """
+        strata = None if self.strata in features else self.strata
+        return tuple(name for name in (self.id, self.group, strata) if name is not None)
 
 
 class PredictionsSpec(Section):
@@ -182,6 +206,12 @@ class PredictionsSpec(Section):
     """What that column says of members, where it has two other values."""
     id: str | None = None
     """The column with your own ids, for [``exposed.csv``](run-folder.md#exposedcsv)."""
+    group: str | None = None
+    """As in ``[data]``."""
+    person_scores: tuple[Rule, ...] = PERSON_SCORES
+    """As in ``[data]``."""
+    strata: str | None = None
+    """As in ``[data]``."""
     blind: str | None = None
     """A column with a number that [comes from elsewhere than the
     model](checks-and-controls.md#tables-without-features), such as a date, or the loss of another

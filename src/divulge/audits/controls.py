@@ -36,6 +36,7 @@ from divulge.core import (
     Target,
 )
 from divulge.errors import BudgetSpent
+from divulge.metrics import people
 from divulge.metrics.delong import areas
 from divulge.metrics.membership import auc
 from divulge.metrics.permutation import count_log_arrangements, membership_p
@@ -175,6 +176,8 @@ def control_on_shuffled(
         return BlindRun(None, None, ControlOutcome.FAILED, result.finding.reason)
     rng = stream(seed, "blind control")
     member, label = challenge.truth.member, challenge.view.records.stratum
+    if (person := challenge.view.records.people) is not None:
+        label = people.most_frequent(label, person)
     chosen = _sample(member, rng)
     p_value = membership_p(result.guess.score[chosen], member[chosen], label[chosen], rng)
     few = too_few(member, label, "candidates", BLIND_FALSE_ALARM)
@@ -237,11 +240,13 @@ def plant_leak(
 ) -> Game[ModelView, Membership]:
     """The same candidates before a model that leaks a random half of them on purpose.
 
+    Where candidates are people, it leaks all records of a random half of the people.
     It leaks the members that the attacker knows as well, who could not learn from them otherwise.
     """
-    records = challenge.view.records
-    memorised = stream(seed, "planted leak").random(len(records)) < 0.5
-    memorised[:2] = True, False  # both groups exist, however few the candidates
+    records, person = challenge.view.records, challenge.view.records.people
+    chosen = stream(seed, "planted leak").random(len(challenge.truth.member)) < 0.5
+    chosen[:2] = True, False  # both groups exist, however few the candidates
+    memorised = chosen if person is None else chosen[person]
     ways, known = (records, *challenge.view.augmented), challenge.view.known
     told = () if challenge.view.known_members is None else (challenge.view.known_members,)
     others = _no_candidates(dataclasses.replace(challenge.view, known_members=None))
@@ -258,7 +263,7 @@ def plant_leak(
     trace = challenge.view.loss_trace
     if trace is not None:
         trace = _plant_in_traces(trace, memorised)
-    return Game(_with_target(challenge.view, target, trace), Membership(memorised))
+    return Game(_with_target(challenge.view, target, trace), Membership(chosen))
 
 
 def _with_target(

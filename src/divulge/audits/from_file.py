@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 from divulge._util.progress import Track
 from divulge.audits import config, inputs, runner
 from divulge.audits.api import audit_subject
-from divulge.audits.attempt import AfterRounds
 from divulge.audits.challenges import images
 from divulge.audits.pose_federation import pose
 from divulge.audits.result import SecretAudit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
 from divulge.audits.stored import refuse_images
+from divulge.audits.wrapped import AfterRounds
 from divulge.core import (
     AssignmentFacts,
     Attack,

@@ -7,7 +7,7 @@ from jaxtyping import Bool
 
 from divulge._util.random import stream
 from divulge.audits.checks.duplicates import include_copies
-from divulge.audits.inputs import AuditInputs
+from divulge.audits.subject import AuditInputs
 from divulge.core import Records
 from divulge.errors import SpecError
 
@@ -17,7 +17,8 @@ def set_known_members_aside(
 ) -> tuple[AuditInputs, Records | None, Bool[np.ndarray, " members"]]:
     """The subject without the members that the attacker knows, these, and where they stood.
 
-    So many members are drawn at random, without replacement. Whoever knows a record knows its
+    So many members are drawn at random, without replacement; where records are grouped by person,
+    so many people, with all their records. Whoever knows a record knows its
     copies, so members with the same features as one that was drawn are known as well.
 
     Given that some members are known, the others were drawn in a fixed number, even where a coin
@@ -44,13 +45,16 @@ def set_known_members_aside(
             "expected known_members below 1, a share of the members, or a whole number of them, "
             f"got {asked:g}: correct it"
         )
-    count = round(asked * len(members)) if asked < 1 else round(asked)
-    drawn = stream(seed, "known members").permutation(len(members)) < count
-    known = include_copies(members, drawn)
+    person = np.arange(len(members)) if members.people is None else members.people
+    total = int(person.max()) + 1
+    count = round(asked * total) if asked < 1 else round(asked)
+    drawn = stream(seed, "known members").permutation(total) < count
+    known = include_copies(members, drawn[person])
+    known = np.isin(person, person[known])  # whoever knows a record of a person knows the person
     if known.all() or not known.any():
         raise SpecError(
-            f"expected known_members to leave some of {len(members)} members to score, and to know "
-            f"one or more, got {asked:g}: of these {known.sum()} are known"
+            f"expected known_members to leave some of {total} members to score, and to know "
+            f"one or more, got {asked:g}: of these {len(np.unique(person[known]))} are known"
         )
     left = replace(
         subject,

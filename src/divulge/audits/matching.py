@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from divulge.audits.checks.columns import match_columns
-from divulge.audits.inputs import AuditInputs
+from divulge.audits.subject import AuditInputs
 from divulge.core import Check, Records, Verdict
 from divulge.data.class_names import (
     ClassMatch,

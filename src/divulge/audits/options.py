@@ -18,6 +18,7 @@ from divulge._util.arguments import (
 from divulge._util.progress import Progress, Track, as_track
 from divulge.core import AnswerDefence, Guarantee, MembershipDraw
 from divulge.errors import SpecError
+from divulge.metrics.people import Rule
 from divulge.targets.model_process import TIME_LIMIT, TimeLimit
 from divulge.targets.outputs import Output
 
@@ -151,6 +152,9 @@ class Options:
             taken unless it is said. The bound on ε is higher with coins.
         ids: your own ids, one a member (or one a record, where membership is drawn here): texts or
             numbers, for ``exposed.csv`` alone.
+        person_scores: where people have several records, how a person's score is made of theirs:
+            ``"mean"``, ``"max"``, ``"sum"``, ``"median"`` or ``"quantile"``. Each attack is tried
+            with each, and corrected for that.
         class_names: the classes in the order of the model's, or of the columns of a table: for
             labels that are matched with them, and for the report. Classes that the model does not
             know stand last, and get probability 0.
@@ -166,6 +170,7 @@ class Options:
     delta: Delta | None = None
     membership: MembershipDraw | None = None
     ids: Any = None
+    person_scores: Iterable[Rule] = ("mean", "max")
     class_names: Iterable[str] = ()
     progress: Progress = False
 

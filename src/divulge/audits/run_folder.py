@@ -139,6 +139,9 @@ class Run:
                 arrays["ids"] = candidates.ids
             if candidates.ease is not None:
                 arrays |= {f"ease{k}": row for k, row in enumerate(candidates.ease)}
+            for name in ("person", "subpopulation"):
+                if (numbers := getattr(candidates, name)) is not None:
+                    arrays[name] = numbers
             self.write("candidates.npz", atomic.pack_arrays(arrays))
         store_head(self.path, head)
         return head
@@ -250,7 +253,10 @@ class Run:
             raise atomic.damaged_file_error(
                 path, ValueError(f"{sizes[0]} members and {sizes[1]} non-members")
             )
-        return Candidates(member, label, index, ids, np.stack(measures) if measures else None)
+        ease = np.stack(measures) if measures else None
+        further = arrays.get("person"), arrays.get("subpopulation")
+        _check_people(path, facts, member, *further)
+        return Candidates(member, label, index, ids, ease, *further)
 
     def _check_scores(self, key: str, entry: Entry, candidates: Candidates) -> None:
         """Refuse a finding whose scores or metrics are not those of an attack on membership."""
@@ -266,6 +272,37 @@ class Run:
             raise atomic.damaged_file_error(
                 self.path / "findings" / f"{key}.json", ValueError(f"no metric {min(lost)}")
             )
+
+
+def _check_people(
+    path: Path,
+    facts: MembershipFacts,
+    member: np.ndarray,
+    person: np.ndarray | None,
+    subpopulation: np.ndarray | None,
+) -> None:
+    """Refuse records that are not those of the people in the facts, and numbers that do not fit.
+
+    Raises:
+        StoreError: the run is damaged.
+    """
+    fits = (person is None) == (facts.people is None)
+    if person is not None and facts.people is not None and fits:
+        fits = person.dtype.kind in "iu" and np.array_equal(
+            np.unique(person), np.arange(len(member))
+        )
+        fits = fits and np.bincount(person).max() == facts.people.most
+        inside = int(member[person].sum()) if fits else 0
+        fits = fits and (inside, len(person) - inside) == (
+            facts.people.members,
+            facts.people.nonmembers,
+        )
+    if subpopulation is not None:
+        fits = fits and subpopulation.shape == member.shape and subpopulation.dtype.kind in "iu"
+    if not fits:
+        raise atomic.damaged_file_error(
+            path, ValueError("people or subpopulations that do not fit")
+        )
 
 
 def _fits_ease(measure: np.ndarray, records: int) -> bool:

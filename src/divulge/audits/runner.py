@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import own
-from divulge.audits import attempt
+from divulge.audits import wrapped
 from divulge.audits.challenges.base import Challenge, finding_key, run_attack
 from divulge.audits.heads import new_head
 from divulge.audits.result import SecretAudit, audit_of
@@ -95,7 +95,7 @@ def _head(
         *heading,
         challenge=challenge.digest,
         facts=challenge.facts,
-        attacks=tuple(attempt.attack_label(attack) for attack in attacks),
+        attacks=tuple(wrapped.attack_label(attack) for attack in attacks),
         findings=tuple(finding_key(challenge, attack, heading.seed) for attack in attacks),
     )
 
@@ -109,7 +109,7 @@ def check_attacks(attacks: Iterable[Attack[Any, Any]]) -> None:
     seen: set[str] = set()
     for attack in attacks:
         own.check_attack_object(attack)
-        label = attempt.attack_label(attack)
+        label = wrapped.attack_label(attack)
         if label in seen:
             raise SpecError(f"expected different attacks, got {label} twice: drop one")
         seen.add(label)

@@ -21,7 +21,7 @@ from divulge.core import (
     Reconstruction,
     Scores,
 )
-from divulge.metrics import assignment, composition, interactions, measure
+from divulge.metrics import assignment, composition, interactions, measure, people
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.uninformed.interactions import BeyondPublic
 
@@ -59,11 +59,17 @@ class MembershipSecret:
         """Metrics over candidates."""
         truth = Membership(self.candidates.member, self.facts.drawn)
         together = round((1 - CONFIDENCE) / (1 - confidence))
-        return measure.measure(guess, truth, self.facts.delta, together)
+        measured = measure.measure(guess, truth, self.facts.delta, together)
+        person = self.candidates.person
+        if person is None or guess.by_record is None:
+            return measured
+        by_record = people.record_auc(guess.by_record, person, truth.member[person], confidence)
+        return Measurements({**measured.metrics, "record_auc": by_record}, measured.unmeasured)
 
     def encode(self, guess: Scores) -> Mapping[str, np.ndarray]:
-        """The score of each candidate."""
-        return {"score": guess.score}
+        """The score of each candidate, and where these are people, those of their records."""
+        records = {} if guess.by_record is None else {"by_record": guess.by_record}
+        return {"score": guess.score, **records}
 
     def decode(self, arrays: Mapping[str, np.ndarray]) -> Scores:
         """The score of each candidate.
@@ -73,7 +79,10 @@ class MembershipSecret:
         """
         if arrays["score"].shape != self.candidates.member.shape:
             raise ValueError(f"not a score for each of {len(self.candidates.member)} candidates")
-        return Scores(arrays["score"])
+        person, by_record = self.candidates.person, arrays.get("by_record")
+        if by_record is not None and (person is None or by_record.shape != person.shape):
+            raise ValueError("not a score for each record of the candidates")
+        return Scores(arrays["score"], by_record)
 
 
 @dataclass(frozen=True, slots=True)

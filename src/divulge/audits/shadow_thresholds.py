@@ -25,6 +25,7 @@ from divulge.core import (
     Scores,
     ShadowThreshold,
 )
+from divulge.metrics import people
 from divulge.metrics.intervals import clopper_pearson
 from divulge.metrics.membership import Member, Score
 
@@ -113,6 +114,8 @@ def _attack_each(
     for k in range(min(TURNS, view.shadows.phi.shape[1])):
         stand_in, member = put_in_place_of_target(view, rows, k)
         found = attempt.attempt(attack, seed, partial(attack, stand_in), _measure_nothing)
+        if (person := stand_in.records.people) is not None:
+            member = people.first_of_each(member, person)
         if found.guess is not None and member.any() and not member.all():
             yield Turn(found.guess.score, member)
 

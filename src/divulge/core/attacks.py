@@ -20,6 +20,8 @@ class Scores:
     """A guess about membership: one score a candidate, higher means more likely a member."""
 
     score: Float[np.ndarray, " records"]
+    by_record: Float[np.ndarray, " person_records"] | None = None
+    """Where ``score`` is one a person: the scores of the records that it was made of."""
 
 
 MembershipDraw = Literal["coins", "fixed"]

@@ -77,6 +77,10 @@ class Records:
     """How the model gets the records; None where it gets ``x``."""
     classes: tuple[Any, ...] = ()
     """The user's label of each class; empty where labels are the numbers in ``y``."""
+    group: Int[np.ndarray, " records"] | None = None
+    """Whose record each is, by a number; None where each is somebody else's."""
+    subpopulation: Int[np.ndarray, " records"] | None = None
+    """The subpopulation that exposure is compared by, such as a site, by a number; None without."""
 
     def __post_init__(self) -> None:
         if self.x.ndim == 0 or len(self.x) != len(self.y):
@@ -89,6 +93,27 @@ class Records:
                 f"expected numeric features, got an array of type {self.x.dtype}: "
                 "give the records as a pair (x, y), which may hold texts and mixed data frames"
             )
+        self._check_numbers()
+        if self.columns and self.x.shape[1:] != (len(self.columns),):
+            raise DataError(
+                f"expected a name for each column, got {len(self.columns)} names for records of "
+                f"shape {self.x.shape[1:]}: name all columns or none"
+            )
+        for name in ("group", "subpopulation"):
+            numbers = getattr(self, name)
+            if numbers is not None and len(numbers) != len(self.y):
+                raise DataError(
+                    f"expected one {name} per record, got {len(numbers)} for {len(self.y)} "
+                    "records: pass arrays of equal length"
+                )
+        for name in ("x", "y", "group", "subpopulation"):
+            if (array := getattr(self, name)) is not None:
+                view = array.view()
+                view.flags.writeable = False
+                object.__setattr__(self, name, view)
+
+    def _check_numbers(self) -> None:
+        """Refuse features and labels that no model can be trained on."""
         if self.x.dtype.kind == "f":
             # A finite sum proves finite terms, at the price of one pass without a copy.
             with np.errstate(all="ignore"):
@@ -112,15 +137,6 @@ class Records:
             raise DataError(
                 f"expected labels from 0, got {self.y.min()}: encode classes as 0, 1, 2..."
             )
-        if self.columns and self.x.shape[1:] != (len(self.columns),):
-            raise DataError(
-                f"expected a name for each column, got {len(self.columns)} names for records of "
-                f"shape {self.x.shape[1:]}: name all columns or none"
-            )
-        for name in ("x", "y"):
-            view = getattr(self, name).view()
-            view.flags.writeable = False
-            object.__setattr__(self, name, view)
 
     def __len__(self) -> int:
         return len(self.y)
@@ -129,6 +145,19 @@ class Records:
     def regression(self) -> bool:
         """Whether ``y`` holds true values that a model answers with a number, and not classes."""
         return self.y.dtype.kind == "f"
+
+    @property
+    def people(self) -> Int[np.ndarray, " records"] | None:
+        """Whose record each is, by a number from 0 in the order in which people appear.
+
+        None where each record is somebody else's.
+        """
+        if self.group is None:
+            return None
+        _, first, person = np.unique(self.group, return_index=True, return_inverse=True)
+        rank = np.empty(len(first), np.int64)
+        rank[np.argsort(first)] = np.arange(len(first))
+        return rank[person]
 
     @property
     def stratum(self) -> Int[np.ndarray, " records"]:
@@ -140,7 +169,12 @@ class Records:
 
     def take(self, index: Shaped[np.ndarray, " chosen"]) -> "Records":
         """The records at these positions (or where this mask is true), copied."""
-        return replace(self, x=self.x[index], y=self.y[index])
+        chosen = {
+            name: numbers[index]
+            for name in ("group", "subpopulation")
+            if (numbers := getattr(self, name)) is not None
+        }
+        return replace(self, x=self.x[index], y=self.y[index], **chosen)
 
     def rows(self) -> Any:
         """The records as the model takes them."""
@@ -225,7 +259,17 @@ class Records:
             self.columns or other.columns,
             _join_encodings(self.encoding, other.encoding),
             self.classes,
+            _join_numbers(self.group, other.group),
+            _join_numbers(self.subpopulation, other.subpopulation),
         )
+
+
+def _join_numbers(
+    first: Int[np.ndarray, " records"] | None, second: Int[np.ndarray, " others"] | None
+) -> Int[np.ndarray, " joined"] | None:
+    if first is None or second is None:
+        return None
+    return np.concatenate([first, second])
 
 
 def _join_encodings(one: Encoding | None, other: Encoding | None) -> Encoding | None:

@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float64, Int, Shaped
 from divulge._util.json import JSON
 from divulge.core.attacks import NOBODY, Assignment, Interactions, MembershipDraw, Proportions
 from divulge.core.findings import BlindRun, Check, Control, ControlOutcome, Finding, Status
+from divulge.core.people import PeopleFacts
 from divulge.core.training import Claim
 from divulge.core.views import Collusion
 
@@ -56,6 +57,9 @@ class MembershipFacts:
     """What kind of model it is, in a few words; empty in runs made before this was kept."""
     randomised: bool = False
     """Whether members were drawn at random from all candidates, as somebody said or divulge did."""
+    people: PeopleFacts | None = None
+    """Where candidates are people with several records: what is known of these; ``members``,
+    ``nonmembers`` and ``reference`` then count people."""
     kind: Literal["membership"] = "membership"
 
 
@@ -231,6 +235,10 @@ class Candidates:
     ease: Float64[np.ndarray, "measures records"] | None = None
     """How easy each is for what never saw it, in one way or several; higher is easier. None if
     nobody knows."""
+    person: Int[np.ndarray, " person_records"] | None = None
+    """Where candidates are people: which of them each record is of. None where they are records."""
+    subpopulation: Int[np.ndarray, " records"] | None = None
+    """The subpopulation of each, by a number; None where exposure is not compared by any."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,6 +29,8 @@ class Guarantee:
     mechanism: str = ""
     """The mechanism in a few words, such as ``DP-SGD, noise multiplier 1.1, 500 steps``."""
     noise: NoiseAssumption = "any"
+    unit: Literal["record", "person"] = "record"
+    """Who is hidden: neighbouring data differ in one record, or in all records of a person."""
 
     def __post_init__(self) -> None:
         if self.noise != "any" and self.delta == 0:
@@ -42,6 +44,32 @@ class Guarantee:
                 f"epsilon={self.epsilon} and delta={self.delta}: see what the accountant of the "
                 "training said"
             )
+
+    def for_group(self, records: int) -> "Guarantee | None":
+        """What it promises somebody with so many records; None where δ reaches 1.
+
+        Args:
+            records: how many, from 1.
+
+        References:
+            Vadhan (2017), The complexity of differential privacy, lemma 2.2.
+
+        Examples:
+            >>> Guarantee(0.5, 0.0).for_group(4).epsilon
+            2.0
+        """
+        # δ (1 + e^ε + ... + e^((k-1)ε)), whose terms overflow long after it has reached 1
+        growth = math.expm1(min(records * self.epsilon, 700.0)) / math.expm1(self.epsilon)
+        delta = self.delta * growth
+        if delta >= 1:
+            return None
+        name = f"{self.mechanism}, " if self.mechanism else ""
+        return Guarantee(
+            records * self.epsilon,
+            delta,
+            f"{name}ε = {self.epsilon:g} per record for people with up to {records} records",
+            unit="person",
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Read records from files: ``.npz`` with arrays x and y, or a table with a label column."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 
@@ -21,14 +21,14 @@ LabelCheck = Callable[[np.ndarray, str], np.ndarray]
 
 
 def read_record_file(
-    path: Path, label: str = "label", own_id: str | None = None, *, values: bool = False
+    path: Path, label: str = "label", besides: Collection[str] = (), *, values: bool = False
 ) -> Records:
     """Records from a file.
 
     Args:
         path: ``.npz`` (arrays ``x`` and ``y``), or a table of numeric columns.
         label: the column of a table that holds the class, 0 to classes - 1, or the true value.
-        own_id: the column with the user's ids, which is no feature, where the table has it.
+        besides: columns that are no features, such as the user's ids, where the table has them.
         values: whether the labels are true values that a regression model is to answer.
 
     Raises:
@@ -41,7 +41,7 @@ def read_record_file(
         )
     read = _read_npz if holds_arrays(path) else _read_labelled_table
     untrusted.check_file(path, untrusted.MAX_DATA_BYTES, DataError)
-    return read(path, label, own_id, as_values if values else as_labels)
+    return read(path, label, besides, as_values if values else as_labels)
 
 
 def holds_arrays(path: Path) -> bool:
@@ -49,8 +49,8 @@ def holds_arrays(path: Path) -> bool:
     return path.suffix.lower() == ".npz"
 
 
-def _read_npz(path: Path, label: str, own_id: str | None, check: LabelCheck) -> Records:
-    del label, own_id
+def _read_npz(path: Path, label: str, besides: Collection[str], check: LabelCheck) -> Records:
+    del label, besides
     x, y = read_npz_arrays(path, "x", "y")
     return Records(x, check(y, str(path)))
 
@@ -70,8 +70,10 @@ def read_npz_arrays(path: Path, *names: str) -> list[np.ndarray]:
         ) from error
 
 
-def _read_labelled_table(path: Path, label: str, own_id: str | None, check: LabelCheck) -> Records:
-    wanted = check_header(path, label, own_id)
+def _read_labelled_table(
+    path: Path, label: str, besides: Collection[str], check: LabelCheck
+) -> Records:
+    wanted = check_header(path, label, besides)
     table = tables.read_columns(path, [*wanted, label])
     if not len(table):
         raise DataError(
@@ -83,7 +85,7 @@ def _read_labelled_table(path: Path, label: str, own_id: str | None, check: Labe
     return Records(table[:, :-1], check(table[:, -1], str(path)), wanted)
 
 
-def check_header(path: Path, label: str, own_id: str | None) -> tuple[str, ...]:
+def check_header(path: Path, label: str, besides: Collection[str]) -> tuple[str, ...]:
     """The columns of a table with the features.
 
     Raises:
@@ -98,7 +100,7 @@ def check_header(path: Path, label: str, own_id: str | None) -> tuple[str, ...]:
         )
     if twice := [name for name, count in counts.items() if count > 1]:
         raise DataError(f"expected columns with different names in {path}, got {twice[0]!r} twice")
-    wanted = tuple(name for name in header if name not in (label, own_id))
+    wanted = tuple(name for name in header if name != label and name not in besides)
     if not wanted:
         raise DataError(f"expected columns of features beside {label!r} in {path}, got none")
     return wanted

@@ -35,7 +35,9 @@ class _ImputationTask(NamedTuple):
 
 def hide_unknown(records: Records, known: Bool[np.ndarray, "records *features"]) -> Records:
     """The same records with zero where a feature is not known: no hidden value is left."""
-    return Records(np.where(known, records.x, np.zeros((), records.x.dtype)), records.y)
+    return Records(
+        np.where(known, records.x, np.zeros((), records.x.dtype)), records.y, group=records.group
+    )
 
 
 def impute(
@@ -89,7 +91,7 @@ def impute(
     for values in found:
         filled = np.where(mask, x, np.clip(values, low, high))
         valid = snap_one_hot(filled, mask.astype(np.bool_), one_hot).reshape(hidden.x.shape)
-        ways.append(Records(_cast_back(valid, hidden.x), hidden.y))
+        ways.append(Records(_cast_back(valid, hidden.x), hidden.y, group=hidden.group))
     return tuple(ways)
 
 
@@ -117,7 +119,7 @@ def cross_impute(
         found = impute(some, known[mine], others, fill, rng, count=count, one_hot=one_hot)
         for x, seen in zip(ways, found, strict=True):
             x[mine] = seen.x
-    return tuple(Records(x, records.y) for x in ways)
+    return tuple(Records(x, records.y, group=records.group) for x in ways)
 
 
 def snap_one_hot(x: FlatRecords, known: KnownMask, one_hot: OneHotGroups) -> FlatRecords:

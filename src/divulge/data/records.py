@@ -1,6 +1,6 @@
 """Load the records and the augmentations that settings name."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def resolve_augmentations(names: Iterable[str], folder: Path) -> tuple[str | Aug
 
 
 def load_records(
-    where: str, label: str, folder: Path, own_id: str | None = None, *, values: bool = False
+    where: str, label: str, folder: Path, besides: Collection[str] = (), *, values: bool = False
 ) -> Records:
     """Records by name: a data file, or arrays (or a function that returns them) in a Python file.
 
@@ -33,7 +33,7 @@ def load_records(
         where: the path of a data file, or ``file.py:name``.
         label: the column of a table that holds the class, or the true value.
         folder: the folder where relative paths start.
-        own_id: the column with the user's ids, which is no feature, where a table has it.
+        besides: columns that are no features, such as the user's ids, where a table has them.
         values: whether the labels are true values that a regression model is to answer.
 
     Raises:
@@ -41,7 +41,7 @@ def load_records(
     """
     _, name = imports.split_reference(where)
     if not name:
-        return data_files.read_record_file(folder / where, label, own_id, values=values)
+        return data_files.read_record_file(folder / where, label, besides, values=values)
     value = imports.load_object(where, folder)
     if callable(value):
         value = imports.call_user_code(value, where)
@@ -52,7 +52,7 @@ def load_record_sets(
     names: Sequence[str],
     label: str,
     folder: Path,
-    own_id: str | None = None,
+    besides: Collection[str] = (),
     *,
     values: bool = False,
 ) -> list[Records]:
@@ -65,7 +65,7 @@ def load_record_sets(
         names: as of `load_records`, and so are the other arguments.
         label: the column of a table that holds the class.
         folder: the folder where relative paths start.
-        own_id: the column with the user's ids.
+        besides: columns that are no features.
         values: whether the labels are true values that a regression model is to answer.
 
     Raises:
@@ -75,16 +75,16 @@ def load_record_sets(
     paths = {name: folder / name for name in names if _is_table(name)}
     try:
         found = {
-            name: data_files.read_record_file(path, label, own_id, values=values)
+            name: data_files.read_record_file(path, label, besides, values=values)
             for name, path in paths.items()
         }
     except CellError as cell:
         try:
-            found = _read_frames(paths, label, own_id, values=values)
+            found = _read_frames(paths, label, besides, values=values)
         except MissingExtra as error:
             raise DataError(f"{cell}; columns of texts are read with pandas: {error}") from error
     return [
-        found[n] if n in found else load_records(n, label, folder, own_id, values=values)
+        found[n] if n in found else load_records(n, label, folder, besides, values=values)
         for n in names
     ]
 
@@ -95,7 +95,7 @@ def _is_table(name: str) -> bool:
 
 
 def _read_frames(
-    paths: Mapping[str, Path], label: str, own_id: str | None, *, values: bool
+    paths: Mapping[str, Path], label: str, besides: Collection[str], *, values: bool
 ) -> dict[str, Records]:
     """Tables with other things than numbers.
 
@@ -103,7 +103,7 @@ def _read_frames(
         MissingExtra: pandas is not installed.
         DataError: a table is damaged, or no label stands in one.
     """
-    wanted = {name: data_files.check_header(path, label, own_id) for name, path in paths.items()}
+    wanted = {name: data_files.check_header(path, label, besides) for name, path in paths.items()}
     types = frames.column_types(list(paths.values()))
     found = {}
     for name, path in paths.items():

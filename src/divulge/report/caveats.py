@@ -12,8 +12,8 @@ from divulge.core.check_names import (
     PRECISION,
     VALUES,
 )
-from divulge.report import words
-from divulge.report.schema import AttackRow, ControlRow, ShadowKind
+from divulge.report.schema import AttackRow, ControlRow
+from divulge.report.terms import Terms
 
 _NOT_ONLY_MEMORY = (
     "This audit also measures the difference between its two data sets, "
@@ -83,41 +83,35 @@ def confounding(checks: Sequence[Check]) -> str:
     return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
 
 
-def supposition(
-    rows: Sequence[AttackRow],
-    shadows: ShadowKind,
-    knows: str = "",
-    known_members: int = 0,
-    given: str = "",
-) -> str:
+def supposition(rows: Sequence[AttackRow], terms: Terms) -> str:
     """Some sentences on what the attacks suppose of the attacker; empty if very little."""
     done = [row for row in rows if row.attack in ATTACKS_WITH_SHADOWS and row.status == "done"]
     said = []
-    if given:
+    if terms.given:
         said.append(
-            f"The audit assumes an attacker who has {given}, and nothing else of a record. One who "
-            "can query the model may find more."
+            f"The audit assumes an attacker who has {terms.given}, and nothing else of a record. "
+            "One who can query the model may find more."
         )
-    if knows:
+    if terms.knows:
         said.append(
-            f"The audit assumes an attacker who knows only {knows} of each record, and its label. "
-            "One who knows more may find more."
+            f"The audit assumes an attacker who knows only {terms.knows} of each record, and its "
+            "label. One who knows more may find more."
         )
-    if known_members:
+    if terms.known_members:
         said.append(
             "The audit assumes an attacker who knows some members: "
-            f"{words.format_count(known_members, 'training record')}, drawn at random and not "
-            "scored. One who knows none may find less."
+            f"{terms.unit.count_members(terms.known_members)}, drawn at random and not scored. One "
+            "who knows none may find less."
         )
     if any(row.attack in CHECKPOINT_ATTACKS and row.status == "done" for row in rows):
         said.append(
             "The attacks on the loss during training suppose an attacker who also has the model "
             "as it was then; one who has the trained model alone cannot carry them out."
         )
-    if done and shadows != "none":
+    if done and terms.shadows != "none":
         owns = (
             "holds the candidates themselves, about half of them members, without knowing which"
-            if shadows == "online"
+            if terms.shadows == "online"
             else "owns other records like the candidates"
         )
         said.append(

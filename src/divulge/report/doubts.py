@@ -77,8 +77,8 @@ _REPEATS = Doubt(
     "rows repeat",
     "rows repeat",
     f"So {_NEITHER}: with fewer records than it seems, chance explains more.",
-    "Look for a join or a concatenation that repeats rows, and for several records of one person, "
-    "image or film; keep one of each, and run the audit again.",
+    "Look for a join or a concatenation that repeats rows, and keep one of each. If people, images "
+    "or films have several records, say whose record each is (groups), and run the audit again.",
 )
 _EQUAL = Doubt(
     "equal answers",

@@ -31,6 +31,7 @@ from divulge.report.schema import (
     NotMeasured,
     Summary,
 )
+from divulge.report.units import RECORD, Unit
 
 PREFERRED = (
     *("lira", "rmia", "shadow-stack", "calibrated", "mrad", "quantile"),
@@ -270,12 +271,12 @@ def escape_cell(text: str) -> str:
     return shown if _NEGATIVE.fullmatch(shown) else _FORMULA.sub(r"\1'\2", shown)
 
 
-def unmeasured_rates(found: ExposedRecords) -> tuple[NotMeasured, ...]:
+def unmeasured_rates(found: ExposedRecords, unit: Unit = RECORD) -> tuple[NotMeasured, ...]:
     """The rates that so few non-members cannot support."""
     return tuple(
         NotMeasured(
             "metric",
-            f"Exposed records at a false-discovery rate of {words.format_percent(each.fdr)}",
+            f"Exposed {unit.many} at a false-discovery rate of {words.format_percent(each.fdr)}",
             each.sentence,
         )
         for each in found.lists

@@ -6,6 +6,7 @@ from divulge.core import ControlOutcome
 from divulge.report import words
 from divulge.report.ranking import rank
 from divulge.report.schema import AttackRow, Conclusion, Remedy, Summary
+from divulge.report.units import unit_of
 from divulge.report.unmeasured import up_to_notes
 
 _COLUMNS = ("auc", "tpr@0.01", "epsilon")
@@ -36,7 +37,7 @@ def render(summary: Summary) -> str:
     if summary.claim and summary.claim.outcome != "contradicted":
         parts.append(f"**Claim:** {make_inert(summary.claim.sentence)}")  # else it is said already
     listed = summary.exposed.reason or " ".join(each.sentence for each in summary.exposed.lists)
-    parts.append(f"**Exposed records:** {make_inert(listed)}")
+    parts.append(f"**Exposed {unit_of(summary).many}:** {make_inert(listed)}")
     if verdict.warnings:
         parts.append(
             "**Warnings**\n\n" + "\n".join(f"- {make_inert(line)}" for line in verdict.warnings)

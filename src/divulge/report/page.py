@@ -17,6 +17,7 @@ from divulge.report import words
 from divulge.report.charts import MOST_ROWS
 from divulge.report.ranking import rank
 from divulge.report.schema import Summary
+from divulge.report.units import unit_of
 from divulge.report.unmeasured import up_to_notes
 
 GLANCE = ("auc", "tpr@0.01", "epsilon")
@@ -55,6 +56,8 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
             kind="fifth" if regression else "class",
             kinds="fifths" if regression else "classes",
             verdict=summary.verdict,
+            unit=unit_of(summary),
+            people=summary.sizes.people,
             figures={name: inline_figure(svg) for name, svg in figures.items()},
             speaker=next(
                 (row for row in summary.attacks if row.label == summary.verdict.attack), None

@@ -10,6 +10,7 @@ from typing import Literal
 
 from divulge._util.json import Settings
 from divulge.core import BlindRun, Check, ControlOutcome, Estimate, ShadowThreshold
+from divulge.core.people import PeopleFacts
 
 SCHEMA = 3
 
@@ -109,6 +110,8 @@ class Sizes:
     """The FPR of one false accusation among all non-members; None if there are no non-members."""
     known_members: int = 0
     """How many members the attacker knows, which are not scored."""
+    people: PeopleFacts | None = None
+    """Where members and non-members are people, their records."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,26 +5,29 @@ still hide, and that other attacks were not tried.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from divulge.core import Estimate
 from divulge.metrics.power import POWER, VisibleLeaks
 from divulge.report import caveats, words
-from divulge.report.schema import AttackRow, Blind, Level, ShadowKind
-
-_DETECTED = (
-    "So the use of a record in training can be detected; this audit does not show what else a "
-    "record reveals, and attacks that were not tried may detect more."
-)
+from divulge.report.schema import AttackRow, Level
+from divulge.report.terms import USUAL, Terms
+from divulge.report.units import RECORD, Unit, describe_members
+from divulge.report.verdict_facts import VerdictFacts
 
 _OTHERS = "attacks that were not tried may find more"
 
 BACKWARDS = "attacks rank members below non-members"
 """The doubt that attacks cast, as a clause."""
 
-COARSEST = 0.5
-"""Share of exposed members that an audit must see with 80 % power, or it decides nothing."""
+_REDRAW = (
+    "Draw members and non-members at random from one pool, remove copies, and run the audit again. "
+    "If people have several records, draw people, and say whose record each is (groups)."
+)
+
+_REDRAW_PEOPLE = (
+    "Draw people at random from one pool, each with all of their records, remove copies, and run "
+    "the audit again."
+)
 
 
 class Wording(NamedTuple):
@@ -35,140 +38,28 @@ class Wording(NamedTuple):
     sentences: tuple[str, str]
 
 
-class TopRecords(NamedTuple):
-    """The records that an attack ranks highest."""
-
-    places: int
-    """Number of these records."""
-    members: float
-    """Number of members among them, on average where scores tie."""
-
-
-@dataclass(frozen=True, slots=True)
-class VerdictFacts:
-    """The facts that the words of a verdict state."""
-
-    row: AttackRow
-    """The deciding attack."""
-    auc: Estimate
-    """Its AUC, with an interval that holds for all attacks at once."""
-    top: TopRecords | None
-    """The top of its scores that deviates most from chance; None if its AUC deviates more."""
-    raised: int
-    """Number of members at that top whose scores training raised, at least; 0 if unknown."""
-    highest_auc: float | None
-    """The highest simultaneous upper limit of all attacks."""
-    fpr: float | None
-    """The lowest false-positive rate that these non-members can speak of."""
-    highest_tpr: float | None
-    """The highest simultaneous upper limit of the TPR there."""
-    p_value: float
-    """Corrected p-value of the deciding attack; without a leak, the lowest of all attacks."""
-    attacks: int
-    """Number of attacks that were done."""
-    leaks: bool
-    """Whether chance fails to explain the scores."""
-    seen: VisibleLeaks
-    """The smallest leaks that the audit sees."""
-    members: int
-    """Number of members, over all models."""
-    nonmembers: int
-    """Number of non-members, over all models."""
-    models: int = 1
-    """Number of audited models."""
-    knows: str = ""
-    """What the attacker knows of each record; empty if all."""
-    known_members: int = 0
-    """How many members the attacker knows, which are not scored."""
-    given: str = ""
-    """The one number of each record that the attacker has; empty if it asks the model."""
-    backwards: int = 0
-    """Number of attacks that rank members below non-members, where chance cannot explain it and no
-    attack shows a leak."""
-    trained: bool = False
-    """Whether divulge trained the models, on members that it drew."""
-    blind: Blind | None = None
-    """What tells members from non-members without the model; None if nothing was tried."""
-    shift_excluded: bool = True
-    """Whether anything speaks against a difference of members and non-members."""
-
-    @property
-    def enough(self) -> bool:
-        """Whether the audit is large enough to see a model that exposes half of its members."""
-        return self.seen.exposed is not None and self.seen.exposed <= COARSEST
-
-    @property
-    def p(self) -> str:
-        """The p-value, and how many attacks it counts."""
-        return f"p = {words.format_p_value(self.p_value)}{self.over}"
-
-    @property
-    def over(self) -> str:
-        """A clause that the p-value is corrected for all attacks; empty for a single attack."""
-        return "" if self.attacks == 1 else f", corrected for all {self.attacks} attacks"
-
-    @property
-    def strongest(self) -> str:
-        """A name for the deciding attack, by its rank among those tried."""
-        if self.attacks == 1:
-            return "the one attack tried"
-        return "the attack furthest below guessing" if self.backwards else "the strongest attack"
-
-    @property
-    def evidence(self) -> str:
-        """A sentence, without its full stop, on what the deciding attack achieves."""
-        who = f"an attacker who sees only {self.given}" if self.given else self.strongest
-        who += f" that knows only {self.knows} of each record" if self.knows else ""
-        if self.known_members:
-            others = words.format_count(self.known_members, "other member")
-            who += f" of an attacker who knows {others}"
-        who += "" if self.models == 1 else f" on {self.models} models"
-        if self.top is None:
-            value, low, high = words.per_hundred(self.auc)
-            return (
-                f"Shown one training record and one other record, {who} picks "
-                f"the training record {value} % of the time (95 % interval {low} to {high} %; "
-                f"guessing: 50 %; {self.p})"
-            )
-        share = self.members / (self.members + self.nonmembers)
-        return (
-            f"Of the {words.format_count(self.top.places, 'record')} that {who} ranks "
-            f"highest, {self.top.members:.3g} {'is a' if self.top.members == 1 else 'are'} "
-            f"training record{'' if self.top.members == 1 else 's'} (guessing: "
-            f"{share * self.top.places:.3g}; {self.p})"
-        )
-
-    @property
-    def hidden_leak(self) -> str:
-        """A clause on how large a leak is compatible with all that was measured."""
-        assert self.highest_auc is not None
-        pair = f"picks the training record of a pair {100 * self.highest_auc:.0f} % of the time"
-        if self.fpr is None or self.highest_tpr is None:
-            return f"an attack that {pair}"
-        return (
-            f"an attack that {pair}, or that identifies {100 * self.highest_tpr:.2g} % of the "
-            f"training records at a false-positive rate of {words.format_percent(self.fpr)}"
-        )
-
-
 def describe_leak(case: VerdictFacts) -> Wording:
     """The words for a leak: an attacker can tell members from non-members."""
-    who = "This model leaks its" if case.models == 1 else "Models trained this way leak their"
-    means = _DETECTED
+    means, one = case.detected, case.models == 1
+    headline = (
+        f"This model leaks {case.terms.unit.leaked}"
+        if one
+        else f"Models trained this way leak {case.terms.unit.leaked_by_all}"
+    )
     if case.blind and case.blind.differs and case.row.beyond_blind:
         more = case.row.beyond_blind
         high = more.value if more.high is None else more.high
         means = (
             f"Without the model the two sets are told apart too (AUC {case.blind.auc.value:.2f}); "
             f"{case.row.label} is {more.value:.2f} ({more.low:.2f} to {high:.2f}) above that. "
-            f"What difficulty explains is left out of p. {_DETECTED}"
+            f"What difficulty explains is left out of p. {case.detected}"
         )
     raised = (
         f"; training raised the scores of at least {case.raised:,} of them (95 % confidence)"
         if case.raised
         else ""
     )
-    return Wording("leak", f"{who} training records", (f"{case.evidence}{raised}.", means))
+    return Wording("leak", headline, (f"{case.evidence}{raised}.", means))
 
 
 def describe_shift(case: VerdictFacts) -> Wording:
@@ -184,9 +75,11 @@ def describe_shift(case: VerdictFacts) -> Wording:
     )
 
 
-def describe_broken_claim(sentence: str) -> Wording:
+def describe_broken_claim(sentence: str, case: VerdictFacts) -> Wording:
     """The words for a broken claim: no rate shows a leak, but a guarantee is contradicted."""
-    return Wording("leak", "This model leaks more than was claimed for it", (sentence, _DETECTED))
+    return Wording(
+        "leak", "This model leaks more than was claimed for it", (sentence, case.detected)
+    )
 
 
 def describe_no_leak(case: VerdictFacts) -> Wording:
@@ -210,8 +103,8 @@ def describe_backwards(case: VerdictFacts) -> Wording:
         f"{case.row.label} ranks members below non-members, AUC {auc.value:.2f} "
         f"({auc.low:.2f} to {high:.2f}{others}; {case.p})"
     )
-    sign = f", or {case.given} is passed with the wrong sign" if case.given else ""
-    if case.trained:
+    sign = f", or {case.terms.given} is passed with the wrong sign" if case.terms.given else ""
+    if case.terms.trained:
         return Wording(
             "inputs doubtful",
             "Inputs doubtful: this training pushes members below non-members",
@@ -235,12 +128,13 @@ def describe_backwards(case: VerdictFacts) -> Wording:
 
 def describe_undecided(case: VerdictFacts) -> Wording:
     """The words for too few records to decide."""
-    sizes = f"{words.format_count(case.members, 'member')} and {case.nonmembers:,} non-members"
+    sizes = describe_members(case.terms.unit, case.members, case.nonmembers)
     return Wording(
         "undecided",
-        "Too few records to decide whether this model leaks",
+        f"Too few {case.terms.unit.many} to decide whether this model leaks",
         (
-            f"With {sizes}, chance could hide a model that exposes half of its training records.",
+            f"With {sizes}, chance could hide a model that exposes half of the "
+            f"{case.terms.unit.members}.",
             "This audit neither shows a leak nor rules one out.",
         ),
     )
@@ -289,7 +183,7 @@ def describe_nothing_measured(rows: Sequence[AttackRow]) -> Wording:
     )
 
 
-def sensitivity(seen: VisibleLeaks, attacks: int, power: float = POWER) -> str:
+def sensitivity(seen: VisibleLeaks, attacks: int, power: float = POWER, unit: Unit = RECORD) -> str:
     """A sentence on the leaks that an audit finds with 80 % power, or with another power."""
     if seen.auc is None:
         return f"With {100 * power:g} % power this audit cannot see a leak of any size."
@@ -297,7 +191,7 @@ def sensitivity(seen: VisibleLeaks, attacks: int, power: float = POWER) -> str:
     exposed = (
         ""
         if seen.exposed is None
-        else f", or if the model fully exposes {100 * seen.exposed:.2g} % of its training records"
+        else f", or if the model fully exposes {100 * seen.exposed:.2g} % of the {unit.members}"
     )
     return (
         f"With {100 * power:g} % power this audit sees a leak if {alone} has an AUC of "
@@ -305,23 +199,15 @@ def sensitivity(seen: VisibleLeaks, attacks: int, power: float = POWER) -> str:
     )
 
 
-def next_step(
-    level: Level,
-    shadows: ShadowKind = "none",
-    enough: int | None = None,
-    *,
-    given: str = "",
-    trained: bool = False,
-) -> str:
+def next_step(level: Level, enough: int | None = None, terms: Terms = USUAL) -> str:
     """What to do after reading the verdict.
 
     Args:
         level: the level of the verdict.
-        shadows: whether there were shadow models.
         enough: members, and non-members, that would decide, where these could not.
-        given: as in `VerdictFacts`.
-        trained: whether divulge trained the models, on members that it drew.
+        terms: the attacker, and how members were drawn.
     """
+    given, unit = terms.given, terms.unit
     if level == "inputs doubtful" and given:
         return (
             f"Check whether {given} is a loss, which is low for members, or a score, which is high "
@@ -329,29 +215,31 @@ def next_step(
             "member. Correct either, and run the audit again. If both are right, weaken the "
             "defence or the unlearning until members score like non-members."
         )
-    if level == "inputs doubtful" and trained:
+    if level == "inputs doubtful" and terms.trained:
         return (
             "Check that the training function trains on the records that it gets. If it does, "
             "weaken the defence until members score like non-members, and run the audit again."
         )
-    stronger = "" if shadows != "none" else "Try the attacks with shadow models, which find more. "
+    stronger = (
+        "" if terms.shadows != "none" else "Try the attacks with shadow models, which find more. "
+    )
     if given:
         stronger = "Audit the model, or a table of its answers: more attacks may find more. "
+    of = "" if unit is RECORD else ", each a person,"
     return {
         "leak": "Compare defences on the same records (divulge compare), choose one, and audit "
         "the model that it trains.",
-        "no leak found": f"{stronger}To see smaller leaks, give more records; divulge plan says "
-        "how many.",
+        "no leak found": f"{stronger}To see smaller leaks, give more {unit.many}; divulge plan "
+        "says how many.",
         "inputs doubtful": "Check what says who is a member: the column and its values, or the "
         "order of the two sets; correct it and run the audit again. If it is right, weaken the "
         "defence or the unlearning until members score like non-members.",
-        "undecided": f"Give at least {enough} members and as many non-members, and run the audit "
-        "again.",
+        "undecided": f"Give at least {enough} members{of} and as many non-members, and run the "
+        "audit again.",
         "leak or shift": "If members were drawn at random, say how (membership). If not, name a "
         "column that comes from elsewhere, such as a date or another model's loss, as blind; or "
         "audit the model with its records.",
-        "confounded": "Draw members and non-members at random from one pool, remove copies, and "
-        "run the audit again.",
+        "confounded": _REDRAW if unit is RECORD else _REDRAW_PEOPLE,
         "instrument failed": "Repair or replace the attack that failed its control, then run the "
         "audit again.",
         "nothing measured": "Read in the table why each attack did not run, fix the cause, and "

@@ -38,6 +38,8 @@ from divulge.report.schema import (
     Sizes,
     Summary,
 )
+from divulge.report.terms import Terms
+from divulge.report.units import PERSON, RECORD
 from divulge.report.unmeasured import not_measured
 from divulge.report.verdict import deciding_fpr, judge_model
 
@@ -79,23 +81,9 @@ def summarise(contents: Contents) -> Summary:
     shift_excluded = shifts.leaves_out_shifts(checks, randomised=facts.randomised)
     differ = shifts.describe_difference(caveats.confounding(checks), shift_excluded=shift_excluded)
     claim = judge_claim(facts.claim, rows, scores, truth, differ)
-    knows = showable.make_showable(words.describe_knowledge(head.settings.get("known")))
-    given = showable.make_showable(words.describe_given(head.settings.get("predictions")))
-    verdict = judge_model(
-        rows,
-        scores,
-        truth,
-        checks,
-        facts.shadows,
-        claim,
-        knows,
-        facts.delta,
-        facts.known_members,
-        given,
-        candidates.label,
-        ease,
-        shift_excluded=shift_excluded,
-    )
+    terms = _terms(head, facts, shift_excluded=shift_excluded)
+    delta, label = facts.delta, candidates.label
+    verdict = judge_model(rows, scores, truth, checks, terms, claim, delta, label, ease)
     if verdict.confounding and not differ:  # found when the verdict took off what is explained
         differ = shifts.describe_difference(verdict.confounding, shift_excluded=shift_excluded)
         claim = judge_claim(facts.claim, rows, scores, truth, differ)
@@ -115,10 +103,21 @@ def summarise(contents: Contents) -> Summary:
         exposed=listed,
         claim=claim,
         checks=checks,
-        not_measured=(*not_measured(rows), *exposed.unmeasured_rates(listed)),
+        not_measured=(*not_measured(rows), *exposed.unmeasured_rates(listed, terms.unit)),
         reproduction=_reproduction(head, facts.delta, facts.model),
         blind=blind,
         remedies=name_remedies(verdict.level, checks, rows, claim),
+    )
+
+
+def _terms(head: Head[Facts], facts: MembershipFacts, *, shift_excluded: bool) -> Terms:
+    return Terms(
+        facts.shadows,
+        showable.make_showable(words.describe_knowledge(head.settings.get("known"))),
+        facts.known_members,
+        showable.make_showable(words.describe_given(head.settings.get("predictions"))),
+        shift_excluded=shift_excluded,
+        unit=RECORD if facts.people is None else PERSON,
     )
 
 
@@ -215,6 +214,7 @@ def _sizes(facts: MembershipFacts) -> Sizes:
         classes=facts.classes,
         smallest_fpr=1 / facts.nonmembers if facts.nonmembers else None,
         known_members=facts.known_members,
+        people=facts.people,
     )
 
 

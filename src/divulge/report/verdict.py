@@ -49,7 +49,9 @@ from divulge.report.evidence import (
     limits_by_metric,
     weigh_evidence,
 )
-from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Limits, ShadowKind
+from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Limits
+from divulge.report.terms import USUAL, Terms
+from divulge.report.verdict_facts import COARSEST, TopRecords, VerdictFacts
 
 DECIDING_FPRS = (0.01, 0.1)
 """Figures show the TPR at the first of these that has a lower limit."""
@@ -76,16 +78,11 @@ def judge_model(
     scores: Mapping[str, Score],
     truth: Membership,
     checks: Sequence[Check],
-    shadows: ShadowKind = "none",
+    terms: Terms = USUAL,
     claim: ClaimRow | None = None,
-    knows: str = "",
     delta: float = 0.0,
-    known_members: int = 0,
-    given: str = "",
     strata: Strata | None = None,
     ease: Ease | None = None,
-    *,
-    shift_excluded: bool = True,
 ) -> Conclusion:
     """Judge one model.
 
@@ -94,34 +91,18 @@ def judge_model(
         scores: the scores of each done attack, by its label.
         truth: which candidates are members, and how that was decided.
         checks: the checks of the audit itself.
-        shadows: whether there were shadow models, and what they were trained on.
+        terms: what the words depend on besides.
         claim: what became of a claimed guarantee; to contradict one is to show a leak.
-        knows: what the attacker knows of each record; empty if all.
         delta: the δ of the bounds on ε.
-        known_members: how many members the attacker knows, which are not scored.
-        given: the one number of each record that the attacker has; empty if it asks the model.
         strata: the stratum of each candidate, such as its class: that members and non-members
             differ in their mix of strata is no leak.
         ease: how easy each candidate is for what never saw the model: what that explains is no
             leak; None if nobody knows.
-        shift_excluded: whether anything speaks against a difference of members and non-members.
     """
     together = measure.measure_together(scores, truth, delta)
+    of_model = None if strata is None else [strata]
     models = [(scores, truth.member)]
-    return judge_models(
-        rows,
-        models,
-        together,
-        checks,
-        shadows,
-        claim,
-        knows,
-        known_members=known_members,
-        given=given,
-        strata=None if strata is None else [strata],
-        ease=ease,
-        shift_excluded=shift_excluded,
-    )
+    return judge_models(rows, models, together, checks, terms, claim, strata=of_model, ease=ease)
 
 
 def judge_models(
@@ -129,16 +110,11 @@ def judge_models(
     models: Sequence[tuple[Mapping[str, Score], Member]],
     together: Mapping[str, Measurements],
     checks: Sequence[Check],
-    shadows: ShadowKind = "none",
+    terms: Terms = USUAL,
     claim: ClaimRow | None = None,
-    knows: str = "",
     *,
-    known_members: int = 0,
-    given: str = "",
-    trained: bool = False,
     strata: Sequence[Strata] | None = None,
     ease: Ease | None = None,
-    shift_excluded: bool = True,
     test: MaxTest | None = None,
 ) -> Conclusion:
     """Judge models that were trained alike, with independently drawn members.
@@ -148,15 +124,10 @@ def judge_models(
         models: for each model, the scores of the attacks done on all models, and the truth.
         together: metrics of these attacks, with intervals that hold for all of them at once.
         checks: the checks of the audits.
-        shadows: whether there were shadow models, and what they were trained on.
+        terms: as for `judge_model`.
         claim: as for `judge_model`.
-        knows: as for `judge_model`.
-        known_members: as for `judge_model`.
-        given: as for `judge_model`.
-        trained: whether divulge trained the models, on members that it drew.
         strata: of each model, as for `judge_model`.
         ease: as for `judge_model`, where there is one model.
-        shift_excluded: as for `judge_model`.
         test: of these attacks, in the order of their rows, where the models are each other's
             shadows; None tests models whose scores are independent.
     """
@@ -164,7 +135,7 @@ def judge_models(
     confounding = caveats.confounding(checks)
     if not done:
         return _conclude_nothing(rows, checks, confounding)
-    by_shadows = shifts.shadows_explain(checks, shadows)
+    by_shadows = shifts.shadows_explain(checks, terms.shadows)
     alone, test = _test(done, models, strata, ease, test)
     evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
     if by_shadows:
@@ -178,30 +149,22 @@ def judge_models(
     limits = limits_by_metric({label: together[label] for label in counted})
     case = replace(
         _gather_facts(speaker, models, together[speaker.row.label], limits, test),
-        knows=knows,
-        known_members=known_members,
-        given=given,
+        terms=terms,
         backwards=len(choose_backwards(evidence)),
-        trained=trained,
         blind=shifts.find_blind(checks),
-        shift_excluded=shift_excluded,
     )
     if confounding:  # not chance alone decided who is a member
         case = replace(case, raised=0)
     shows = speaker.leaks and speaker.row.sound
-    doubt = doubts.find_doubt(checks, leaks=shows, trained=trained)
+    doubt = doubts.find_doubt(checks, leaks=shows, trained=terms.trained)
     stands = shows and shifts.stands_beside(checks, limits)
     said = doubt.wording if doubt else _choose_wording(case, "" if stands else confounding)
-    enough = (
-        None
-        if case.enough
-        else power.members_needed(exposed=sentences.COARSEST, attacks=len(evidence))
-    )
+    enough = None if case.enough else power.members_needed(exposed=COARSEST, attacks=len(evidence))
     statistic: str | None = STATISTICS[speaker.statistic]
     contradicted = claim is not None and claim.outcome == "contradicted" and not confounding
     broken = claim.sentence if claim and contradicted else ""
     if claim and broken and not doubt and said.level != "leak":
-        said, statistic = sentences.describe_broken_claim(broken), "epsilon"
+        said, statistic = sentences.describe_broken_claim(broken, case), "epsilon"
         speaker = next(item for item in evidence if item.row.label == claim.attack)
     if said.level in ("no leak found", "undecided"):
         doubt = doubts.find_weak_doubt(checks)
@@ -214,16 +177,18 @@ def judge_models(
         explained = choose_backwards(evidence)
     told = [check for check in checks if doubt is None or check.name != doubt.check]
     warnings = _warnings(rows, evidence, told, explained)
-    next_step = sentences.next_step(said.level, shadows, enough, given=given, trained=trained)
+    next_step = sentences.next_step(said.level, enough, terms)
     return Conclusion(
         level=said.level,
         headline=said.headline,
         sentences=said.sentences,
-        sensitivity="" if doubt else sentences.sensitivity(case.seen, len(evidence)),
+        sensitivity=""
+        if doubt
+        else sentences.sensitivity(case.seen, len(evidence), unit=terms.unit),
         next_step=doubt.next_step if doubt else next_step,
         confounding=confounding,
         doubt=doubt.clause if doubt else sentences.BACKWARDS if backwards else "",
-        supposition=caveats.supposition(rows, shadows, knows, known_members, given),
+        supposition=caveats.supposition(rows, terms),
         warnings=(
             *([broken] if broken and not doubt and broken not in said.sentences else []),
             *warnings,
@@ -287,11 +252,11 @@ def _gather_facts(
     together: Measurements,
     limits: Mapping[str, Limits],
     test: MaxTest,
-) -> sentences.VerdictFacts:
+) -> VerdictFacts:
     members = sum(int(member.sum()) for _, member in models)
     nonmembers = sum(int((~member).sum()) for _, member in models)
     fpr = deciding_fpr(min(int((~member).sum()) for _, member in models), len(test.p))
-    return sentences.VerdictFacts(
+    return VerdictFacts(
         row=speaker.row,
         auc=together.metrics["auc"],
         top=_top_records(speaker, models) if speaker.statistic else None,
@@ -318,14 +283,14 @@ def _p_value(speaker: Evidence, test: MaxTest) -> float:
 
 def _top_records(
     speaker: Evidence, models: Sequence[tuple[Mapping[str, Score], Member]]
-) -> sentences.TopRecords:
+) -> TopRecords:
     share = SHARES[speaker.statistic - 1]
     places = [max(1, round(share * len(member))) for _, member in models]
     found = [
         members_on_top(scores[speaker.row.label], member, here)
         for (scores, member), here in zip(models, places, strict=True)
     ]
-    return sentences.TopRecords(sum(places), sum(found))
+    return TopRecords(sum(places), sum(found))
 
 
 def _count_raised(
@@ -339,7 +304,7 @@ def _count_raised(
     return fewest_exposed_on_top(scores[speaker.row.label], member, places, error)
 
 
-def _choose_wording(case: sentences.VerdictFacts, confounding: str) -> sentences.Wording:
+def _choose_wording(case: VerdictFacts, confounding: str) -> sentences.Wording:
     if confounding:  # first: where the sets differ, sound attacks may fail their controls too
         return sentences.describe_confounded(case, confounding)
     if case.backwards:  # next: few records may show it, and where sets are exchanged all is void
@@ -350,7 +315,11 @@ def _choose_wording(case: sentences.VerdictFacts, confounding: str) -> sentences
         return sentences.describe_failed_instrument(case)
     if not case.leaks:
         return sentences.describe_no_leak(case)
-    return sentences.describe_leak(case) if case.shift_excluded else sentences.describe_shift(case)
+    return (
+        sentences.describe_leak(case)
+        if case.terms.shift_excluded
+        else sentences.describe_shift(case)
+    )
 
 
 def _warnings(

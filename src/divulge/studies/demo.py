@@ -11,10 +11,10 @@ from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits.api import audit_subject
-from divulge.audits.inputs import AuditInputs
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import open_run_folder
 from divulge.audits.runner import RunHeading
+from divulge.audits.subject import AuditInputs
 from divulge.data import bundled
 from divulge.targets.sklearn import SklearnTarget
 

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from divulge._util.arguments import Count, FilePath, check_arguments
-from divulge.audits import config, inputs
+from divulge.audits import config
 from divulge.audits.result import Audit, SecretAudit
+from divulge.audits.table_inputs import inputs_from_predictions
 from divulge.data import records as data_records
 from divulge.errors import DataError, SpecError
 from divulge.metrics import power as powers
@@ -165,7 +166,7 @@ def _sizes(
 ) -> tuple[int, int]:
     """How many members and non-members there will be."""
     if isinstance(settings, config.PredictionsAuditSpec):
-        subject = inputs.inputs_from_predictions(settings.predictions, folder)
+        subject = inputs_from_predictions(settings.predictions, folder)
         return len(subject.members), len(subject.nonmembers)
     try:
         return _count_records(settings, folder, values=False)
@@ -185,7 +186,7 @@ def _count_records(
         return records // 2, records - records // 2
     names = [str(data.members), str(data.nonmembers)]
     members, nonmembers = data_records.load_record_sets(
-        names, data.label, folder, data.id, values=values
+        names, data.label, folder, data.besides(), values=values
     )
     return len(members), len(nonmembers)
 

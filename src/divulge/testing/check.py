@@ -10,7 +10,7 @@ from divulge._util.json import JSON
 from divulge._util.redaction import redact_foreign
 from divulge._util.registry import build
 from divulge.attacks import catalog, own
-from divulge.audits import attempt
+from divulge.audits import wrapped
 from divulge.core import Status
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import DivulgeError, SpecError, did_you_mean
@@ -94,7 +94,7 @@ def check_attack(
         )
     if about not in _GAMES:
         raise SpecError(f"expected a secret, got {about!r}: {did_you_mean(about, _GAMES)}")
-    label, worlds = attempt.attack_label(built), _GAMES[about]()
+    label, worlds = wrapped.attack_label(built), _GAMES[about]()
     world, why = _find_world(built, worlds)
     if world is None:
         properties = (*PROPERTIES, *worlds[0].own)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from divulge._util.registry import build
-from divulge.audits import attempt
+from divulge.audits import attempt, wrapped
 from divulge.audits.controls import fewest_covered
 from divulge.core import Need, Status
 
@@ -223,7 +223,7 @@ def says_when_it_cannot_run(case: Case) -> None:
 
 def has_settings_that_json_can_hold(case: Case) -> None:
     """Has settings that audit.toml can give, and is the same attack with them."""
-    settings = attempt.attack_settings(case.attack)
+    settings = wrapped.attack_settings(case.attack)
     try:
         held = json.loads(json.dumps(settings))
     except TypeError as error:

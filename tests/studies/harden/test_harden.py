@@ -15,9 +15,9 @@ from click.testing import CliRunner
 import divulge
 from divulge._util.progress import track_silently
 from divulge.attacks import catalog
-from divulge.audits.inputs import AuditInputs
 from divulge.audits.result import Audit
 from divulge.audits.runner import RunHeading
+from divulge.audits.subject import AuditInputs
 from divulge.cli.main import main
 from divulge.core import Estimate, Head, Records
 from divulge.defences import catalog as defences

@@ -48,6 +48,8 @@ def put_in_place_of_target(
         for start, one in zip(starts, labels, strict=False)
     ]
     candidates, *further = numbered
+    if (group := view.records.group) is not None:
+        candidates = replace(candidates, group=group[rows])
     reference = further.pop() if owned is not None else None
     left = replace(
         shadows,

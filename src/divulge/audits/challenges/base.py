@@ -10,7 +10,7 @@ import numpy as np
 
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import own
-from divulge.audits import attempt
+from divulge.audits import wrapped
 from divulge.audits.attempt import AttackResult
 from divulge.audits.secrets import secret_of
 from divulge.core import Attack, BlindRun, Candidates, Control, Entry, Facts
@@ -97,9 +97,8 @@ def finding_key(challenge: Challenge, attack: Attack[Any, Any], seed: int) -> st
 
     Of an attack that is not divulge's, the code is part of it.
     """
-    settings = sorted(attempt.attack_settings(attack).items())
-    name = attempt.attack_label(attack)
+    settings = sorted(wrapped.attack_settings(attack).items())
+    name = wrapped.attack_label(attack)
     text = f"{challenge.digest} {challenge.compared} {seed} {name} {settings!r}"
-    carried_out = attack.attack if isinstance(attack, attempt.AfterRounds) else attack
-    text += own.code_identity(type(carried_out))
+    text += own.code_identity(type(wrapped.unwrap(attack)))
     return f"{attack.name}-{hashlib.blake2b(text.encode(), digest_size=8).hexdigest()}"

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from divulge._util.progress import Track, track_silently
-from divulge.audits import attempt
+from divulge.audits import attempt, wrapped
 from divulge.audits.attempt import AttackResult
 from divulge.audits.challenges import blind
 from divulge.audits.challenges.base import Controls
@@ -75,7 +75,7 @@ class AssignmentChallenge(FederationChallenge):
         """The attack on shuffled predictions, held against the real clients."""
         del guess
         view = self.view
-        if isinstance(attack, attempt.AfterRounds):
+        if isinstance(attack, wrapped.AfterRounds):
             view, attack = attack.restrict(view), attack.attack
         return Controls(blind=blind.control_on_predictions(view, self.facts, attack, seed, track))
 

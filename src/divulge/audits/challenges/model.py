@@ -5,16 +5,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
 
 from divulge._util.progress import Track, track_silently
-from divulge.audits import attempt, controls
+from divulge.audits import attempt, controls, wrapped
 from divulge.audits.attempt import AttackResult
 from divulge.audits.challenges.base import Controls
 from divulge.audits.checks.shadow_models import check_shadow_models
+from divulge.audits.secrets import MembershipSecret
 from divulge.audits.shadow_thresholds import thresholds_from_shadows
 from divulge.core import (
     Candidates,
     Game,
+    Measurements,
     Membership,
     MembershipAttack,
     MembershipFacts,
@@ -73,28 +76,40 @@ class MembershipChallenge:
         if plan.cascade:
             further = training.ConditionalShadowTrainer(*asked)
         view = replace(view, shadows=shadows, shadow=first, conditional=further)
-        check = check_shadow_models(view, self.game.truth.member)
+        pool_people = None if plan.pool is None else plan.pool.people
+        check = check_shadow_models(view, self._member_by_record(), pool_people)
         facts = replace(self.facts, checks=(*self.facts.checks, check))
         return replace(self, game=Game(view, self.game.truth), facts=facts, shadows=None)
+
+    def _member_by_record(self) -> Bool[np.ndarray, " records"]:
+        member, person = self.candidates.member, self.candidates.person
+        return member if person is None else member[person]
 
     def attempt(
         self, attack: MembershipAttack, seed: int, track: Track[Any] = track_silently
     ) -> AttackResult:
         """One attack on the model."""
-        with track.step(attempt.attack_label(attack)):
-            found = attempt.run_on_model(self.game, attack, seed, self.facts.delta)
+        with track.step(wrapped.attack_label(attack)):
+            found = attempt.run_on_model(
+                self.game, attack, seed, self.facts.delta, measure_guess=self._measure
+            )
         if not self.thresholds or found.guess is None:
             return found
         view, truth = self.game.view, self.game.truth
-        with track.step(f"Thresholds of {attempt.attack_label(attack)}"):
+        with track.step(f"Thresholds of {wrapped.attack_label(attack)}"):
             chosen = thresholds_from_shadows(view, attack, found.guess, truth, seed)
         return found._replace(finding=replace(found.finding, shadow_thresholds=chosen))
+
+    def _measure(self, guess: Scores, truth: Membership, delta: float) -> Measurements:
+        """The metrics as they are measured again from a run folder."""
+        del truth, delta
+        return MembershipSecret(self.facts, self.candidates).measure(guess)
 
     def control(
         self, attack: MembershipAttack, guess: Scores, seed: int, track: Track[Any] = track_silently
     ) -> Controls:
         """All controls of an attack that has guessed."""
-        with track.step(f"Controls of {attempt.attack_label(attack)}"):
+        with track.step(f"Controls of {wrapped.attack_label(attack)}"):
             found = controls.run_controls(self.game, attack, guess, seed, self.control_games)
         return Controls(control=found)
 

@@ -16,7 +16,7 @@ from divulge.audits.checks import near_copies
 from divulge.audits.checks.near_copies import COMPONENTS
 from divulge.core import Check, Estimate, Records, Verdict
 from divulge.core.check_names import BLIND
-from divulge.metrics import membership
+from divulge.metrics import membership, people
 from divulge.metrics.permutation import rank_sum_p
 
 RECORDS = 2000
@@ -112,7 +112,9 @@ def separate(first: Records, second: Records, rng: np.random.Generator) -> Separ
     (ties broken at random) are those of a Wilcoxon test whatever the trees have learned, and the
     sum over parts has the null distribution of independent Wilcoxon tests. The scores of a
     cross-validation have not: each label helps to score the records that help to score it.
-    Of near copies one alone is looked at: trees would recognise the others.
+    Of near copies one alone is looked at: trees would recognise the others. Where records are
+    grouped by person, parts are made of people, and what is ranked is the mean of a person's
+    records.
 
     References:
         Das et al. (2024), Blind baselines beat membership inference attacks for foundation
@@ -120,19 +122,32 @@ def separate(first: Records, second: Records, rng: np.random.Generator) -> Separ
     """
     if min(len(first), len(second)) < FEWEST:
         return None
-    groups = [part.take(rng.permutation(len(part))[:RECORDS]) for part in (first, second)]
+    groups = [part.take(_sample(part, rng)) for part in (first, second)]
     order = rng.permutation(sum(map(len, groups)))
     records, which = groups[0].joined(groups[1]).take(order), order < len(groups[0])
     x = describe_features(records, int(rng.integers(2**31)))
-    kept = near_copies.keep_one_of_each(near_copies.find_clumps(x, which), rng)
-    which = which[kept]
+    if (person := records.people) is None:
+        kept = near_copies.keep_one_of_each(near_copies.find_clumps(x, which), rng)
+        x, records, which = x[kept], records.take(kept), which[kept]
+        person = np.arange(len(which))
+    which = people.first_of_each(which, person)  # from here on of each person
     if min(which.sum(), (~which).sum()) < FEWEST:
         return None
     part = _parts(which, rng)
-    score = _scores(np.column_stack([x, records.y])[kept], which, part, rng)
+    score = _scores(np.column_stack([x, records.y]), which, part, person, rng)
     seen = part > 0
     p_value = rank_sum_p(score[seen], which[seen], part[seen], rng, two_sided=False)
     return Separation(membership.auc(score[seen], which[seen]), p_value)
+
+
+def _sample(records: Records, rng: np.random.Generator) -> Int[np.ndarray, " chosen"]:
+    """At most `RECORDS` of the records; of people as many as have no more than that together."""
+    if (person := records.people) is None:
+        return rng.permutation(len(records))[:RECORDS]
+    sizes = np.bincount(person)
+    order = rng.permutation(len(sizes))
+    chosen = order[: max(FEWEST, int(np.searchsorted(np.cumsum(sizes[order]), RECORDS, "right")))]
+    return np.flatnonzero(np.isin(person, chosen))
 
 
 def _parts(which: Mask, rng: np.random.Generator) -> Int[np.ndarray, " records"]:
@@ -166,23 +181,26 @@ def describe_features(records: Records, seed: int) -> Float64[np.ndarray, "recor
 
 def _scores(
     features: Float64[np.ndarray, "records columns"],
-    which: Mask,
-    part: Int[np.ndarray, " records"],
+    which: Bool[np.ndarray, " people"],
+    part: Int[np.ndarray, " people"],
+    person: Int[np.ndarray, " records"],
     rng: np.random.Generator,
-) -> Float64[np.ndarray, " records"]:
-    """Each record's rank within its part, from 0 to 1."""
+) -> Float64[np.ndarray, " people"]:
+    """Each person's rank within its part, from 0 to 1; a record by itself is a person."""
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
 
     seed = int(rng.integers(2**31))
-    score = np.zeros(len(features))
+    score = np.zeros(len(which))
     with threadpool_limits(1):  # for so few records threads cost more than they save
         for k in range(1, PARTS + 1):
-            before, here = part < k, part == k
+            before, here = (part < k)[person], (part == k)[person]
             trees = HistGradientBoostingClassifier(max_iter=50, random_state=seed)
-            chance = trees.fit(features[before], which[before]).predict_proba(features[here])[:, 1]
+            trees.fit(features[before], which[person][before])
+            each = trees.predict_proba(features[here])[:, 1]
+            chance = people.combine(each, person[here], "mean")
             mixed = rng.permutation(len(chance))
-            score[here] = (stats.rankdata(chance[mixed], "ordinal")[mixed.argsort()] - 0.5) / len(
-                chance
-            )
+            score[part == k] = (
+                stats.rankdata(chance[mixed], "ordinal")[mixed.argsort()] - 0.5
+            ) / len(chance)
     return score

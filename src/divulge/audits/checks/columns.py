@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from divulge.audits.inputs import AuditInputs
+from divulge.audits.subject import AuditInputs
 from divulge.core import Check, Records, Verdict
 from divulge.errors import DataError
 from divulge.training.shadows.plan import ShadowPlan

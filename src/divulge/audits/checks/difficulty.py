@@ -17,7 +17,7 @@ from divulge.audits.checks import near_copies
 from divulge.audits.checks.blind_baseline import FALSE_ALARM, FEWEST, RECORDS, describe_features
 from divulge.core import Check, Records, Verdict
 from divulge.core.check_names import DIFFICULTY
-from divulge.metrics import membership
+from divulge.metrics import membership, people
 from divulge.metrics.difficulty_test import Ease, join_measures
 from divulge.metrics.max_test import Strata
 from divulge.metrics.membership import CHANCE_AUC
@@ -43,7 +43,8 @@ def measure_ease(records: Records, member: Mask, rng: np.random.Generator) -> Ea
     The ease is the probability of the record's own class or, for true values, how near the answer
     is. Members and non-members are dealt alike to four parts, near copies to one; those of a part
     are scored by models of the members in the other parts, of which there are 2,000 at most. Of
-    more than 10,000 candidates near copies are not looked for.
+    more than 10,000 candidates near copies are not looked for. Where records are grouped by person,
+    all those of a person are in one part.
 
     Args:
         records: all candidates.
@@ -57,7 +58,10 @@ def measure_ease(records: Records, member: Mask, rng: np.random.Generator) -> Ea
         return None
     fold = _deal(member, rng)
     features = describe_features(records, int(rng.integers(2**31)))
-    fold = fold[_find_groups(features, member)]
+    if (person := records.people) is None:
+        fold = fold[_find_groups(features, member)]
+    else:
+        fold = people.first_of_each(fold, person)[person]
     learned = member & (rng.permutation(len(member)) < RECORDS * len(member) / member.sum())
     ease = np.empty((2, len(records)))
     for part in range(FOLDS):

@@ -5,19 +5,23 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Bool, Float64, Int
 from scipy import special, stats
 
 from divulge.attacks.shared.shadow_scores import read_blocks
-from divulge.core import Check, Estimate, ModelView, Shadows, Verdict
+from divulge.core import Check, Estimate, ModelView, PoolPredictions, Shadows, Verdict
 from divulge.core.check_names import ALL, OTHERS, SHADOWS
-from divulge.metrics import intervals
+from divulge.metrics import intervals, people
 
 UNLIKE = 1e-3
 """A target that is one more shadow model is called unlike them with at most this probability."""
 
 ONE_SIDED = 1.645
 """Standard errors of a one-sided limit at 95 %: the margin of `ALL`; that of `OTHERS` is one."""
+
+
+People = Int[np.ndarray, " records"] | None
+"""Whose record each is; None where each is somebody else's."""
 
 
 class Quality(NamedTuple):
@@ -31,7 +35,9 @@ class Quality(NamedTuple):
     """Degrees of freedom of the variance."""
 
 
-def check_shadow_models(view: ModelView, member: Bool[np.ndarray, " records"]) -> Check:
+def check_shadow_models(
+    view: ModelView, member: Bool[np.ndarray, " records"], pool_people: People = None
+) -> Check:
     """Does the target do as well as its shadow models, on members and on non-members?
 
     What is compared is the mean probability of the true class, or the mean absolute error of a
@@ -44,25 +50,23 @@ def check_shadow_models(view: ModelView, member: Bool[np.ndarray, " records"]) -
     Args:
         view: with shadow models.
         member: which candidates are members of the target.
+        pool_people: whose record each of the pool of offline shadows is, where records are grouped
+            by person: a person then counts once, with the mean of its records.
 
     Raises:
         TargetError: the model failed.
     """
     assert view.shadows is not None
-    regression = view.records.regression
-    answers = view.target.predict(view.records.x)
-    if regression:
-        own = np.abs(view.records.y - answers[:, 0])
-    else:
-        own = answers[np.arange(len(answers)), view.records.y]
+    regression, person = view.records.regression, view.records.people
+    own = _own_quality(view)
     estimates, unlike = {}, []
     for group, mask, shadows in zip(
         ("members", "non-members"),
         (member, ~member),
-        _qualities(view.shadows, regression=regression),
+        _qualities(view.shadows, person, pool_people, regression=regression),
         strict=True,
     ):
-        target = _of_target(own[mask])
+        target = _of_target(_mean_by_person(own[mask], None if person is None else person[mask]))
         highest = np.inf if regression else 1.0
         normal = intervals.normal_quantile(0.975)
         estimates[f"{group}, this model"] = _around(target.mean, target.variance, normal, highest)
@@ -78,7 +82,7 @@ def check_shadow_models(view: ModelView, member: Bool[np.ndarray, " records"]) -
         if _differ(target, shadows):
             unlike.append(group)
     if view.shadows.online and view.shadows.phi.shape[1] > 1:
-        estimates |= _surprises(view.shadows, own, member, regression=regression)
+        estimates |= _surprises(view.shadows, own, member, person, regression=regression)
     what = "mean absolute error" if regression else "mean probability of the true class"
     if unlike:
         text = (
@@ -91,20 +95,56 @@ def check_shadow_models(view: ModelView, member: Bool[np.ndarray, " records"]) -
     return Check(SHADOWS, Verdict.PASS, text, estimates)
 
 
-def _qualities(shadows: Shadows, *, regression: bool) -> tuple[Quality, Quality]:
+def _own_quality(view: ModelView) -> Float64[np.ndarray, " records"]:
+    """The target's error about each candidate, or its probability of the true class."""
+    answers = view.target.predict(view.records.x)
+    if view.records.regression:
+        return np.asarray(np.abs(view.records.y - answers[:, 0]))
+    return np.asarray(answers[np.arange(len(answers)), view.records.y])
+
+
+def _mean_by_person(
+    quality: Float64[np.ndarray, " records"], person: People
+) -> Float64[np.ndarray, " people"]:
+    """The mean quality of each person's records; of a record by itself its own."""
+    return quality if person is None else people.combine(quality, person, "mean")
+
+
+def _qualities(
+    shadows: Shadows, person: People, pool_people: People, *, regression: bool
+) -> tuple[Quality, Quality]:
     """Of the shadows on records that they were trained on, and on others.
 
     Offline shadows were trained on their pool alone; what they were trained on is unknown where
     nobody asked them about it.
     """
     told = shadows if shadows.online or shadows.pool is None else shadows.pool
+    whose = person if told is shadows else pool_people
     count = shadows.phi.shape[1]
+    if whose is not None:
+        return _qualities_by_person(told, whose, regression=regression)
     inside, outside = np.zeros((3, count)), np.zeros((3, count))
     for block in read_blocks(told):
         quality = np.abs(block.phi[0]) if regression else special.expit(block.phi[0])
         moments = np.stack([np.ones_like(quality), quality, quality**2])
         inside += (moments * block.member).sum(axis=1)
         outside += (moments * ~block.member).sum(axis=1)
+    return _quality(inside), _quality(outside)
+
+
+def _qualities_by_person(
+    told: Shadows | PoolPredictions, person: Int[np.ndarray, " records"], *, regression: bool
+) -> tuple[Quality, Quality]:
+    """The same where shadows learned from all records of a person or from none."""
+    total = np.zeros((int(person.max()) + 1, told.phi.shape[1]))
+    member = np.zeros(total.shape, np.bool_)
+    for block in read_blocks(told):
+        quality = np.abs(block.phi[0]) if regression else special.expit(block.phi[0])
+        np.add.at(total, person[block.rows], quality)
+        member[person[block.rows]] = block.member
+    quality = total / np.bincount(person)[:, None]
+    moments = np.stack([np.ones_like(quality), quality, quality**2])
+    inside, outside = ((moments * mask).sum(axis=1) for mask in (member, ~member))
     return _quality(inside), _quality(outside)
 
 
@@ -126,6 +166,7 @@ def _surprises(
     shadows: Shadows,
     own: Float64[np.ndarray, " records"],
     member: Bool[np.ndarray, " records"],
+    person: People,
     *,
     regression: bool,
 ) -> dict[str, Estimate]:
@@ -147,9 +188,13 @@ def _surprises(
         means.append(outside - expected[:, None])
     each = np.nanmean(np.concatenate(means), axis=0)
     models = float(np.nanvar(each, ddof=1)) * (1 + 1 / len(each))
+    known = np.isfinite(surer)
+    groups = ((ALL, known, ONE_SIDED), (OTHERS, known & ~member, 1.0))
     return {
-        name: _with_error(surer[mask & np.isfinite(surer)], models, errors)
-        for name, mask, errors in ((ALL, np.ones_like(member), ONE_SIDED), (OTHERS, ~member, 1.0))
+        name: _with_error(
+            _mean_by_person(surer[mask], None if person is None else person[mask]), models, errors
+        )
+        for name, mask, errors in groups
     }
 
 

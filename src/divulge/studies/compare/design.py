@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from divulge.audits import attempt
+from divulge.audits import wrapped
 from divulge.audits.heads import new_head
 from divulge.audits.options import Rotation
 from divulge.audits.runner import RunHeading
@@ -123,7 +123,7 @@ def design_comparison(
             for variant, one in questions
         ),
     )
-    labels = tuple(map(attempt.attack_label, attacks))
+    labels = tuple(map(wrapped.attack_label, attacks))
     head = new_head("comparison", *heading, challenge="", facts=facts, attacks=labels)
     return ComparisonDesign(questions, head)
 

@@ -13,10 +13,10 @@ from divulge._util.digest import digest
 from divulge._util.progress import Track
 from divulge._util.random import stream
 from divulge.audits.api import audit_subject
-from divulge.audits.inputs import AuditInputs
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading
+from divulge.audits.subject import AuditInputs
 from divulge.core import MembershipAttack, PrivateTrainer, Records, Target, Trainer
 from divulge.studies.compare.defences import Variant
 from divulge.studies.compare.export import model_files, with_noise

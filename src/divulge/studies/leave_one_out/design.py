@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from divulge.audits import attempt, config, inputs
-from divulge.audits.challenges.membership import promised_claim
+from divulge.audits import config, inputs, wrapped
+from divulge.audits.challenges.facts import promised_claim
 from divulge.audits.checks import duplicates
 from divulge.audits.checks.duplicates import PoolCopies, Positions
 from divulge.audits.heads import new_head
@@ -115,7 +115,7 @@ def design_leave_one_out(
             facts=result.LeaveOneOutFacts(
                 plan.models, targets, shadows, len(records), given.copies
             ),
-            attacks=tuple(map(attempt.attack_label, attacks)),
+            attacks=tuple(map(wrapped.attack_label, attacks)),
         ),
         attacks=attacks,
         class_names=class_names,
@@ -203,7 +203,9 @@ def read_pool(data: config.DataSpec, folder: Path, *, values: bool = False) -> R
     """
     names = [data.records] if data.records else [str(data.members), str(data.nonmembers)]
     all_names = [*names, data.reference] if data.reference else names
-    sets = data_records.load_record_sets(all_names, data.label, folder, data.id, values=values)
+    sets = data_records.load_record_sets(
+        all_names, data.label, folder, data.besides(), values=values
+    )
     own_reference = sets.pop() if data.reference else None
     first, second = data_records.make_alike(sets[0], sets[1] if len(sets) > 1 else None)
     records, reference = data_records.make_alike(

@@ -31,6 +31,7 @@ from divulge.metrics.shared_shadows import Influence, covariance_between, influe
 from divulge.report import markdown, words
 from divulge.report.markdown import make_inert
 from divulge.report.schema import AttackRow, Conclusion, Limits, NotMeasured
+from divulge.report.terms import Terms
 from divulge.report.unmeasured import OTHER_RUNS
 from divulge.report.verdict import judge_models
 from divulge.studies.leave_one_out import joint
@@ -208,11 +209,9 @@ class LeaveOneOut(GatedAudit):
         for check in (check for one in summaries for check in one.checks):
             if check.verdict is Verdict.WARNING or check.name not in checks:
                 checks[check.name] = check
-        shadows = self.targets[0].facts.shadows
+        terms = Terms(self.targets[0].facts.shadows, trained=True)
         test = self._test([row.label for row in rows if row.label in together], models)
-        return judge_models(
-            rows, models, together, list(checks.values()), shadows, trained=True, test=test
-        )
+        return judge_models(rows, models, together, list(checks.values()), terms, test=test)
 
     def _test(
         self, done: Sequence[str], models: Sequence[tuple[Mapping[str, Score], Member]]

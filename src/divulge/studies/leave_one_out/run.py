@@ -19,7 +19,7 @@ from divulge._util.progress import Track
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits import runner
-from divulge.audits.challenges import membership
+from divulge.audits.challenges import asking, facts
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.heads import continue_head, has_head, store_head
 from divulge.audits.options import Access, Options, Rotation, RunPath
@@ -256,20 +256,20 @@ def _audit_target(
     """An ordinary audit of one model against others."""
     head, records, others = asked.head, asked.queries[0], asked.others(k)
     answers = _answers_of(asked, k, path)
-    membership.check_classes(records, answers[: len(records)], asked.class_names)
+    asking.check_classes(records, answers[: len(records)], asked.class_names)
     view = _view_target(asked, k, answers, matrix, subsets)
     game = Game(view, Membership(subsets[k], "coins"))
-    known = membership.AuditorKnowledge(
+    known = facts.AuditorKnowledge(
         answers[: len(records)],
         asked.shadows,
         class_names=asked.class_names,
-        claim=membership.promised_claim(asked.shadows, records, int(subsets[k].sum())),
+        claim=facts.promised_claim(asked.shadows, records, int(subsets[k].sum())),
         copies=head.facts.copies,
     )
     seed = int(stream(head.seed, "target", k).integers(2**31))
     challenge = MembershipChallenge(
         game,
-        membership.describe_facts(game, known, seed, asked.delta),
+        facts.describe_facts(game, known, seed, asked.delta),
         Candidates(subsets[k], records.stratum, asked.index, asked.ids),
         digest=f"{head.challenge}-{k}-{asked.delta!r}",
         compared=repr(others),

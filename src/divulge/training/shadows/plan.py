@@ -76,9 +76,12 @@ class ShadowPlan:
     def subsets(self, pool: Records, seed: int) -> Bool[np.ndarray, "models records"]:
         """Which records of this pool each model is trained on: a half of its own, at random.
 
-        Model k's half depends on the seed and k alone: more models change none of the first.
+        Model k's half depends on the seed and k alone: more models change none of the first. Where
+        records are grouped by person, it is a half of the people, with all their records.
         """
-        return random_halves(len(pool), self.models, seed)
+        if (person := pool.people) is None:
+            return random_halves(len(pool), self.models, seed)
+        return random_halves(int(person.max()) + 1, self.models, seed)[:, person]
 
     def seeds(self, seed: int) -> list[int]:
         """The seed of each model's own randomness."""
@@ -102,5 +105,7 @@ def shadow_key(plan: ShadowPlan, queries: Sequence[Records], seed: int) -> str:
     """
     how = plan.fingerprint if plan.answers is None else f"{plan.fingerprint} {plan.answers!r}"
     sets = (*queries, *([] if plan.pool is None else [plan.pool]))
+    if (person := (queries[0] if plan.pool is None else plan.pool).people) is not None:
+        how += f" people {digest('people', person)}"
     told = digest(f"{how}\0{seed}", *(array for one in sets for array in (one.x, one.y)))
     return f"{told}{'' if plan.pool is None else '-offline'}"

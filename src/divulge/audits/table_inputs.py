@@ -1,0 +1,138 @@
+"""From an exported table of answers, losses or scores to loaded things."""
+
+from pathlib import Path
+from typing import TypedDict
+
+import numpy as np
+from jaxtyping import Float64
+
+from divulge.audits import config
+from divulge.audits.subject import AuditInputs, claimed_guarantee
+from divulge.core import (
+    Check,
+    Records,
+    Verdict,
+)
+from divulge.data import groups, ids
+from divulge.errors import SpecError
+from divulge.targets import files
+from divulge.targets import predictions as targets_predictions
+from divulge.targets.blind_column import read_blind
+from divulge.targets.given_scores import ScoreKind, read_scores
+
+
+def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> AuditInputs:
+    """An exported table of answers as a subject.
+
+    Raises:
+        DataError: the file is not such a table.
+        TargetError: the answers in it are not what was said.
+    """
+    path = folder / spec.file
+    if spec.given is not None:
+        return _inputs_from_scores(spec, path, *spec.given)
+    answers = targets_predictions.read_predictions(
+        path,
+        probabilities=spec.probabilities,
+        label=spec.label,
+        member=spec.member,
+        member_value=spec.member_value,
+        class_names=spec.class_names,
+        output=spec.output,
+        own_id=spec.id,
+        also=tuple(name for name in (spec.blind, spec.group, spec.strata) if name is not None),
+    )
+    # the only "feature" of a record is its row; the target offers no features, so nobody reads it
+    rows = np.arange(len(answers.label))[:, None]
+    records, subpopulations = _read_people(spec, path, Records(rows, answers.label))
+    return AuditInputs(
+        target=answers.target,
+        members=records.take(answers.member),
+        nonmembers=records.take(~answers.member),
+        class_names=answers.classes,
+        noticed=_describe_columns(answers),
+        fingerprint=files.fingerprint_file(path),
+        guarantee=claimed_guarantee(spec),
+        ids=ids.read_ids(path, spec.id, len(rows))[answers.member] if spec.id else None,
+        drawn=spec.membership or "fixed",
+        randomised=spec.membership is not None,
+        person_scores=spec.person_scores,
+        subpopulations=subpopulations,
+        **_read_ease(spec, path),
+    )
+
+
+def _read_people(
+    spec: config.PredictionsSpec, path: Path, records: Records
+) -> tuple[Records, tuple[str, ...]]:
+    """The rows of a table with whose they are and their subpopulation, and the latter's names."""
+    taken = {spec.member, spec.label, spec.id, spec.loss, spec.score} - {None}
+    for what, column in (("group", spec.group), ("strata", spec.strata)):
+        if column is not None and (column in taken if what == "group" else column == spec.member):
+            raise SpecError(
+                f"expected a column of its own as {what}, got {column!r}, which has another "
+                "meaning in this table: name the column that says whose row each is"
+            )
+    own, strata = (
+        None if column is None else {"records": groups.read_values(str(path), column, Path())}
+        for column in (spec.group, spec.strata)
+    )
+    found, names = groups.attach({"records": records}, own, strata)
+    assert found["records"] is not None
+    return found["records"], names
+
+
+def _inputs_from_scores(
+    spec: config.PredictionsSpec, path: Path, kind: ScoreKind, column: str
+) -> AuditInputs:
+    """A table of losses or scores as a subject."""
+    table = read_scores(
+        path, kind, column, member=spec.member, member_value=spec.member_value, own_id=spec.id
+    )
+    rows = np.arange(len(table.score))[:, None]
+    # nothing is known of classes: all records are of one, which nobody shows
+    records, subpopulations = _read_people(spec, path, Records(rows, np.zeros(len(rows), np.int64)))
+    return AuditInputs(
+        target=table.target,
+        members=records.take(table.member),
+        nonmembers=records.take(~table.member),
+        noticed=(
+            Check("membership column", Verdict.PASS, table.membership),
+            Check(f"{kind} column", Verdict.PASS, table.how),
+        ),
+        fingerprint=files.fingerprint_file(path),
+        guarantee=claimed_guarantee(spec),
+        ids=ids.read_ids(path, spec.id, len(rows))[table.member] if spec.id else None,
+        drawn=spec.membership or "fixed",
+        randomised=spec.membership is not None,
+        person_scores=spec.person_scores,
+        subpopulations=subpopulations,
+        **_read_ease(spec, path),
+    )
+
+
+class _BlindColumn(TypedDict, total=False):
+    ease: Float64[np.ndarray, " rows"]
+    blind: str
+
+
+def _read_ease(spec: config.PredictionsSpec, path: Path) -> _BlindColumn:
+    """The column that never saw the model, if one is named."""
+    if spec.blind is None:
+        return {}
+    taken = {"the membership": spec.member, "your ids": spec.id}
+    if spec.given is None:
+        taken["the class"] = spec.label
+    else:
+        taken[f"the {spec.given[0]}"] = spec.given[1]
+    return {"ease": read_blind(path, spec.blind, taken), "blind": spec.blind}
+
+
+def _describe_columns(table: targets_predictions.PredictionTable) -> tuple[Check, ...]:
+    """What the page says of how the file, labels and the member column were understood."""
+    said = [
+        Check("format of the table", Verdict.PASS, table.notation),
+        Check("membership column", Verdict.PASS, table.membership),
+        Check("labels", Verdict.PASS, table.matching),
+    ]
+    return tuple(check for check in said if check.text)

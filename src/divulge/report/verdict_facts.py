@@ -1,0 +1,132 @@
+"""The facts that the words of a verdict state, and the clauses that state them."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from divulge.core import Estimate
+from divulge.metrics.power import VisibleLeaks
+from divulge.report import words
+from divulge.report.schema import AttackRow, Blind
+from divulge.report.terms import USUAL, Terms
+
+COARSEST = 0.5
+"""Share of exposed members that an audit must see with 80 % power, or it decides nothing."""
+
+
+class TopRecords(NamedTuple):
+    """The records that an attack ranks highest."""
+
+    places: int
+    """Number of these records."""
+    members: float
+    """Number of members among them, on average where scores tie."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerdictFacts:
+    """The facts that the words of a verdict state."""
+
+    row: AttackRow
+    """The deciding attack."""
+    auc: Estimate
+    """Its AUC, with an interval that holds for all attacks at once."""
+    top: TopRecords | None
+    """The top of its scores that deviates most from chance; None if its AUC deviates more."""
+    raised: int
+    """Number of members at that top whose scores training raised, at least; 0 if unknown."""
+    highest_auc: float | None
+    """The highest simultaneous upper limit of all attacks."""
+    fpr: float | None
+    """The lowest false-positive rate that these non-members can speak of."""
+    highest_tpr: float | None
+    """The highest simultaneous upper limit of the TPR there."""
+    p_value: float
+    """Corrected p-value of the deciding attack; without a leak, the lowest of all attacks."""
+    attacks: int
+    """Number of attacks that were done."""
+    leaks: bool
+    """Whether chance fails to explain the scores."""
+    seen: VisibleLeaks
+    """The smallest leaks that the audit sees."""
+    members: int
+    """Number of members, over all models."""
+    nonmembers: int
+    """Number of non-members, over all models."""
+    models: int = 1
+    """Number of audited models."""
+    backwards: int = 0
+    """Number of attacks that rank members below non-members, where chance cannot explain it and no
+    attack shows a leak."""
+    blind: Blind | None = None
+    """What tells members from non-members without the model; None if nothing was tried."""
+    terms: Terms = USUAL
+    """The attacker, and how members were drawn."""
+
+    @property
+    def detected(self) -> str:
+        """A sentence on what a leak means."""
+        return (
+            f"So {self.terms.unit.use} can be detected; this audit does not show what else "
+            f"{self.terms.unit.them}, and attacks that were not tried may detect more."
+        )
+
+    @property
+    def enough(self) -> bool:
+        """Whether the audit is large enough to see a model that exposes half of its members."""
+        return self.seen.exposed is not None and self.seen.exposed <= COARSEST
+
+    @property
+    def p(self) -> str:
+        """The p-value, and how many attacks it counts."""
+        return f"p = {words.format_p_value(self.p_value)}{self.over}"
+
+    @property
+    def over(self) -> str:
+        """A clause that the p-value is corrected for all attacks; empty for a single attack."""
+        return "" if self.attacks == 1 else f", corrected for all {self.attacks} attacks"
+
+    @property
+    def strongest(self) -> str:
+        """A name for the deciding attack, by its rank among those tried."""
+        if self.attacks == 1:
+            return "the one attack tried"
+        return "the attack furthest below guessing" if self.backwards else "the strongest attack"
+
+    @property
+    def evidence(self) -> str:
+        """A sentence, without its full stop, on what the deciding attack achieves."""
+        unit = self.terms.unit
+        who = (
+            f"an attacker who sees only {self.terms.given}" if self.terms.given else self.strongest
+        )
+        who += f" that knows only {self.terms.knows} of each record" if self.terms.knows else ""
+        if self.terms.known_members:
+            others = words.format_count(self.terms.known_members, "other member")
+            who += f" of an attacker who knows {others}"
+        who += "" if self.models == 1 else f" on {self.models} models"
+        if self.top is None:
+            value, low, high = words.per_hundred(self.auc)
+            return (
+                f"Shown one {unit.member} and one other {unit.one}, {who} picks "
+                f"{unit.right} {value} % of the time (95 % interval {low} to {high} %; "
+                f"guessing: 50 %; {self.p})"
+            )
+        share = self.members / (self.members + self.nonmembers)
+        return (
+            f"Of the {unit.count(self.top.places)} that {who} ranks "
+            f"highest, {unit.count_on_top(self.top.members)} (guessing: "
+            f"{share * self.top.places:.3g}; {self.p})"
+        )
+
+    @property
+    def hidden_leak(self) -> str:
+        """A clause on how large a leak is compatible with all that was measured."""
+        assert self.highest_auc is not None
+        unit = self.terms.unit
+        pair = f"picks {unit.pair} {100 * self.highest_auc:.0f} % of the time"
+        if self.fpr is None or self.highest_tpr is None:
+            return f"an attack that {pair}"
+        return (
+            f"an attack that {pair}, or that identifies {100 * self.highest_tpr:.2g} % of the "
+            f"{unit.members} at a false-positive rate of {words.format_percent(self.fpr)}"
+        )
