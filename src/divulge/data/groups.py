@@ -30,8 +30,8 @@ NOT_GIVEN = "not given"
 _KEY = os.urandom(32)
 
 Column = str | Sequence[Any] | Mapping[str, Any]
-"""Values of records that are no features: the column of data frames that holds them; or arrays, one value
-a record, for each set in turn or by the set's name."""
+"""Values of records that are no features: the column of data frames that holds them; or arrays, one
+value a record, for each set in turn or by the set's name."""
 
 
 def number_groups(values: Any, records: int, where: str) -> Int[np.ndarray, " records"]:
