@@ -6,13 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from divulge._util.arguments import check_arguments
-from divulge.attacks.shared.shadow_scores import (
+from divulge.attacks.shared.shadow_signals import (
     Column,
-    log_probability,
     mean_over_queries,
     read_blocks,
     target_signals,
 )
+from divulge.attacks.shared.shadow_statistics import log_probability
 from divulge.core import ModelView, Need, Scores, Shadows
 from divulge.errors import SpecError
 

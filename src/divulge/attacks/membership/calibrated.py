@@ -5,7 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from divulge.attacks.shared.shadow_scores import in_out_means, mean_over_queries, scaled_logits
+from divulge.attacks.shared.shadow_signals import mean_over_queries, scaled_logits
+from divulge.attacks.shared.shadow_statistics import in_out_means
 from divulge.core import ModelView, Need, Scores
 
 

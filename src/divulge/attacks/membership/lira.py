@@ -7,12 +7,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from divulge._util.arguments import check_arguments
-from divulge.attacks.shared.shadow_scores import (
-    Column,
-    ShadowSignals,
+from divulge.attacks.shared.shadow_signals import Column, ShadowSignals, residuals, scaled_logits
+from divulge.attacks.shared.shadow_statistics import (
     in_out_means,
-    residuals,
-    scaled_logits,
     shrink_variance,
     student_log_density,
 )

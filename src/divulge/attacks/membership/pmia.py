@@ -8,7 +8,7 @@ from jaxtyping import Float64, Real
 from scipy import stats
 
 from divulge._util.arguments import check_arguments
-from divulge.attacks.shared.shadow_scores import (
+from divulge.attacks.shared.shadow_signals import (
     AttackTrainingSet,
     Column,
     ShadowSignals,

@@ -7,25 +7,27 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from divulge._util.arguments import check_arguments
-from divulge.attacks.shared.shadow_scores import (
-    PAPERS_FACTOR,
-    TEMPERATURES,
-    WEIGHTS,
+from divulge.attacks.shared.shadow_signals import (
     Column,
-    InOutMeans,
     Mask,
     Matrix,
     attack_training_set,
-    expected_likelihood,
-    fit_in_out_factor,
-    log_probability,
-    mean_log_rank,
     mean_over_queries,
-    observed_in_out_means,
     rank_records,
     read_blocks,
     residuals,
     target_signals,
+)
+from divulge.attacks.shared.shadow_statistics import (
+    PAPERS_FACTOR,
+    TEMPERATURES,
+    WEIGHTS,
+    InOutMeans,
+    expected_likelihood,
+    fit_in_out_factor,
+    log_probability,
+    mean_log_rank,
+    observed_in_out_means,
 )
 from divulge.core import ModelView, Need, PoolPredictions, Scores, Shadows
 from divulge.errors import SpecError

@@ -9,18 +9,18 @@ from jaxtyping import Bool, Float64, Int
 from divulge._util.arguments import check_arguments
 from divulge._util.digest import digest
 from divulge._util.recent import RecentResults
-from divulge.attacks.shared.shadow_scores import (
+from divulge.attacks.shared.shadow_signals import (
     AttackTrainingSet,
     Matrix,
     ShadowSignals,
     attack_training_set,
     check_enough_records,
     check_folds,
-    log_probability,
     mean_over_queries,
     rank_records,
     scaled_logits,
 )
+from divulge.attacks.shared.shadow_statistics import log_probability
 from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable
 

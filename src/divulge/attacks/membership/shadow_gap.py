@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from divulge.attacks.shared.shadow_scores import Column, in_out_means, read_blocks, ways_of_asking
+from divulge.attacks.shared.shadow_signals import Column, read_blocks, ways_of_asking
+from divulge.attacks.shared.shadow_statistics import in_out_means
 from divulge.core import ModelView, Need, Scores, Shadows
 
 _ERRORS_KEPT = 0.5

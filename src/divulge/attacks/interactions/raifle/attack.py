@@ -203,7 +203,8 @@ class RAIFLE:
     def _match(
         self, views: Sequence[UpdateView], rng: np.random.Generator
     ) -> Iterator[Reconstruction]:
-        from divulge.attacks.interactions.raifle.matching import Matching, Victim
+        from divulge.attacks.interactions.raifle.matching import Matching
+        from divulge.attacks.interactions.raifle.simulated_updates import Victim
 
         victims = []
         for view in views:

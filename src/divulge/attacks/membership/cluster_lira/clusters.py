@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from divulge.attacks.membership.cluster_lira import mixtures
-from divulge.attacks.membership.cluster_lira.mixtures import SMALLEST_VARIANCE, Shape
+from divulge.attacks.membership.cluster_lira.mixtures import SMALLEST_VARIANCE
+from divulge.attacks.membership.cluster_lira.shape import Shape
 
 Points = Float64[np.ndarray, "records dimensions"]
 Ratios = Float64[np.ndarray, " records"]

@@ -12,18 +12,20 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int
 
-from divulge.attacks.shared.shadow_scores import (
-    TEMPERATURES,
-    WEIGHTS,
+from divulge.attacks.shared.shadow_signals import (
     Column,
-    InOutMeans,
     Mask,
     Matrix,
     RecordBlock,
+    mean_over_queries,
+)
+from divulge.attacks.shared.shadow_statistics import (
+    TEMPERATURES,
+    WEIGHTS,
+    InOutMeans,
     expected_likelihood,
     fit_in_out_factor,
     log_probability,
-    mean_over_queries,
     shrink_variance,
     student_log_density,
 )

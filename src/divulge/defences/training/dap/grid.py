@@ -10,11 +10,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from divulge.defences.training.dap.loss import (
-    DiscriminatorAdversary,
-    DiscriminatorLoss,
-    shown_records,
-)
+from divulge.defences.training.dap.folded_discriminator import DiscriminatorLoss
+from divulge.defences.training.dap.loss import DiscriminatorAdversary, shown_records
 from divulge.training.engine.dense import dense_layers
 from divulge.training.engine.loop import (
     Job,

@@ -33,7 +33,8 @@ class OnePassGradients:
 
     Whatever the network does with its weights elsewhere: what is summed is, for each record, the
     product of a row of what each layer got and one of the gradient by what it gave, and its norm is
-    that of this product. `divulge.defences.training.dp_sgd.trial` says whether it is the gradient.
+    that of this product. `divulge.defences.training.dp_sgd.clipping_way` says whether that is the
+    gradient.
 
     Args:
         module: the network; each of its layers treats each record of a batch by itself.
