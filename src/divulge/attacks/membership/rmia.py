@@ -201,7 +201,7 @@ def _beaten_share(
     population = np.exp(log_p(view.shadows.reference_phi)).mean(axis=1)
     never = InOutMeans(np.full_like(population, np.nan), population)
     others = np.sort(_ratio(log_p(target.reference), expected_likelihood(never, weight, a)))
-    beaten = np.searchsorted(others, ratio, side="left")
+    beaten = np.searchsorted(others, ratio, side="left")  # the paper's score at gamma = 1
     within_step = 1 / (2 + np.exp(-np.clip(ratio, -30, 30)))  # rising, below one half
     share: Column = (beaten + within_step) / len(others)
     return share
@@ -264,10 +264,10 @@ def gains_by_shadows(
         p = np.exp(log_p)
         a = fit_in_out_factor(observed_in_out_means([(p, member)])) if factor is None else factor
         for k, means in _without_each(p, member, online=online):
-            seen = ~np.isnan(means.outside) | ~np.isnan(means.inside)
-            inside = member[seen, k]
+            scored = ~np.isnan(means.outside) | ~np.isnan(means.inside)
+            inside = member[scored, k]
             for j, weight in enumerate(weights):
-                ratio = _ratio(log_p[:, k], expected_likelihood(means, weight, a))[seen]
+                ratio = _ratio(log_p[:, k], expected_likelihood(means, weight, a))[scored]
                 gains[i, j] += mean_log_rank(ratio[inside], ratio[~inside])
     return gains.ravel()
 

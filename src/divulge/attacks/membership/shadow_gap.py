@@ -46,8 +46,8 @@ class ShadowGap:
 
     def _score_query(self, view: ModelView, shadows: Shadows, way: int) -> Column:
         """The log ratio by the candidates themselves, or by one augmentation of them."""
-        asked = ways_of_asking(view)[way]
-        right = view.target.predict(asked.x).argmax(axis=1) == asked.y
+        records = ways_of_asking(view)[way]
+        right = view.target.predict(records.x).argmax(axis=1) == records.y
         means = in_out_means(
             (expit(block.phi[way]), block.member) for block in read_blocks(shadows)
         )

@@ -69,6 +69,7 @@ def scaled_logits(view: ModelView) -> ShadowSignals:
     """
     assert view.shadows is not None
     target = target_signals("scaled_logit", view)
+    # one bound for target and shadows: models that saturate at other levels would not compare
     largest = max(map(signals.largest_unsaturated, target))
     pool = view.shadows.pool
     for shadows in (view.shadows,) if pool is None else (view.shadows, pool):
@@ -153,6 +154,7 @@ def check_enough_records(records: int, folds: int) -> None:
 
 def rank_records(parts: Iterable[RecordBlock]) -> Int[np.ndarray, " records"]:
     """Each record's rank by its mean φ, which does not depend on the order of the records."""
+    # by value, and not by position: an attack must not depend on the order of records
     sums = np.concatenate([mean_over_queries(block.phi).sum(axis=1) for block in parts])
     return np.argsort(np.argsort(sums, kind="stable"), kind="stable")
 

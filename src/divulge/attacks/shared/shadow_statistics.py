@@ -69,6 +69,7 @@ def fit_in_out_factor(means: InOutMeans) -> float:
         means: likelihoods, NaN where there is none.
     """
     both = ~np.isnan(means.inside) & ~np.isnan(means.outside)
+    # p_in = a p_out + 1 - a is 1 - p_in = a (1 - p_out): a slope through the origin
     inside, outside = 1 - means.inside[both], 1 - means.outside[both]
     # added up exactly: networks of shadow-stack turn rounding by the order of records into scores
     scale = math.fsum(outside**2)
@@ -81,9 +82,11 @@ def expected_likelihood(means: InOutMeans, weight: float, a: float) -> Column:
     Where one of its halves was never seen, the line p_in = a p_out + 1 - a gives it from the other.
     """
     from_outside = a * means.outside + 1 - a
+    # the same line solved for p_out, which is no less than 0
     from_inside = np.maximum(means.inside - 1 + a, 0) / max(a, signals.SMALLEST)
     inside = np.where(np.isnan(means.inside), from_outside, means.inside)
     outside = np.where(np.isnan(means.outside), from_inside, means.outside)
+    # p(x) of RMIA; its paper has the weight one half
     expected: Column = weight * inside + (1 - weight) * outside
     return expected
 
@@ -105,11 +108,13 @@ def mean_log_rank(members: np.ndarray, others: np.ndarray) -> float:
     # ties stay ties, whatever their last bit: the choice must not depend on the processor
     members, others = members.round(9), np.sort(others.round(9))
     above = len(others) - np.searchsorted(others, members, side="left")
+    # one more than counted: a member above everybody is no infinite surprise
     return float(-np.log((above + 1) / (len(others) + 1)).mean())
 
 
 def log_probability(phi: np.ndarray) -> np.ndarray:
     """The logarithm of p_y from φ, exact at both ends."""
+    # log p by logaddexp: p itself rounds to 0 or 1 from a size of φ of 37 on
     logarithm: np.ndarray = -np.logaddexp(0.0, -phi)
     return logarithm
 
@@ -122,6 +127,7 @@ def shrink_variance(scatter: np.ndarray, models: np.ndarray, usual: float) -> np
         models: the number of shadows that it is of.
         usual: the variance of all records together.
     """
+    # Smyth (2004), section 3: prior degrees of freedom beside a record's own
     variance: np.ndarray = (scatter + PRIOR * usual) / (np.maximum(models - 1, 0) + PRIOR)
     return variance
 
@@ -138,6 +144,7 @@ def student_log_density(
         models: the number of shadows.
     """
     freedom = np.maximum(models - 1, 0) + PRIOR
+    # a further draw varies about a mean that is itself uncertain by variance / models
     wide = variance * (1 + 1 / np.maximum(models, 1))
     density: Column = -0.5 * np.log(wide) - (freedom + 1) / 2 * np.log1p(
         (phi - mean) ** 2 / (freedom * wide)

@@ -72,6 +72,7 @@ class AnswerNoise:
             noise[every, largest],
         )
         distance = np.abs(noise - answers).sum(axis=1, keepdims=True)
+        # along a straight line the L1 distance is the share of the whole way
         share = np.minimum(1.0, self.distortion / np.maximum(distance, 1e-300))
         return np.asarray(answers + share * (noise - answers))
 
@@ -145,10 +146,12 @@ def _draw_each(
 def _draw_distribution(key: bytes, classes: int) -> Float[np.ndarray, " classes"]:
     """Drawn evenly from all distributions (Dirichlet with ones), by the record's own numbers."""
     rng = np.random.default_rng(int.from_bytes(key, "little"))
+    # the record's own key seeds it: asked again it says the same, so no mean takes the noise off
     return np.asarray(rng.dirichlet(np.ones(classes)))
 
 
 def _draw_secretly(key: bytes, classes: int) -> Float[np.ndarray, " classes"]:
     """The same distribution by AES under the record's key: exponential numbers, over their sum."""
     drawn = exponential(classes, key)
+    # exponential numbers over their sum are uniform on the simplex
     return np.asarray(drawn / drawn.sum())

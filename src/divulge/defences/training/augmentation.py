@@ -144,6 +144,7 @@ class _MixedCrossEntropy:
             share = float(torch.distributions.Beta(self.mixup, self.mixup).sample())
             other = torch.randperm(len(x)).to(x.device)
             logits = module(share * x + (1 - share) * x[other])
+            # eq. 2 of mixup; mixing losses is mixing one-hot labels
             return share * cross_entropy(logits, y) + (1 - share) * cross_entropy(logits, y[other])
 
         return lambda epoch: loss  # noqa: ARG005 (the same in all epochs)

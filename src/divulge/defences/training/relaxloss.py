@@ -65,6 +65,7 @@ class _RelaxedCrossEntropy:
         each = cross_entropy(logits, y, reduction="none")
         mean = each.mean()
         if epoch % 2 == 0:
+            # algorithm 1, even epochs: descent above the level, ascent below it
             return (mean - self.alpha).abs()
         wrong = logits.argmax(dim=1) != y
         # where, not an if: a stack of models takes both
@@ -75,6 +76,7 @@ class _RelaxedCrossEntropy:
         """The cross-entropy of each record with its soft label."""
         log_p = log_softmax(logits, dim=1)
         own = log_p.detach().exp().gather(1, y[:, None]).clamp(max=self.upper)
+        # posterior flattening: what the true class leaves, spread evenly
         others = (1 - own) / (logits.shape[1] - 1)
         soft = others.expand(-1, logits.shape[1]).scatter(1, y[:, None], own)
         return -(soft * log_p).sum(dim=1)

@@ -54,10 +54,10 @@ class TopK(UpdateDefence):
         size = np.abs(vector)
         keep = math.ceil(self.share * vector.size)
         threshold = np.partition(size, -keep)[-keep]
-        kept = size > threshold
+        mask = size > threshold
         ties = np.flatnonzero(size == threshold)
-        kept[ties[: keep - np.count_nonzero(kept)]] = True
-        return vectors.split_like(np.where(kept, vector, 0.0), update)
+        mask[ties[: keep - np.count_nonzero(mask)]] = True
+        return vectors.split_like(np.where(mask, vector, 0.0), update)
 
 
 @check_arguments

@@ -43,8 +43,8 @@ class ShadowClients:
     @property
     def presence(self) -> Float64[np.ndarray, "clients classes"]:
         """1 for each class of which there is a record, 0 for the others."""
-        held: np.ndarray = (self.counts > 0).astype(np.float64)
-        return held
+        presence: np.ndarray = (self.counts > 0).astype(np.float64)
+        return presence
 
     @property
     def rare(self) -> Bool[np.ndarray, "clients classes"]:
@@ -71,8 +71,8 @@ def enlarge(reference: Records) -> Records:
         return reference
     upright = [reference, *augment(reference, ("shift-up", "shift-down"))]
     ways = ("shift-left", "shift-right")
-    every = [seen for one in upright for seen in (one, *augment(one, ways))]
-    return Records(np.concatenate([one.x for one in every]), np.tile(reference.y, len(every)))
+    every = [moved for rows in upright for moved in (rows, *augment(rows, ways))]
+    return Records(np.concatenate([moved.x for moved in every]), np.tile(reference.y, len(every)))
 
 
 def draw_shadow_clients(
@@ -93,6 +93,7 @@ def draw_shadow_clients(
         if k % EVEN == 0:
             counts.append(_even_counts(size, classes, rng))
             continue
+        # half of them have every class, or null classes would look usual
         there = classes if rng.random() < 0.5 else int(rng.integers(1, classes + 1))
         mix = np.zeros(classes)
         chosen = rng.permutation(classes)[:there]

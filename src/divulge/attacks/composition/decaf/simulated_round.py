@@ -111,8 +111,10 @@ def estimate_noise(
     move = functools.partial(_trained_median_square, stage.without_updates())
     explained = client_workers.each(stage.round.sent, some, range(seed, seed + len(some)), move)
     there = float(np.median([_median_square(stage.round.change(name)) for name in victims]))
+    # so far training alone may explain it: virtual clients train much, not exactly, alike
     if there <= 4 * max(explained):
         return 0.0
+    # variances add: what training explains is taken off before the root
     return float(np.sqrt((there - np.median(explained)) / _MEDIAN_OF_SQUARES))
 
 

@@ -137,38 +137,41 @@ class ShadowClientSimulation:
         alone.
         """
 
-        def select_features(one: UpdateFeatures, rows: Bool[np.ndarray, " _"]) -> RegressionInput:
-            kinds = one.tensors + one.classes if whole else one.classes
-            return RegressionInput(tuple(kind[rows] for kind in kinds), one.first[rows])
+        def select_features(
+            features: UpdateFeatures, rows: Bool[np.ndarray, " _"]
+        ) -> RegressionInput:
+            kinds = features.tensors + features.classes if whole else features.classes
+            return RegressionInput(tuple(kind[rows] for kind in kinds), features.first[rows])
 
         assert self._cast is not None
-        even, found = self._cast.even, {}
+        even, fits = self._cast.even, {}
         for number, rows in shown.items():
             guessed = stack_features([self._victims[number], rows])
             victims = np.ones(len(self._victims[number].first), np.bool_)
-            found[number] = regression.fit_shares(
+            fits[number] = regression.fit_shares(
                 select_features(rows, ~even),
                 holds[~even],
                 select_features(guessed, np.concatenate([victims, even])),
             )
-        return found
+        return fits
 
     def _guess(self, victim: int, fits: "_RoundFits", null_error: float) -> Proportions:
         assert self._cast is not None
-        mine = [number for number, (_, who) in self._rounds.items() if victim in who]
+        mine = [number for number, (_, victims) in self._rounds.items() if victim in victims]
         places = [self._rounds[number][1].index(victim) for number in mine]
 
         def guess(by_round: Mapping[int, RegressionFit]) -> CombinedFit:
             attacked = [len(self._rounds[n][1]) for n in mine]
             return regression.combine_fits([by_round[n] for n in mine], places, attacked)
 
-        found, coarse, presence = map(guess, fits)
+        shares, coarse, presence = map(guess, fits)
         rare = self._cast.rare[~self._cast.even]
-        signs = [one.guess / one.error**0.5 for one in (found, presence)]
-        known = [one.left_out / one.error**0.5 for one in (found, presence)]
+        # shares and presence on one scale: each in its own errors, then added
+        signs = [fit.guess / fit.error**0.5 for fit in (shares, presence)]
+        known = [fit.left_out / fit.error**0.5 for fit in (shares, presence)]
         null = regression.absent_classes(np.sum(signs, 0), np.sum(known, 0), rare, null_error)
         return Proportions(
-            regression.project_shares(found.guess, null),
+            regression.project_shares(shares.guess, null),
             null,
             even=regression.evenness_p_value(coarse.guess, coarse.others),
             how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
@@ -230,10 +233,10 @@ class _PrivateClientWorkers:
         """The state dictionary of each network after its training."""
         from divulge.training.weights import as_arrays, as_tensors
 
-        begun = as_tensors(start)
+        first = as_tensors(start)
         for mine, seed in zip(rows, seeds, strict=True):
             own, every = self._pool.take(mine), np.ones((1, len(mine)), np.bool_)
-            (network,) = self._trainer.networks(own, every, [seed], begun)
+            (network,) = self._trainer.networks(own, every, [seed], first)
             yield as_arrays(network.state_dict())
 
 

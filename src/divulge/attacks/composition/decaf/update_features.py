@@ -35,10 +35,12 @@ def update_features(stage: ObservedRound, sight: ClientChange) -> UpdateFeatures
     changes = (a for a in sight.change.values() if a.dtype.kind == "f")
     moved = [_sketch(a.ravel().astype(np.float64) / sight.steps) for a in changes]
     before, after = stage.before, stage.after(sight.change)
+    # 1e-12: a saturated answer must not outweigh all other features
     log = np.log(np.maximum(after, 1e-12)) - np.log(np.maximum(before, 1e-12))
     mean = np.log(np.maximum(after.mean(axis=0), 1e-12))
     own, risen = np.diagonal(stage.class_means(after)), np.diagonal(stage.class_means(log))
     grew = sight.weight > 0
+    # Decaf's null rule (algorithm 1), as a feature rather than a verdict
     signs = np.concatenate([grew.mean(axis=1), grew.any(axis=1)])
     classes = [sight.weight.sum(axis=1) / sight.steps, signs, log.mean(axis=0), risen, mean, own]
     first = np.full(stage.classes, 1 / stage.classes)
@@ -56,9 +58,9 @@ def stack_features(shown: Sequence[UpdateFeatures]) -> UpdateFeatures:
     """Stack the rows of several clients."""
     tensors, classes = (
         tuple(np.concatenate(rows) for rows in zip(*kinds, strict=True))
-        for kinds in zip(*((one.tensors, one.classes) for one in shown), strict=True)
+        for kinds in zip(*((row.tensors, row.classes) for row in shown), strict=True)
     )
-    return UpdateFeatures(tensors, classes, np.concatenate([one.first for one in shown]))
+    return UpdateFeatures(tensors, classes, np.concatenate([row.first for row in shown]))
 
 
 def _sketch(numbers: Float64[np.ndarray, " _"]) -> Float64[np.ndarray, " _"]:

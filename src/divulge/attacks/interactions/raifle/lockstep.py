@@ -24,10 +24,14 @@ def work_together(
     """
     workers = [_Worker(work) for work in works]
     try:
-        asked = {n: q for n, worker in enumerate(workers) if (q := worker.resume(None)) is not None}
-        while asked:
-            answers = answer(asked)
-            asked = {n: q for n in asked if (q := workers[n].resume(answers[n])) is not None}
+        questions = {
+            n: q for n, worker in enumerate(workers) if (q := worker.resume(None)) is not None
+        }
+        while questions:
+            answers = answer(questions)
+            questions = {
+                n: q for n in questions if (q := workers[n].resume(answers[n])) is not None
+            }
     finally:
         for worker in workers:
             worker.end()

@@ -75,16 +75,18 @@ class Matching:
         """
         starts = [self._draw_start(victim, rng) for victim in victims]
         batch_of = {number: batch for batch in split_into_batches(victims) for number in batch}
-        found: dict[int, MatchResult] = {}
+        results: dict[int, MatchResult] = {}
         for number in range(len(victims)):
-            if number not in found:
+            if number not in results:
                 batch = batch_of[number]
-                found |= self._match_batch({n: (victims[n], starts[n]) for n in batch})
-            yield found.pop(number)
+                results |= self._match_batch({n: (victims[n], starts[n]) for n in batch})
+            yield results.pop(number)
 
     def _draw_start(self, victim: Victim, rng: np.random.Generator) -> "Point":
         learner, _, items, _ = victim
+        # algorithm 1: random initial interactions, as the released code draws them
         raw = items.new_tensor(rng.uniform(-1, 1, len(items)))
+        # algorithm 2, line 2: a random private embedding, uniform in [0, 1] in the released code
         own = items.new_tensor(rng.random(learner.private)) if learner.private else None
         return Point(raw, own)
 
@@ -107,19 +109,24 @@ class Matching:
         search = without_compiler(torch.optim.Adam)(sought, lr=0.1)
         for _ in range(self.steps):
             search.zero_grad()
+            # one backward pass for all: no client's distance depends on another's numbers
             batch.distances(raw, own).sum().backward()  # type: ignore[no-untyped-call]
             search.step()
         with torch.no_grad():
             losses = batch.distances(raw, own).tolist()
-        found = zip(raw.detach(), victims, losses, strict=True)
-        return [_result(row[: len(v.items)], loss, self.steps + 1) for row, v, loss in found]
+        outcomes = zip(raw.detach(), victims, losses, strict=True)
+        return [_result(row[: len(v.items)], loss, self.steps + 1) for row, v, loss in outcomes]
 
     def _descend(self, start: "Point", ask: "Callable[[Point], Slope]") -> MatchResult:
         raw, own = start
         sought = [raw] if own is None or not self.joint else [raw, own]
         evaluations = 0
         search: torch.optim.Optimizer = without_compiler(torch.optim.LBFGS)(
-            sought, lr=0.1, max_iter=self.steps, line_search_fn="strong_wolfe"
+            # section IV-B: PyTorch's L-BFGS, with the released code's rate and line search
+            sought,
+            lr=0.1,
+            max_iter=self.steps,
+            line_search_fn="strong_wolfe",
         )
 
         def closure() -> Tensor:
@@ -136,6 +143,7 @@ class Matching:
 
 
 def _result(raw: Float[Tensor, " items"], loss: float, evaluations: int) -> MatchResult:
+    # the released code returns a random guess here, which would be scored as one
     if not np.isfinite(loss):
         raise DataError(
             f"expected a finite distance between updates, got {loss} after {evaluations} "

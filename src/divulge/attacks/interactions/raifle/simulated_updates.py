@@ -36,8 +36,8 @@ def stack_points(
 ) -> tuple[Float[Tensor, "clients items"], Float[Tensor, "clients private"] | None]:
     """Stack clients' points as numbers to differentiate by, ``own`` if it is optimised."""
     raw = _pad([point.raw for point in points], longest).requires_grad_()
-    held = [point.own for point in points if point.own is not None]
-    return raw, torch.stack(held).requires_grad_(joint) if held else None
+    private = [point.own for point in points if point.own is not None]
+    return raw, torch.stack(private).requires_grad_(joint) if private else None
 
 
 class Slope(NamedTuple):
@@ -108,27 +108,28 @@ class JointSimulation:
         self._batch = ClientBatch(victims)
         self._inside = list(range(len(victims)))
 
-    def slopes(self, asked: Mapping[int, Point]) -> dict[int, Slope]:
+    def slopes(self, queries: Mapping[int, Point]) -> dict[int, Slope]:
         """Distance and derivatives of each client that asks, by number.
 
         Those that have ended are simulated along until they are a quarter of all.
         """
-        if len(asked) * 4 <= len(self._inside) * 3:
-            self._inside = sorted(asked)
+        # rebuilt in steps of a quarter: each rebuilding stacks all tensors anew
+        if len(queries) * 4 <= len(self._inside) * 3:
+            self._inside = sorted(queries)
             self._batch = ClientBatch([self._victims[n] for n in self._inside])
-        self._points.update(asked)
+        self._points.update(queries)
         points = [self._points[n] for n in self._inside]
         raw, own = stack_points(points, self._batch.longest, joint=self._joint)
         loss = self._batch.distances(raw, own)
         loss.sum().backward()  # type: ignore[no-untyped-call]
-        found = {}
+        slopes = {}
         for row, number in enumerate(self._inside):
-            if number in asked:
+            if number in queries:
                 assert raw.grad is not None
                 by_raw = raw.grad[row, : len(points[row].raw)].clone()
                 by_own = None if own is None or own.grad is None else own.grad[row].clone()
-                found[number] = Slope(loss[row].detach(), by_raw, by_own)
-        return found
+                slopes[number] = Slope(loss[row].detach(), by_raw, by_own)
+        return slopes
 
 
 class ClientBatch:
@@ -157,13 +158,16 @@ class ClientBatch:
         simulated = self._simulate(raw.sigmoid(), own)
         if self._rows:
             name, real = self._rows[0], self._real
+            # fillers weigh nothing in a client's mean over its items
             share = real / real.sum(1, keepdim=True)
             wanted = self._update[name]
             size = (torch.linalg.vector_norm(wanted, dim=2) * share).sum(1)
             apart = (torch.linalg.vector_norm(simulated[name] - wanted, dim=2) * share).sum(1)
+            # the released code's factor: L-BFGS ends too early on losses as small as these
             scaled: Tensor = apart * torch.clamp(100 / size, min=1.0)
             return scaled
         apart = torch.cat([(simulated[n] - w).flatten(1) for n, w in self._update.items()], 1)
+        # eq. 5 with the L2 loss; over the learning rate as in section IV-B
         return (apart / self._lr).square().mean(1)
 
     def _simulate(
@@ -186,9 +190,9 @@ class ClientBatch:
     ) -> dict[str, Tensor]:
         """Each tensor of all clients, with fillers where it has a row for each item."""
         return {
-            name: _pad([one[name] for one in each], self.longest)
+            name: _pad([tensors[name] for tensors in each], self.longest)
             if weight.shape == victims[0].items.shape
-            else torch.stack([one[name] for one in each])
+            else torch.stack([tensors[name] for tensors in each])
             for name, weight in each[0].items()
         }
 
@@ -196,6 +200,6 @@ class ClientBatch:
 def _pad(each: Sequence[Tensor], longest: int) -> Tensor:
     """Stack tensors of different lengths, with zeros behind the shorter ones."""
     stacked = each[0].new_zeros(len(each), longest, *each[0].shape[1:])
-    for row, one in zip(stacked, each, strict=True):
-        row[: len(one)] = one
+    for row, tensor in zip(stacked, each, strict=True):
+        row[: len(tensor)] = tensor
     return stacked

@@ -33,6 +33,7 @@ def _shorten(
     questions: int,
 ) -> Bool[np.ndarray, "records features"]:
     """The fewest of these flips, those of most weight first, that still change the label."""
+    # ranks by weight: the first k flips of a record are one comparison
     rank = np.where(flips, -weight, np.inf).argsort(axis=1).argsort(axis=1)
     low, high = np.zeros(len(flips), np.int64), flips.sum(axis=1)
     for _ in range(questions):
@@ -59,6 +60,7 @@ def _weigh(
         without += crossed & ~stays
         counts += stays
     return np.asarray(
+        # the difference of two means: a flip that matters crosses oftener when it stays
         with_it / np.maximum(counts, 1) - without / np.maximum(neighbours - counts, 1)
     )
 

@@ -103,11 +103,11 @@ class ClusterLiRA:
             raise NotApplicable(
                 f"expected {FEWEST} or more records that are not members, got {len(sets[-1])}"
             )
-        asked = reduce(Records.joined, sets)
+        queries = reduce(Records.joined, sets)
         # axes by all alike: were they by the last, it could not change places with the first
-        answers = _centre_log_probabilities(target.predict(asked.x))
-        axes = _choose_axes(answers, asked.y, self.dimensions)
-        points = Population(np.take_along_axis(answers, axes[asked.y], axis=1), asked.y)
+        answers = _centre_log_probabilities(target.predict(queries.x))
+        axes = _choose_axes(answers, queries.y, self.dimensions)
+        points = Population(np.take_along_axis(answers, axes[queries.y], axis=1), queries.y)
         edges = np.cumsum([0, *map(len, sets)])
         return [points.take(np.arange(*edge)) for edge in itertools.pairwise(edges)]
 
@@ -116,6 +116,7 @@ def _expect_share(view: FederationView, k: int) -> float:
     """The share of members that is expected among the suspects of a client."""
     known = view.collusion
     if known.client is not None:
+        # Laplace's rule: a colluder with no member at all does not make shares zero
         return float((known.relevant.sum() + 1) / (len(known.relevant) + 2))
     members = decision.expected_shares(view)[k] * len(view.records)
     return float(members / max(1, len(view.relevant[k])))
@@ -128,6 +129,7 @@ def _excess_confidence(
     z = np.concatenate([part.z[:, 0] for part in (candidates, suspects, nonmembers)])
     y = np.concatenate([part.y for part in (candidates, suspects, nonmembers)])
     mean = np.bincount(y, z) / np.maximum(np.bincount(y), 1)
+    # less the mean of the class: easy classes are confident whoever trained on them
     residual: Float64[np.ndarray, " records"] = z - mean[y]
     residual /= float(residual.std()) or 1.0
     return residual[: len(candidates.y)]
@@ -137,10 +139,11 @@ def _centre_log_probabilities(
     probabilities: Float64[np.ndarray, "records classes"],
 ) -> Float64[np.ndarray, "records classes"]:
     """Log probabilities less their mean: logits, but for the constant that softmax loses."""
-    seen = probabilities[probabilities > 0]
+    positive = probabilities[probabilities > 0]
     # a zero is just beyond the smallest; half of the least number that there is would be zero
-    least = max(seen.min() / 2, np.finfo(np.float64).tiny)
+    least = max(positive.min() / 2, np.finfo(np.float64).tiny)
     log = np.log(np.maximum(probabilities, least))
+    # softmax forgets a constant: centring gives the logits back but for it
     centred: Float64[np.ndarray, "records classes"] = log - log.mean(axis=1, keepdims=True)
     return centred
 
@@ -158,7 +161,7 @@ def _choose_axes(
     for label in np.unique(y):
         within[y == label] -= within[y == label].mean(axis=0)
     liveliest = np.argsort(-within.var(axis=0), kind="stable")
-    kept = min(dimensions, classes - 1)
+    count = min(dimensions, classes - 1)
     return np.array([
-        [label, *liveliest[liveliest != label][: kept - 1]] for label in range(classes)
+        [label, *liveliest[liveliest != label][: count - 1]] for label in range(classes)
     ])  # fmt: skip

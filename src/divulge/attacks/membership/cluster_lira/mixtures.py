@@ -68,9 +68,9 @@ def find_clusters(
     scatter = np.empty((*mean.shape, dimensions))
     thinned = [_thin_points(points) for points in groups]
     for block in _group_blocks(thinned):
-        found = _best_clusters([thinned[k] for k in block], others.take(block), share, widths)
-        mean[:, block] = found.mean.swapaxes(0, 1)
-        scatter[:, block] = found.scatter.swapaxes(0, 1)
+        clusters = _best_clusters([thinned[k] for k in block], others.take(block), share, widths)
+        mean[:, block] = clusters.mean.swapaxes(0, 1)
+        scatter[:, block] = clusters.scatter.swapaxes(0, 1)
     return Shape(mean, scatter)
 
 
@@ -106,9 +106,9 @@ def _best_clusters(
     ridge = SMALLEST_VARIANCE * np.eye(z.shape[-1])
     wide = np.asarray(widths)[:, None, None] * others.scatter[:, None] + ridge
     among = _GroupPoints(z, here[:, None], others.student(z)[:, None], share)
-    begun = np.full((len(z), len(widths) * starts.shape[1], 1), share)
+    shares = np.full((len(z), len(widths) * starts.shape[1], 1), share)
     each = np.repeat(wide, starts.shape[1], axis=1)
-    mixed = among.run_em(Shape(np.tile(starts, (len(widths), 1)), each), begun, each, SCOUTING)
+    mixed = among.run_em(Shape(np.tile(starts, (len(widths), 1)), each), shares, each, SCOUTING)
     best = mixed.fitness.reshape(len(z), len(widths), -1).argmax(axis=2)
     best += starts.shape[1] * np.arange(len(widths))
     group = np.arange(len(z))[:, None]
@@ -152,7 +152,7 @@ class _GroupPoints(NamedTuple):
         outside, with weights that depend on the cluster: so they are a matrix product, as are the
         moments of a cluster.
         """
-        size, pairs = self.here.sum(axis=-1), coordinate_pairs(self.z.shape[-1])
+        size = self.here.sum(axis=-1)
         # around their centre, products of coordinates lose least
         centre = (self.z.sum(axis=1) / size)[:, None]
         terms = _terms(np.where(self.here.swapaxes(1, 2), self.z - centre, 0.0))
@@ -161,6 +161,7 @@ class _GroupPoints(NamedTuple):
         scatter, wide = as_entries(cluster.scatter), as_entries(expected)
         inside, odds = share[..., 0], np.empty((*share.shape[:2], self.z.shape[1]))
         for step in range(steps):
+            # E-step: log odds of all points by one matrix product
             rest = np.log1p(-inside)
             np.matmul(_minus_log_odds(mean, scatter, rest - np.log(inside)), basis, out=odds)
             np.minimum(odds, _MOST_ODDS, out=odds)
@@ -169,28 +170,50 @@ class _GroupPoints(NamedTuple):
             odds += 1.0
             if step + 1 == steps:
                 last += np.log(odds).sum(axis=-1)  # of 1 + exp(log odds)
+            # 1 / (1 + e^-log odds), in place: the largest array of the fit
             weight = np.reciprocal(odds, out=odds)
+            # M-step: zeroth, first and second moments of the weighted points at once
             count, *moments = np.ascontiguousarray(
                 np.moveaxis(weight @ terms.swapaxes(1, 2), -1, 0)
             )
             total, squares = moments[: len(mean)], moments[len(mean) :]
+            # posterior mode under a Beta prior: a cluster can neither vanish nor take all
             inside = (count + PSEUDO_COUNT * self.share) / (size + PSEUDO_COUNT)
-            some, all_of_it = np.maximum(count, SMALLEST_VARIANCE), count + SCATTER_COUNT
+            some = np.maximum(count, SMALLEST_VARIANCE)
             mean = [of / some for of in total]
-            scatter = [
-                (
-                    square
-                    - total[i] * mean[j]
-                    - mean[i] * total[j]
-                    + count * mean[i] * mean[j]
-                    + SCATTER_COUNT * belief
-                )
-                / all_of_it
-                for (i, j), square, belief in zip(pairs, squares, wide, strict=True)
-            ]
-        found = Shape(np.stack(mean, axis=-1) + centre, as_matrices(scatter))
+            scatter = _posterior_scatter(count, total, squares, mean, wide)
+        fitted = Shape(np.stack(mean, axis=-1) + centre, as_matrices(scatter))
         fitness = last + size * rest + (self.other * self.here).sum(axis=-1)
-        return _FittedMixture(found, inside[..., None], fitness + _log_prior(found, expected))
+        return _FittedMixture(fitted, inside[..., None], fitness + _log_prior(fitted, expected))
+
+
+def _posterior_scatter(
+    count: np.ndarray, total: Entries, squares: Entries, mean: Entries, expected: Entries
+) -> Entries:
+    """The covariances about new means, drawn towards the expected ones.
+
+    Args:
+        count: number of points in each cluster.
+        total: sum of their coordinates.
+        squares: sum of the products of their coordinates.
+        mean: of their coordinates.
+        expected: covariances that are expected.
+    """
+    points = count + SCATTER_COUNT
+    # second moments about the mean without a second pass over the points
+    return [
+        (
+            square
+            - total[i] * mean[j]
+            - mean[i] * total[j]
+            + count * mean[i] * mean[j]
+            + SCATTER_COUNT * belief
+        )
+        / points
+        for (i, j), square, belief in zip(
+            coordinate_pairs(len(mean)), squares, expected, strict=True
+        )
+    ]
 
 
 def _terms(z: Grid) -> Float64[np.ndarray, "groups terms longest"]:
@@ -229,6 +252,7 @@ def _log_prior(cluster: Shape, expected: Matrices) -> Float64[np.ndarray, "group
             coordinate_pairs(len(inverse)), precision(inverse), as_entries(expected), strict=True
         )
     )
+    # inverse Wishart: it keeps the width near the expected one where points are few
     belief: np.ndarray = -0.5 * SCATTER_COUNT * (log_det(inverse) + trace)
     return belief
 

@@ -46,6 +46,7 @@ class Shape(NamedTuple):
         d, nu = self.mean.shape[-1], FREEDOM
         squared, log_det = self._distances(z, of)
         constant = special.gammaln((nu + d) / 2) - special.gammaln(nu / 2) - d / 2 * np.log(nu / 2)
+        # the constant that remains of Student's density once both leave out (2π)^(-d/2)
         density: np.ndarray = constant - 0.5 * log_det - (nu + d) / 2 * np.log1p(squared / nu)
         return density
 
@@ -61,5 +62,6 @@ class Shape(NamedTuple):
             row /= factor[..., i, i, None]
             white.append(row)
             squared = squared + row**2
+        # the determinant by the factor: that of a narrow scatter underflows
         log_det = 2 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1, keepdims=True)
         return squared, log_det

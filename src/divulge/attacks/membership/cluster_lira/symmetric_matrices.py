@@ -45,6 +45,7 @@ def inverse_factor(entries: Entries) -> Factor:
     d = _dimensions(entries)
     factor, inverse = ([[np.zeros(())] * d for _ in range(d)] for _ in range(2))
     for (i, j), entry in zip(coordinate_pairs(d), entries, strict=True):
+        # Cholesky and Banachiewicz, row by row; each entry is an array over all matrices
         rest = entry - sum(factor[i][k] * factor[j][k] for k in range(j))
         if i == j:
             factor[i][i] = np.sqrt(rest)
@@ -53,6 +54,7 @@ def inverse_factor(entries: Entries) -> Factor:
             factor[i][j] = rest * inverse[j][j]
     for i, j in coordinate_pairs(d):
         if i > j:
+            # forward substitution of the identity
             inner = sum(factor[i][k] * inverse[k][j] for k in range(j, i))
             inverse[i][j] = -inner * inverse[i][i]
     return inverse

@@ -53,10 +53,11 @@ class TemperedRatio(NamedTuple):
     log_norm: Float64[np.ndarray, " classes"]
     """Constant subtracted in each class, so that non-members' ratios have mean 1 at most."""
 
-    def log_ratio(self, asked: Population) -> Ratios:
+    def log_ratio(self, population: Population) -> Ratios:
         """The tempered log likelihood ratio of each record."""
-        ratio: Ratios = self.strength * _soft_clip(self.members.log_ratio(asked))
-        ratio -= self.log_norm[asked.y]
+        ratio: Ratios = self.strength * _soft_clip(self.members.log_ratio(population))
+        # an e-value: the mean ratio of non-members is 1 at most, so a claim costs what it says
+        ratio -= self.log_norm[population.y]
         return ratio
 
 
@@ -82,6 +83,7 @@ def fit_ratio(
     """
     best = _best_model(suspects, nonmembers, share)
     members = _candidate_models(suspects, nonmembers, share)[best.way]
+    # Phipson and Smyth (2010): the true assignment counts as one of the n + 1 permutations
     stands_out = best.gain > LEAST and all(
         _best_model(*_permute_within_classes(suspects, nonmembers, rng), share).gain
         < best.gain - ROUNDING
@@ -104,6 +106,7 @@ def _permute_within_classes(
 ) -> tuple[Population, Population]:
     """Permute suspects and non-members within each class, whatever order the records are in."""
     z, y = np.concatenate([suspects.z, nonmembers.z]), np.concatenate([suspects.y, nonmembers.y])
+    # an order of the values' own: the draw must not depend on that of the records
     order = np.lexsort((*z.T[::-1], y))
     suspected = np.zeros(len(y), bool)
     for label, count in zip(*np.unique(suspects.y, return_counts=True), strict=True):
@@ -120,6 +123,7 @@ def _best_model(suspects: Population, nonmembers: Population, share: float) -> _
     for way, (theirs, others) in enumerate(zip(*held_out, strict=True)):
         log_norm = _log_norm(STRENGTHS[:, None] * others, nonmembers.y, classes)
         tempered = STRENGTHS[:, None] * theirs - log_norm[:, suspects.y]
+        # mixture of members and non-members over non-members alone, for held-out suspects
         gains = np.logaddexp(np.log(share) + tempered, np.log1p(-share)).sum(axis=1)
         k = int(gains.argmax())
         if gains[k] > best.gain:
@@ -156,6 +160,7 @@ def _log_norm(
     likelihood = np.exp(ratio)
     of_class = np.eye(classes)[y]
     total = likelihood @ of_class + SHRINKAGE * likelihood.mean(axis=1, keepdims=True)
+    # shrunk to all classes: a class with few non-members shows no tail
     mean = total / (of_class.sum(axis=0) + SHRINKAGE)
     log_norm: Float64[np.ndarray, "strengths classes"] = np.log(np.maximum(1.0, mean))
     return log_norm

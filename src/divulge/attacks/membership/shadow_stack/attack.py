@@ -94,20 +94,20 @@ class ShadowStack:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """Minus the log of the share of shadows' rows that stand higher, by networks and RMIA."""
         assert view.shadows is not None
-        said = scaled_logits(view)
+        signals = scaled_logits(view)
         known = attack_training_set(view)
         self._check_shadows(known)
         assert known is not None
-        usual = features.pooled_statistics(said.blocks(known.shadows))
-        lessons = leave_one_out_rows(said, known, usual, self.folds)
-        turns = target_in_turn(said, view.records.y, usual, rng)
+        usual = features.pooled_statistics(signals.blocks(known.shadows))
+        lessons = leave_one_out_rows(signals, known, usual, self.folds)
+        turns = target_in_turn(signals, view.records.y, usual, rng)
         odds = _read(lessons, turns, self.folds, rng)
         read = odds.target.mean(axis=0)
         if view.shadows.online:
-            place = rank_records(said.blocks())
+            place = rank_records(signals.blocks())
             read = odds.target[place % self.folds, np.arange(len(place))]
         best = choose_ratio(lessons)
-        ratio = ratios_by_all_shadows(said, usual)[:, best]
+        ratio = ratios_by_all_shadows(signals, usual)[:, best]
         scales = Surprise.of(odds.rows), Surprise.of(lessons.ratios[:, best])
         share = networks_share(
             scales[0](odds.rows), scales[1](lessons.ratios[:, best]), lessons.member
@@ -155,12 +155,13 @@ def _read(
     usual, spread = lessons.features.mean(axis=0), lessons.features.std(axis=0)
 
     def scale(rows: Features) -> Features:
+        # networks extrapolate badly: features far out count as FARTHEST
         near: Features = np.clip(
             (rows - usual) / np.where(spread, spread, 1.0), -FARTHEST, FARTHEST
         )
         return near
 
-    scaled, seen = scale(lessons.features), [scale(turn) for turn in turns]
+    scaled, scaled_turns = scale(lessons.features), [scale(turn) for turn in turns]
     key = digest(f"{rng.bit_generator.state}", scaled, member, *parts)
     with threadpool_limits(1):  # matrices so small only wait for each other
         trained = _LAST.get(key, lambda: networks.train(scaled, member, parts * NETWORKS, rng))
@@ -171,6 +172,7 @@ def _read(
 
     own = np.empty(len(member))
     for of in range(folds):
+        # each row by networks that its record did not teach, or the mix would trust them too much
         own[fold == of] = read(of, scaled[fold == of])
-    target = [np.mean([read(of, rows) for rows in seen], axis=0) for of in range(folds)]
+    target = [np.mean([read(of, rows) for rows in scaled_turns], axis=0) for of in range(folds)]
     return _Odds(own, np.array(target))

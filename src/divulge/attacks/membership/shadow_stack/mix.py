@@ -45,6 +45,7 @@ def networks_share(odds: Column, ratio: Column, member: Bool[np.ndarray, " rows"
     weights = np.zeros(3)
     for _ in range(STEPS):
         p = expit(both @ weights)
+        # Newton's step of the penalised log likelihood
         slope = both.T @ (member - p) - weights
         # a penalty of 1 keeps weights finite where members can be told without an error
         step = np.linalg.solve((both * (p * (1 - p))[:, None]).T @ both + np.eye(3), slope)
@@ -69,6 +70,7 @@ class Surprise(NamedTuple):
     def of(cls, rows: Column) -> "Surprise":
         """The scale of these rows."""
         scores, counts = np.unique(rows, return_counts=True)
+        # mid-ranks: half of a tie counts as higher
         share = (np.cumsum(counts) - counts / 2) / len(rows)
         surprise = -np.log1p(-share)
         start = int(np.searchsorted(share, 1 - TAIL))
@@ -79,5 +81,5 @@ class Surprise(NamedTuple):
     def __call__(self, score: Column) -> Column:
         """The surprise of each score."""
         beyond = np.maximum(score - self.scores[-1], 0.0)
-        found: Column = np.interp(score, self.scores, self.surprise) + self.slope * beyond
-        return found
+        value: Column = np.interp(score, self.scores, self.surprise) + self.slope * beyond
+        return value

@@ -40,23 +40,26 @@ class LeaveOneOutRows(NamedTuple):
 
 
 def leave_one_out_rows(
-    said: ShadowSignals,
+    signals: ShadowSignals,
     known: AttackTrainingSet,
     usual: features.PooledStatistics,
     folds: int,
 ) -> LeaveOneOutRows:
     """Leave-one-out features of each shadow, on an equal share of the records that it knows."""
-    place = rank_records(said.blocks(known.shadows))
+    place = rank_records(signals.blocks(known.shadows))
     records, models = known.shadows.phi.shape
     step = max(1, -(-records * models // TRAINING_ROWS))
     parts: list[list[tuple[np.ndarray, ...]]] = [[] for _ in range(models)]
-    for block in said.blocks(known.shadows):
+    for block in signals.blocks(known.shadows):
         phi, here, y = mean_over_queries(block.phi), place[block.rows], known.y[block.rows]
-        others = features.leave_one_out_sums(block, inside=said.shadows.online)
+        others = features.leave_one_out_sums(block, inside=signals.shadows.online)
         for k in range(models):
+            # shadows take turns, so that each record is kept about as often as any other
             chosen = ((here // folds + k) % step == 0) & others.known(k)
-            seen = features.leave_one_out_features(phi[chosen, k], others.column(k, chosen), usual)
-            parts[k].append((*seen, block.member[chosen, k], here[chosen], y[chosen]))
+            row_features = features.leave_one_out_features(
+                phi[chosen, k], others.column(k, chosen), usual
+            )
+            parts[k].append((*row_features, block.member[chosen, k], here[chosen], y[chosen]))
     shadows = []
     for k, own in enumerate(parts):
         learned, ratios, member, here, y = map(np.concatenate, zip(*own, strict=True))
@@ -68,7 +71,7 @@ def leave_one_out_rows(
 
 
 def target_in_turn(
-    said: ShadowSignals,
+    signals: ShadowSignals,
     y: Int[np.ndarray, " records"],
     usual: features.PooledStatistics,
     rng: np.random.Generator,
@@ -78,15 +81,15 @@ def target_in_turn(
     Offline, a shadow is compared with those of the others alone that did not know a record: about
     half. So the target, too, is compared with a random half of them.
     """
-    target, place = mean_over_queries(said.target), rank_records(said.blocks())
-    records, models = said.shadows.phi.shape
+    target, place = mean_over_queries(signals.target), rank_records(signals.blocks())
+    records, models = signals.shadows.phi.shape
     away = sorted(rng.permutation(models)[:TARGET_REPEATS].tolist())
     choices = [np.arange(models) != k for k in away]
-    if not said.shadows.online:
+    if not signals.shadows.online:
         choices = [_random_half(others, records, rng)[place] for others in choices]
     parts = []
-    for block in said.blocks():
-        here = [chosen if said.shadows.online else chosen[block.rows] for chosen in choices]
+    for block in signals.blocks():
+        here = [chosen if signals.shadows.online else chosen[block.rows] for chosen in choices]
         others = features.sums_over(block, here)
         parts.append([
             features.leave_one_out_features(
@@ -98,16 +101,19 @@ def target_in_turn(
     return [features.add_class_shifts(turn, y, place) for turn in turns]
 
 
-def ratios_by_all_shadows(said: ShadowSignals, usual: features.PooledStatistics) -> Features:
+def ratios_by_all_shadows(signals: ShadowSignals, usual: features.PooledStatistics) -> Features:
     """RMIA's ratios of the target beside all shadows."""
-    target, everyone = mean_over_queries(said.target), np.ones(said.shadows.phi.shape[1], np.bool_)
+    target, everyone = (
+        mean_over_queries(signals.target),
+        np.ones(signals.shadows.phi.shape[1], np.bool_),
+    )
     return np.concatenate([
         features.likelihood_ratios(
             target[block.rows],
             features.sums_over(block, [everyone]).column(0, slice(None)),
             usual,
         )
-        for block in said.blocks()
+        for block in signals.blocks()
     ])  # fmt: skip
 
 
@@ -116,6 +122,7 @@ def _random_half(
 ) -> Bool[np.ndarray, "records models"]:
     """For each record a random half of these shadows, and at least one of them."""
     half = shadows & (rng.random((records, len(shadows))) < 0.5)
-    one = rng.choice(np.flatnonzero(shadows), size=records)
-    half[np.arange(records), one] |= ~half.any(axis=1)
+    lone = rng.choice(np.flatnonzero(shadows), size=records)
+    # a record left without any shadow has no features
+    half[np.arange(records), lone] |= ~half.any(axis=1)
     return half

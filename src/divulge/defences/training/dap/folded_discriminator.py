@@ -75,6 +75,7 @@ class DiscriminatorLoss:
             inside = torch.ones(()), torch.zeros(())
         assert isinstance(verdict, nn.Linear)
         *_, last = self._blocks
+        # two logits under softmax are one: their difference is the log odds of D
         way = (verdict.weight[1] - verdict.weight[0]).to(device)
         self._by_hidden = last.last.inputs_first @ way
         self._by_input = last.around.inputs_first @ way
@@ -83,6 +84,7 @@ class DiscriminatorLoss:
     @torch.no_grad()
     def losses(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """The loss of each record with these logits and this label, shape (records,)."""
+        # -log(1 - D) at log odds z is softplus(z): no logarithm of what rounds to zero
         return softplus(self._forward(evidence(logits, y).float())[0])
 
     @torch.no_grad()
@@ -90,8 +92,9 @@ class DiscriminatorLoss:
         self, logits: torch.Tensor, y: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """The loss of each record, and its gradient by the record's logits."""
-        seen = evidence(logits, y).float()
-        suspicion, hidden = self._forward(seen)
+        inputs = evidence(logits, y).float()
+        suspicion, hidden = self._forward(inputs)
+        # derivative of softplus
         slope = suspicion.sigmoid()
         by_hidden, by_input = slope.outer(self._by_hidden), slope.outer(self._by_input)
         for k in reversed(range(len(self._blocks))):
@@ -100,7 +103,7 @@ class DiscriminatorLoss:
                 below = self._blocks[k - 1]
                 by_hidden = gradient @ below.last.outputs_first
                 by_input = gradient @ below.around.outputs_first
-        return softplus(suspicion), _logit_gradient(gradient, seen, y).to(logits.dtype)
+        return softplus(suspicion), _logit_gradient(gradient, inputs, y).to(logits.dtype)
 
     def _forward(self, x: torch.Tensor) -> tuple[torch.Tensor, list[list[torch.Tensor]]]:
         """The logit of D, and what enters the layers of each block."""
@@ -123,7 +126,7 @@ def _fold_block(
     layers = [layer for layer in block.layers if isinstance(layer, nn.Linear)]
     (factor, addend), *later = norms
     first = (factor * scale).to(device), (factor * shift + addend).to(device)
-    one, two = (
+    lower, upper = (
         _LayerWeights.lay_out(layer.weight * factor[:, None], layer.bias * factor + addend, device)
         for layer, (factor, addend) in zip(layers, later, strict=False)
     )
@@ -131,7 +134,7 @@ def _fold_block(
     bias = last.bias + around.bias + (around.weight * shift).sum(dim=1)
     return _FoldedBlock(
         first,
-        (one, two),
+        (lower, upper),
         _LayerWeights.lay_out(last.weight, bias, device),
         _LayerWeights.lay_out(around.weight * scale, torch.zeros(()), device),
     )
@@ -141,6 +144,7 @@ def _fold_batch_norm(norm: nn.BatchNorm1d) -> _Affine:
     mean, variance = norm.running_mean, norm.running_var
     assert mean is not None
     assert variance is not None
+    # in evaluation mode normalisation is x · factor + addend, with fixed statistics
     factor = norm.weight / torch.sqrt(variance + norm.eps)
     return factor, norm.bias - factor * mean
 
@@ -175,10 +179,11 @@ def _backward(
     return by_input.addcmul_(below, block.first[0])
 
 
-def _logit_gradient(gradient: torch.Tensor, seen: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+def _logit_gradient(gradient: torch.Tensor, inputs: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """From the gradient by `evidence` to that by the logits, through softmax and cross-entropy."""
-    classes = seen.shape[1] // 2
-    p, by_loss = seen[:, :classes], gradient[:, -1:]
+    classes = inputs.shape[1] // 2
+    p, by_loss = inputs[:, :classes], gradient[:, -1:]
     by_p = gradient[:, :classes] * p
+    # softmax: dL/dz = p ⊙ (g - Σ g p); the loss's own part is (p - label) by_loss
     rest = by_loss - by_p.sum(dim=1, keepdim=True)
     return by_p.addcmul_(p, rest).scatter_add_(1, y[:, None], -by_loss)

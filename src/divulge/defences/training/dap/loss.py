@@ -49,10 +49,11 @@ class DiscriminatorAdversary:
                 x, y = data.batch(rows)
                 logits, features = last.answers(x)
                 total = cross_entropy(logits, y)
-                found = term(logits.detach(), y)
-                if found:  # its value, and its gradient for the last layer alone
-                    again = (last.layer(features.detach()) * found.gradient).sum()
-                    total = total + found.value + again - again.detach()
+                extra = term(logits.detach(), y)
+                if extra:  # its value, and its gradient for the last layer alone
+                    # the value cancels, and the gradient reaches the last layer alone
+                    again = (last.layer(features.detach()) * extra.gradient).sum()
+                    total = total + extra.value + again - again.detach()
                 return total
 
             return loss
@@ -76,10 +77,12 @@ class DiscriminatorAdversary:
                     return beta
                 its = suspicion.losses(logits[shown], y[shown]).mean()
                 ours = cross_entropy(logits, y)
+                # eq. 3 on the records held out, the second mean over those classified wrongly
                 return self.r * float(ours) / max(float(its), 1e-6)
 
         def epoch_term(epoch: int) -> TermFunction:
             nonlocal beta
+            # eq. 3: β is 1 at t = 0, whatever r is
             beta = balance_losses() if epoch else 1.0
 
             def term(logits: torch.Tensor, y: torch.Tensor) -> LastLayerTerm | None:
@@ -100,6 +103,7 @@ def shown_records(logits: torch.Tensor, y: torch.Tensor, samples: Samples) -> to
     """Positions of the records that the discriminator is shown."""
     if samples == "all":
         return torch.arange(len(y), device=y.device)
+    # section 3: the discriminator is shown misclassified records
     return (logits.argmax(dim=1) != y).nonzero().squeeze(1)
 
 
@@ -114,17 +118,17 @@ class _LastLinear:
 
     def answers(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Logits of a batch, and the features that the layer made them from."""
-        seen: list[torch.Tensor] = []
+        captured: list[torch.Tensor] = []
 
         def keep(_layer: nn.Module, inputs: tuple[Any, ...]) -> None:
-            seen.append(inputs[0])
+            captured.append(inputs[0])
 
         handle = self.layer.register_forward_pre_hook(keep)
         try:
             logits = self._module(x)
         finally:
             handle.remove()
-        return logits, seen[-1]
+        return logits, captured[-1]
 
     def check(self, data: PoolTensors, rows: torch.Tensor) -> None:
         """Refuse a module whose logits are not what this layer makes.

@@ -55,6 +55,7 @@ def dp_sgd_epsilon(noise_multiplier: float, rate: float, steps: int, delta: floa
         return float(renyi)
     grid = _GRID * max(1.0, renyi)  # the distribution's width grows with ε
     losses = accounting.pld.PLDAccountant(value_discretization_interval=grid).compose(event)
+    # both are upper bounds, so the smaller holds; below the grid it is not known
     return max(_GRID, min(float(renyi), float(losses.get_epsilon(delta))))
 
 

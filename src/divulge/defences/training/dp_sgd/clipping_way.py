@@ -93,7 +93,7 @@ def _obstacle(
         compute = make()
         for _ in trial_weights(network):
             truth = _autograd(network, compute, x, y)
-            if not all(bool(t.isfinite().all()) for one in truth for t in one):
+            if not all(bool(t.isfinite().all()) for record in truth for t in record):
                 continue  # these weights say nothing
             with temporary_seed(1, torch.device("cpu")):
                 gradients = compute(x, y)
@@ -137,8 +137,11 @@ def _autograd(
 
 def _first_difference(gradients: BatchGradients, truth: list[list[torch.Tensor]]) -> int | None:
     """The number of the first weight whose gradient, norm or clipped sum is another."""
-    norms = torch.stack([torch.stack([t.double().norm() for t in one]).norm() for one in truth])
-    wholes = [(chosen, one) for chosen, one in zip(torch.eye(len(truth)), truth, strict=True)]
+    norms = torch.stack(
+        [torch.stack([t.double().norm() for t in record]).norm() for record in truth]
+    )
+    wholes = list(zip(torch.eye(len(truth)), truth, strict=True))
+    # at the median norm half of the records are clipped, and half are not
     cut = float(norms.median())
     factors = clip_factors(gradients, cut) if cut > 0 else torch.ones(len(truth))
     sums = [
@@ -153,6 +156,7 @@ def _first_difference(gradients: BatchGradients, truth: list[list[torch.Tensor]]
             margin = share * b.double().norm() + share / 100 * whole
             if not (a.double() - b.double()).norm() <= margin:
                 return number
+    # a norm that is too small lets through more than the clipping norm; one too large only less
     low, high = (1 - _TOLERANCE) * norms, (1 + _SPARE) * norms + _TOLERANCE * norms.max()
     lengths = gradients.squares.sqrt()
     return None if bool(((lengths >= low) & (lengths <= high)).all()) else 0

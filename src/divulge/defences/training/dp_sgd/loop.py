@@ -85,6 +85,7 @@ class _DPSGDStep:
             group["lr"] = rate
         self.optimiser.zero_grad()
         if len(x):
+            # algorithm 1: clip each gradient, add up, add noise, divide by the expected batch size
             set_clipped_sum(self._gradients, x, y, self.optimiser.max_grad_norm)
         else:  # nobody's gradient, but the noise of every step
             for p in self.optimiser.params:
@@ -138,6 +139,7 @@ def _add_secure_noise(optimiser: Any, noise: SecureNoise) -> None:
     sums = torch.cat([p.summed_grad.flatten() for p in params]).double().numpy()
     noisy = torch.from_numpy(noise.add_normal(sums, scale))
     for p, grad in zip(params, torch.split(noisy, [p.numel() for p in params]), strict=True):
+        # noise is drawn in double precision on a grid, and rounded to the weights' type last
         p.grad = grad.to(p.dtype).view_as(p)
 
 
@@ -205,8 +207,8 @@ def _train_in_worker(
     recipe: Recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
     keep_freed_memory()
     with torch_threads(1):  # the same bits whatever the number of cores
-        begun = job if start is None else job._replace(start=as_tensors(start))
-        return as_arrays(state(train_privately(recipe, plan, way, data, begun)))
+        started = job if start is None else job._replace(start=as_tensors(start))
+        return as_arrays(state(train_privately(recipe, plan, way, data, started)))
 
 
 def _generator(seed: int, name: str) -> torch.Generator:

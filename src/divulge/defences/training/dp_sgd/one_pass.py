@@ -82,17 +82,17 @@ class OnePassGradients:
         pairs = [(note.got, given) for note, given in zip(notes, by_given, strict=True)]
         with torch.no_grad():
             layers = self._layer_gradients(pairs)
-        squares = torch.stack([one.squares for one in layers]).sum(0)
+        squares = torch.stack([layer.squares for layer in layers]).sum(0)
 
         def weigh(factors: Factors) -> list[torch.Tensor]:
             with torch.no_grad():
                 left_out = factors == 0
-                kept = layers
+                finite = layers
                 if left_out.any():  # 0 times what is not finite is not 0
-                    kept = self._layer_gradients(
+                    finite = self._layer_gradients(
                         [(_zero(got, left_out), _zero(given, left_out)) for got, given in pairs]
                     )
-                return [grad for one in kept for grad in one.weigh(factors)]
+                return [grad for layer in finite for grad in layer.weigh(factors)]
 
         return BatchGradients(losses.detach(), squares, weigh)
 

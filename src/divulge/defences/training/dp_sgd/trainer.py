@@ -144,6 +144,7 @@ class DPSGD(NetworkTrials):
         steps = rounds * plan.steps
         spent = self.epsilon
         if spent is None or rounds != self.rounds:
+            # the ε asked for holds for `rounds` trainings; other numbers are accounted anew
             spent = dp_sgd_epsilon(plan.noise, plan.rate, steps, self.delta)
         if not math.isfinite(spent):
             return None
@@ -275,6 +276,7 @@ class DPSGD(NetworkTrials):
         if records < 1:
             raise SpecError(f"expected at least one record to train on, got {records}")
         size = min(self.recipe.batch_size, records)
+        # rounded up: the last epoch is finished where batches do not divide it
         steps = -(-self.recipe.epochs * records // size)
         noise = self.noise_multiplier
         if noise is None:

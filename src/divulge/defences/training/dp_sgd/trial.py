@@ -109,6 +109,7 @@ def trial_weights(network: nn.Module) -> Iterator[None]:
         for scale in _SCALES:
             for p in trained:
                 inputs = max(1, p[0].numel()) if p.dim() > 1 else 1
+                # as PyTorch's defaults scale: larger weights saturate, and hide what mixes records
                 drawn = torch.randn(p.shape, generator=draws) * (scale / inputs**0.5)
                 p.data.copy_(drawn)
             yield
@@ -148,9 +149,9 @@ def _mixes_records(network: nn.Module, trial: TrialRecords) -> bool:
     return not _equal(*answers)
 
 
-def _equal(one: torch.Tensor, other: torch.Tensor) -> bool:
+def _equal(first: torch.Tensor, second: torch.Tensor) -> bool:
     """Whether all numbers are the same, what is not a number counting as itself."""
-    same = one == other
-    if one.is_floating_point():
-        same |= one.isnan() & other.isnan()
+    same = first == second
+    if first.is_floating_point():
+        same |= first.isnan() & second.isnan()
     return bool(same.all())
