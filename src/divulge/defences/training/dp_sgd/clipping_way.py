@@ -14,9 +14,9 @@ from divulge.defences.training.dp_sgd.clipping import (
     UnknownUseError,
     clip_factors,
 )
+from divulge.defences.training.dp_sgd.network_check import trial_weights
 from divulge.defences.training.dp_sgd.one_pass import OnePassGradients
 from divulge.defences.training.dp_sgd.per_record import PerRecordGradients
-from divulge.defences.training.dp_sgd.trial import trial_weights
 from divulge.training.engine.loop import temporary_seed
 
 _TOLERANCE = 1e-3

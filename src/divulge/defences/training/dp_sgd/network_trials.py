@@ -10,7 +10,7 @@ from divulge._util.extras import name_missing_extra
 from divulge.core import Records
 from divulge.defences.training.dp_sgd.clipping import Clipping
 from divulge.defences.training.dp_sgd.clipping_way import ClippingWay, choose_way
-from divulge.defences.training.dp_sgd.trial import check_network, draw_trial_records
+from divulge.defences.training.dp_sgd.network_check import check_network, draw_trial_records
 from divulge.targets.batching import translate_model_errors
 from divulge.training.engine.loop import Job, build_network, torch_threads
 from divulge.training.engine.networks import pool_before_relu

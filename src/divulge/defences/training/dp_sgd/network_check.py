@@ -1,7 +1,7 @@
-"""Try a network before it is trained: may it be trained privately, and how are gradients clipped?
+"""Check before the training that a network treats each record by itself, and keeps none.
 
-The trial records are drawn here; none is from the data. What is decided by a record of the data
-would tell something about it, and one odd record could stop a training or change its way.
+The records of this trial are drawn here; none is from the data. What is decided by a record of the
+data would tell something about it, and one odd record could stop a training or change its way.
 """
 
 from collections.abc import Iterator
