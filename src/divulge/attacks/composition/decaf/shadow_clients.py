@@ -1,4 +1,4 @@
-"""Virtual clients hold the attacker's records in chosen mixes, and train as real clients do."""
+"""Virtual clients hold the attacker's records in mixes of all kinds, or in mixes near a guess."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
