@@ -110,6 +110,7 @@ class FedMIA:
 
 def _measure_cosine(signals: RoundSignals) -> Evidence:
     size = signals.gradient_norm[:, None] * signals.update_norm
+    # FedMIA-II: the cosine of the record's gradient and the client's pseudo-gradient
     cosine: Evidence = signals.inner / np.where(size > 0, size, 1.0)
     return cosine
 

@@ -119,6 +119,7 @@ class RankOrder:
         key: int,
     ) -> Float[np.ndarray, "records classes"]:
         """See `divulge.core.AnswerDefence.change`."""
+        # section IV of HAMP: nothing but the order of the classes is kept
         drawn = np.sort(_draw_each(answers, x, key, self.noise), axis=1)[:, ::-1]
         order = np.argsort(-answers, axis=1, kind="stable")  # of equals the first, as argmax
         changed = np.empty_like(drawn)

@@ -75,6 +75,7 @@ class _HighEntropyLoss:
         labels = torch.full_like(log_p, (1 - own) / (classes - 1)).scatter(1, y[:, None], own)
         # section IV: the entropy of the answers, which the loss rewards
         answered = -(log_p.exp() * log_p).sum(dim=1).mean()
+        # departure: KL is summed over classes, where the released code takes their mean
         return kl_div(log_p, labels, reduction="batchmean") - self.weight * answered
 
 

@@ -70,6 +70,7 @@ class _RelaxedCrossEntropy:
         wrong = logits.argmax(dim=1) != y
         # where, not an if: a stack of models takes both
         flattened = torch.where(wrong, self._soft_label_loss(logits, y), 0.0) - each
+        # algorithm 1, odd epochs: descent above the level, flattened posteriors below it
         return torch.where(mean > self.alpha, mean, flattened.mean())
 
     def _soft_label_loss(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

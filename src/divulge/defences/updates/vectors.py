@@ -156,4 +156,5 @@ def _round_towards_zero(value: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     with np.errstate(over="ignore", under="ignore"):
         near = value.astype(dtype)
         beyond = np.abs(near.astype(np.float64)) > np.abs(value)
+        # a number that rounding made larger goes one step back: norms were clipped before
         return np.asarray(np.where(beyond, np.nextafter(near, np.zeros_like(near)), near))

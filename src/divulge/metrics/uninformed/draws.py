@@ -47,6 +47,7 @@ def max_t_p_value(statistics: Float64[np.ndarray, "draws statistics"]) -> float:
         return 1.0
     # max T: the largest deviation of any statistic, in the truth as in each draw
     highest = (centred[:, varies] / spread[varies]).max(axis=1)
+    # what was observed is one of the draws (Phipson and Smyth, section 4)
     return float((highest >= highest[0] - _ROUNDING).mean())
 
 

@@ -67,6 +67,7 @@ def find_last_layers(stage: ObservedRound) -> LastLayers | None:
     for before in range(1, output + 1):
         # operations, and not weights: convolutions have few weights and most of the work
         share = sum(operations[before:]) / max(1, sum(operations))
+        # as many layers as fit the share; the output layer always trains
         if share <= SHARE or before == output:
             return LastLayers(before, share)
     return None

@@ -54,6 +54,7 @@ def _weigh(
     counts = np.zeros(flips.shape[1])
     rows = np.arange(len(flips))
     for _ in range(neighbours):
+        # neighbours take back a part of the flips: what matters shows in whether they still cross
         stays = search.rng.random(flips.shape[1]) >= _FLIPPED_BACK
         crossed = _ask(search, flips & stays, rows)[:, None]
         with_it += crossed & stays
