@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from divulge.attacks.assignment.baselines import Nobody
-from divulge.attacks.membership.cluster_lira import attack, clusters, mixtures
+from divulge.attacks.membership.cluster_lira import attack, clusters, mixtures, tempered_ratio
 from divulge.attacks.membership.cluster_lira.attack import ClusterLiRA
 from divulge.attacks.membership.cluster_lira.clusters import Population
+from divulge.attacks.membership.cluster_lira.shape import FREEDOM, Shape
 from divulge.attacks.membership.threshold import Threshold
 from divulge.attacks.shared import decision
 from divulge.core import Assignment, ModelView, Records
@@ -60,20 +61,20 @@ def test_is_silent_where_nothing_leaks() -> None:
             Population(2 * dice.standard_t(3, size=(25, 2)), np.repeat([0, 1], [5, 20]))
             for _ in range(2)
         )
-        heard += attack._fit_ratio(suspects, nonmembers, 0.5, dice).strength > 0
+        heard += tempered_ratio.fit_ratio(suspects, nonmembers, 0.5, dice).strength > 0
     assert heard <= 5
 
 
 def comparing(monkeypatch: pytest.MonkeyPatch, figure: Callable[..., float]) -> None:
     """Let any figure of suspects and nonmembers stand for the gain of the best search."""
     monkeypatch.setattr(
-        attack,
+        tempered_ratio,
         "_best_model",
-        lambda suspects, nonmembers, _: attack._BestModel(
+        lambda suspects, nonmembers, _: tempered_ratio._BestModel(
             100 + figure(suspects.z, nonmembers.z), 0, 1.0, np.zeros(2)
         ),
     )
-    monkeypatch.setattr(attack, "_candidate_models", lambda *_: [None])
+    monkeypatch.setattr(tempered_ratio, "_candidate_models", lambda *_: [None])
 
 
 def drawn(dice: np.random.Generator, count: int) -> Population:
@@ -85,11 +86,11 @@ def test_claims_on_one_of_twenty_whatever_is_compared(monkeypatch: pytest.Monkey
     comparing(monkeypatch, lambda ours, theirs: ours.mean() + (theirs**2).mean())
     dice = np.random.default_rng(13)
     claims = sum(
-        attack._fit_ratio(drawn(dice, 9), drawn(dice, 13), 0.5, dice).strength > 0
+        tempered_ratio.fit_ratio(drawn(dice, 9), drawn(dice, 13), 0.5, dice).strength > 0
         for _ in range(1500)
     )
     low, high = intervals.clopper_pearson(claims, 1500)
-    assert low <= 1 / (1 + attack.PERMUTATIONS) <= high
+    assert low <= 1 / (1 + tempered_ratio.PERMUTATIONS) <= high
 
 
 def test_rounding_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,7 +100,7 @@ def test_rounding_is_no_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
     suspects = drawn(dice, 9)
     suspects.z[0] = suspects.z.max() + 1
     for _ in range(20):
-        assert attack._fit_ratio(suspects, drawn(dice, 9), 0.5, dice).strength == 0
+        assert tempered_ratio.fit_ratio(suspects, drawn(dice, 9), 0.5, dice).strength == 0
 
 
 def test_exchanges_draw_as_many_of_each_class_from_both() -> None:
@@ -108,7 +109,7 @@ def test_exchanges_draw_as_many_of_each_class_from_both() -> None:
     nonmembers = Population(z[5:], np.array([0, 0, 1, 1, 1, 2, 2]))
     first = []
     for seed in range(300):
-        ours, theirs = attack._permute_within_classes(
+        ours, theirs = tempered_ratio._permute_within_classes(
             suspects, nonmembers, np.random.default_rng(seed)
         )
         np.testing.assert_array_equal(np.sort(np.concatenate([ours.z, theirs.z]), axis=0), z)
@@ -148,7 +149,7 @@ def test_candidates_of_a_silent_client_are_in_an_order_that_decides_nothing(
 ) -> None:
     """Members are surer of their labels, and no gain is ever evidence: nobody is claimed."""
     made = clients.draw_game(3, leak=0.0, sure=2.0)
-    monkeypatch.setattr(attack, "LEAST", np.inf)
+    monkeypatch.setattr(tempered_ratio, "LEAST", np.inf)
     guess, known = assigned(made), made.challenge.view.collusion
     nobody = Nobody()(made.challenge.view, RNG)
     np.testing.assert_array_equal(guess.client, nobody.client)
@@ -214,7 +215,7 @@ def test_groups_of_any_size_come_out_together_as_each_alone() -> None:
     rng = np.random.default_rng(9)
     sizes = (3, 400, 17, 40, 3, 700)
     groups = [np.round(rng.normal(k, 1, (size, 2)), 2) for k, size in enumerate(sizes)]
-    others = mixtures.Shape(rng.normal(size=(6, 2)), np.broadcast_to(np.eye(2), (6, 2, 2)))
+    others = Shape(rng.normal(size=(6, 2)), np.broadcast_to(np.eye(2), (6, 2, 2)))
     together = mixtures.find_clusters(groups, others, 0.4, (1.0, 0.1))
     for k, points in enumerate(groups):
         alone = mixtures.find_clusters([points], others.take(np.array([k])), 0.4, (1.0, 0.1))
@@ -229,7 +230,7 @@ def test_a_step_is_that_of_the_textbook() -> None:
     z, share = rng.normal(size=(30, 2)), 0.4
     other, expected = rng.normal(size=30), np.eye(2)
     among = mixtures._GroupPoints(z[None], np.ones((1, 1, 30), bool), other[None, None], share)
-    start = mixtures.Shape(np.zeros((1, 1, 2)), np.eye(2)[None, None])
+    start = Shape(np.zeros((1, 1, 2)), np.eye(2)[None, None])
     found = among.run_em(start, np.full((1, 1, 1), share), expected[None, None], 1)
     ours = share * np.exp(-0.5 * (z**2).sum(axis=1))
     weight = ours / (ours + (1 - share) * np.exp(other))
@@ -250,10 +251,10 @@ def test_densities_are_those_of_scipy() -> None:
     rng = np.random.default_rng(7)
     z, mean = rng.normal(size=(5, 3)), rng.normal(size=3)
     half = rng.normal(size=(3, 3))
-    shape = mixtures.Shape(mean, half @ half.T + np.eye(3))
+    shape = Shape(mean, half @ half.T + np.eye(3))
     constant = 1.5 * np.log(2 * np.pi)
     gaussian = stats.multivariate_normal(mean, shape.scatter).logpdf(z)
-    student = stats.multivariate_t(mean, shape.scatter, df=int(mixtures.FREEDOM)).logpdf(z)
+    student = stats.multivariate_t(mean, shape.scatter, df=int(FREEDOM)).logpdf(z)
     np.testing.assert_allclose(shape.gaussian(z), gaussian + constant)
     np.testing.assert_allclose(shape.student(z), student + constant)
 
@@ -268,7 +269,7 @@ def test_the_prior_of_a_covariance_is_an_inverse_wishart() -> None:
     # of the density, ((degrees + 4) / 2) log determinants; the rest is the same for all
     law = stats.invwishart(weight - 4, weight * expected)
     density = np.array([float(law.logpdf(one)) for one in scatter])
-    shape = mixtures.Shape(np.zeros((4, 1, 3)), scatter[:, None])
+    shape = Shape(np.zeros((4, 1, 3)), scatter[:, None])
     found = mixtures._log_prior(shape, np.tile(expected, (4, 1, 1, 1)))[:, 0]
     np.testing.assert_allclose(found - found[0], density - density[0])
 

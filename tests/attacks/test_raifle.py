@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from divulge.attacks.interactions.raifle import attack as decisions
-from divulge.attacks.interactions.raifle import embedding, linear, matching
+from divulge.attacks.interactions.raifle import embedding, linear, simulated_updates
 from divulge.attacks.interactions.raifle.attack import RAIFLE
-from divulge.attacks.interactions.raifle.matching import Matching, Victim
+from divulge.attacks.interactions.raifle.matching import Matching
+from divulge.attacks.interactions.raifle.simulated_updates import Victim
 from divulge.attacks.shared.simulated_user import SimulatedUser
 from divulge.core import LocalTraining, Need, Round, UpdateView
 from divulge.data import interactions
@@ -236,7 +237,7 @@ def test_an_error_in_a_simulation_leaves_no_descent_at_work(
     def fail(*_: Any) -> None:
         raise DataError("no training today")
 
-    monkeypatch.setattr(matching._Simulation, "slopes", fail)
+    monkeypatch.setattr(simulated_updates.JointSimulation, "slopes", fail)
     before = threading.active_count()
     views = [searched(1, 0, seed).view for seed in range(3)]
     with pytest.raises(DataError, match="no training today"):
@@ -385,6 +386,6 @@ def test_updates_of_items_are_compared_at_a_length_of_100_at_least(size: float) 
         def update(self, *_: Any) -> dict[str, Any]:
             return {"items": update["items"] + torch.tensor([[2.0, 0, 0, 0]] * 3)}
 
-    batch = matching._Batch([Victim(Fixed(np.zeros(0)), {}, items, update)])
+    batch = simulated_updates.ClientBatch([Victim(Fixed(np.zeros(0)), {}, items, update)])
     (found,) = batch.distances(torch.zeros(1, 3), None)
     assert float(found) == pytest.approx(2 * max(100 / size, 1))

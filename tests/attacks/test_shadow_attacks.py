@@ -21,9 +21,10 @@ from divulge.attacks.membership.rmia import RMIA
 from divulge.attacks.membership.shadow import Shadow
 from divulge.attacks.membership.shadow_gap import ShadowGap
 from divulge.attacks.membership.shadow_stack import attack as stack
-from divulge.attacks.membership.shadow_stack import features, networks
+from divulge.attacks.membership.shadow_stack import features, mix, networks
+from divulge.attacks.membership.shadow_stack import rows as stack_rows
 from divulge.attacks.membership.shadow_stack.attack import ShadowStack
-from divulge.attacks.shared import shadow_scores, turns
+from divulge.attacks.shared import shadow_signals, shadow_statistics, turns
 from divulge.audits import attempt, controls, wrapped
 from divulge.audits.controls import fewest_covered
 from divulge.core import MembershipAttack, ModelView, Need, PoolPredictions, Records, Shadows
@@ -148,9 +149,9 @@ def test_blocks_and_storage_change_nothing(
         np.save(tmp_path / f"{i}.npy", phi if order == "C" else np.ascontiguousarray(phi.T))
         on_disk = np.load(tmp_path / f"{i}.npy", mmap_mode="r")
         mapped.append(on_disk if order == "C" else on_disk.T)
-    monkeypatch.setattr(shadow_scores, "BLOCK", 2 * forests.SHADOWS * 7)
+    monkeypatch.setattr(shadow_signals, "BLOCK", 2 * forests.SHADOWS * 7)
     far = with_shadows(view, phi=mapped[0], augmented_phi=tuple(mapped[1:]))
-    blocks = list(shadow_scores.read_blocks(far.shadows))  # type: ignore[arg-type]
+    blocks = list(shadow_signals.read_blocks(far.shadows))  # type: ignore[arg-type]
     assert {len(block.member) for block in blocks[:-1]} == {7}
     np.testing.assert_array_equal(attack(far, rng()).score, whole)
 
@@ -174,7 +175,7 @@ def test_what_others_say_holds_no_trace_of_the_one_that_plays() -> None:
         other_phi, other_member = phi.copy(), member.copy()
         other_phi[:, k], other_member[:, k] = 9 * r.normal(size=500), ~member[:, k]
         sums = [
-            features.leave_one_out_sums(shadow_scores.RecordBlock(slice(0, 500), (p,), m)).column(
+            features.leave_one_out_sums(shadow_signals.RecordBlock(slice(0, 500), (p,), m)).column(
                 k, slice(None)
             )
             for p, m in ((phi, member), (other_phi, other_member))
@@ -190,7 +191,7 @@ def test_sums_of_the_others_agree_with_their_naive_twin() -> None:
     assert view.shadows is not None
     phi, member = view.shadows.phi, view.shadows.member
     sides = features.leave_one_out_sums(
-        shadow_scores.RecordBlock(slice(0, len(phi)), (phi,), member)
+        shadow_signals.RecordBlock(slice(0, len(phi)), (phi,), member)
     )
     compared = 0
     for k in range(forests.SHADOWS):
@@ -259,7 +260,7 @@ def test_rmias_factor_is_the_fit_of_its_naive_twin_and_blind_to_the_target() -> 
     assert view.shadows is not None
     a = rmia.fit_factor(view)
     assert a == pytest.approx(naive_shadows.factor(view.shadows.phi, view.shadows.member), abs=0.02)
-    assert a == rmia.fit_factor(forests.leaky().view) != shadow_scores.PAPERS_FACTOR
+    assert a == rmia.fit_factor(forests.leaky().view) != shadow_statistics.PAPERS_FACTOR
     other = dataclasses.replace(view, target=forests.leaky(1).view.target)
     assert a == rmia.fit_factor(other)
     turned = np.random.default_rng(1).permutation(len(view.records))
@@ -271,7 +272,9 @@ def test_the_factor_is_the_same_to_the_last_bit_in_any_order_of_records() -> Non
     rng = np.random.default_rng(4)
     inside, outside = rng.random((2, 600))
     fitted = {
-        shadow_scores.fit_in_out_factor(shadow_scores.InOutMeans(inside[order], outside[order]))
+        shadow_statistics.fit_in_out_factor(
+            shadow_statistics.InOutMeans(inside[order], outside[order])
+        )
         for order in (rng.permutation(600) for _ in range(20))
     }
     assert len(fitted) == 1
@@ -279,7 +282,7 @@ def test_the_factor_is_the_same_to_the_last_bit_in_any_order_of_records() -> Non
 
 def test_offline_the_factor_comes_from_the_pool_or_is_the_papers() -> None:
     view = forests.leaky().view
-    assert rmia.fit_factor(offline(view)) == shadow_scores.PAPERS_FACTOR
+    assert rmia.fit_factor(offline(view)) == shadow_statistics.PAPERS_FACTOR
     assert rmia.fit_factor(offline(view, pool_of(1))) == rmia.fit_factor(forests.leaky(1).view)
 
 
@@ -302,16 +305,16 @@ def test_temperature_and_weight_are_what_the_shadows_tell_best_and_blind_to_the_
     chosen = rmia.choose_temperature_and_weight(view, RMIA())
     gains = rmia.gains_by_shadows(
         view.shadows,  # type: ignore[arg-type]
-        *(shadow_scores.TEMPERATURES, shadow_scores.WEIGHTS, None),
+        *(shadow_statistics.TEMPERATURES, shadow_statistics.WEIGHTS, None),
         online=True,
     )
-    pairs = list(itertools.product(shadow_scores.TEMPERATURES, shadow_scores.WEIGHTS))
+    pairs = list(itertools.product(shadow_statistics.TEMPERATURES, shadow_statistics.WEIGHTS))
     assert chosen == pairs[int(np.argmax(gains))] != rmia.USUAL
     other = dataclasses.replace(view, target=forests.leaky(1).view.target)
     assert rmia.choose_temperature_and_weight(other, RMIA()) == chosen
     given = rmia.choose_temperature_and_weight(view, RMIA(temperature=3.0))
     assert given[0] == 3.0
-    assert given[1] in shadow_scores.WEIGHTS
+    assert given[1] in shadow_statistics.WEIGHTS
     assert rmia.choose_temperature_and_weight(view, RMIA(3.0, 0.1)) == (3.0, 0.1)
 
 
@@ -357,7 +360,7 @@ def test_rmia_refuses_shares_that_are_none_and_no_temperature(settings: dict[str
 
 def test_a_chosen_factor_does_no_worse_than_the_papers_and_better_than_a_bad_one() -> None:
     """Offline, on records of very different difficulty; each gain is over 20 forests."""
-    gains: dict[float, list[float]] = {shadow_scores.PAPERS_FACTOR: [], 1.0: []}
+    gains: dict[float, list[float]] = {shadow_statistics.PAPERS_FACTOR: [], 1.0: []}
     for seed in range(20):
         view, member = _offline_world(seed)
         chosen = stats.mannwhitneyu(*_groups(RMIA()(view, rng()).score, member)).statistic
@@ -365,7 +368,10 @@ def test_a_chosen_factor_does_no_worse_than_the_papers_and_better_than_a_bad_one
             fixed = stats.mannwhitneyu(*_groups(RMIA(a=a)(view, rng()).score, member)).statistic
             gained.append((chosen - fixed) / (member.sum() * (~member).sum()))
     error = {a: np.std(gained, ddof=1) / np.sqrt(20) for a, gained in gains.items()}
-    assert np.mean(gains[shadow_scores.PAPERS_FACTOR]) > -2 * error[shadow_scores.PAPERS_FACTOR]
+    assert (
+        np.mean(gains[shadow_statistics.PAPERS_FACTOR])
+        > -2 * error[shadow_statistics.PAPERS_FACTOR]
+    )
     assert np.mean(gains[1.0]) > 5 * error[1.0]
 
 
@@ -426,7 +432,7 @@ def test_leave_one_out_features_are_the_formulas_record_by_record() -> None:
     phi = dice.normal(0, 3, (40, 9))
     member = (np.arange(9) + np.arange(40)[:, None]) % 9 < 4  # of the eight others, 3 or 4
     usual = features.PooledStatistics(0.7, 1.3, 0.9, FACTORS)
-    sums = features.leave_one_out_sums(shadow_scores.RecordBlock(slice(0, 40), (phi,), member))
+    sums = features.leave_one_out_sums(shadow_signals.RecordBlock(slice(0, 40), (phi,), member))
     found = features.leave_one_out_features(phi[:, k], sums.column(k, slice(None)), usual)
     for i, row in enumerate(found.learned):
         each = list(ratios(float(phi[i, k]), phi[i], member[i], k))
@@ -453,7 +459,7 @@ def test_leave_one_out_features_are_the_formulas_record_by_record() -> None:
 def test_a_side_without_shadows_is_taken_from_the_other() -> None:
     phi, usual = np.array([[0.0, 1.0, 2.0, 4.0]]), features.PooledStatistics(0.7, 1.0, 1.0, FACTORS)
     for inside, mean_in, mean_out in ((False, 3.0 + 0.7, 3.0), (True, 3.0, 3.0 - 0.7)):
-        block = shadow_scores.RecordBlock(slice(0, 1), (phi,), np.full((1, 4), inside))
+        block = shadow_signals.RecordBlock(slice(0, 1), (phi,), np.full((1, 4), inside))
         sums = features.leave_one_out_sums(block).column(1, slice(None))
         (row,) = features.leave_one_out_features(phi[:, 1] + 1, sums, usual).learned
         p = naive_shadows.sigmoid(np.array([0.0, 2.0, 4.0])).mean()
@@ -470,8 +476,8 @@ def test_shadow_reads_the_class_and_not_the_record() -> None:
     score = Shadow()(view, rng()).score
     again = Shadow()(with_shadows(view, reference_phi=view.shadows.reference_phi + 1), rng()).score  # type: ignore[union-attr]
     np.testing.assert_array_equal(score, again)
-    phi = shadow_scores.scaled_logits(view).target[0]
-    fold = shadow_scores.rank_records(shadow_scores.scaled_logits(view).blocks()) % 3
+    phi = shadow_signals.scaled_logits(view).target[0]
+    fold = shadow_signals.rank_records(shadow_signals.scaled_logits(view).blocks()) % 3
     for part in range(3):
         for label in range(forests.CLASSES):
             here = (fold == part) & (view.records.y == label)
@@ -498,7 +504,7 @@ def test_shadow_reads_a_record_by_what_its_rows_never_taught(
 
 def assert_read_by_others(view: ModelView, score: np.ndarray, taught: list[set[int]]) -> None:
     """Each record is scored by the one part, of four, that its rows did not teach."""
-    place = shadow_scores.rank_records(shadow_scores.scaled_logits(view).blocks())
+    place = shadow_signals.rank_records(shadow_signals.scaled_logits(view).blocks())
     assert set(score) == {0, 1, 2, 3}
     for part, places in enumerate(taught):
         assert places == set(place) - set(place[score == part])
@@ -509,10 +515,10 @@ def test_the_stack_scores_a_record_by_what_its_rows_never_taught(
 ) -> None:
     view = forests.leaky().view
     taught: list[set[int]] = []
-    lessons: list[stack._LeaveOneOutRows] = []
-    find_rows = stack._leave_one_out_rows
+    lessons: list[stack_rows.LeaveOneOutRows] = []
+    find_rows = stack_rows.leave_one_out_rows
 
-    def keep_rows(*of: Any) -> stack._LeaveOneOutRows:
+    def keep_rows(*of: Any) -> stack_rows.LeaveOneOutRows:
         lessons.append(find_rows(*of))
         return lessons[0]
 
@@ -537,10 +543,10 @@ def test_the_stack_scores_a_record_by_what_its_rows_never_taught(
             del rows
             return np.asarray
 
-    monkeypatch.setattr(stack, "_leave_one_out_rows", keep_rows)
+    monkeypatch.setattr(stack, "leave_one_out_rows", keep_rows)
     monkeypatch.setattr(networks, "train", spy)
-    monkeypatch.setattr(stack, "_networks_share", weigh)
-    monkeypatch.setattr(stack, "_Surprise", AsTheyAre)
+    monkeypatch.setattr(stack, "networks_share", weigh)
+    monkeypatch.setattr(stack, "Surprise", AsTheyAre)
     score = ShadowStack(folds=4)(view, rng()).score
     assert taught == taught[:4] * stack.NETWORKS
     assert_read_by_others(view, score, taught[:4])
@@ -596,17 +602,17 @@ def test_networks_count_as_by_a_logistic_regression_of_the_shadows_members() -> 
         return float(np.logaddexp(0, against).sum() + (weights**2).sum() / 2)
 
     best = optimize.minimize(loss, np.zeros(3), method="BFGS", options={"gtol": 1e-6}).x
-    share = stack._networks_share(odds, ratio, member)
+    share = mix.networks_share(odds, ratio, member)
     assert share == pytest.approx(best[0] / (best[0] + best[1]), abs=1e-4)
     assert 0.5 < share < 1
-    assert stack._networks_share(-odds, ratio, member) == 0.0  # never against what networks say
-    assert stack._networks_share(odds, -ratio, member) == 1.0
-    assert stack._networks_share(-odds, -ratio, member) == 0.0
+    assert mix.networks_share(-odds, ratio, member) == 0.0  # never against what networks say
+    assert mix.networks_share(odds, -ratio, member) == 1.0
+    assert mix.networks_share(-odds, -ratio, member) == 0.0
 
 
 def test_surprise_is_minus_the_log_of_the_share_that_stands_higher() -> None:
     rows = np.random.default_rng(10).normal(size=400).round(1)
-    scale = stack._Surprise.of(rows)
+    scale = mix.Surprise.of(rows)
     for score in (rows.min(), 0.0, 0.3, rows.max()):
         higher = (rows > score).mean() + (rows == score).mean() / 2
         assert scale(np.array([score]))[0] == pytest.approx(-math.log(higher))
@@ -615,9 +621,7 @@ def test_surprise_is_minus_the_log_of_the_share_that_stands_higher() -> None:
     beyond = scale(rows.max() + np.array([0.0, 1.0, 3.0]))
     assert beyond[1] > beyond[0]
     assert beyond[2] - beyond[0] == pytest.approx(3 * (beyond[1] - beyond[0]))
-    np.testing.assert_array_equal(
-        stack._Surprise.of(np.ones(9))(np.array([0.0, 1.0, 2.0])), np.log(2)
-    )
+    np.testing.assert_array_equal(mix.Surprise.of(np.ones(9))(np.array([0.0, 1.0, 2.0])), np.log(2))
 
 
 def test_offline_shadow_learns_from_the_pool() -> None:
@@ -659,13 +663,13 @@ def test_what_learns_from_shadows_is_fitted_to_an_equal_share_of_too_many_rows(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     view = forests.leaky().view
-    said, known = shadow_scores.scaled_logits(view), shadow_scores.attack_training_set(view)
+    said, known = shadow_signals.scaled_logits(view), shadow_signals.attack_training_set(view)
     assert known is not None
-    for module in (shadow, stack):
+    for module in (shadow, stack_rows):
         monkeypatch.setattr(module, "TRAINING_ROWS", 300)
     fitted = len(shadow._attack_rows(said, known, 5).member)
     usual = features.pooled_statistics(said.blocks())
-    taught = stack._leave_one_out_rows(said, known, usual, 5)
+    taught = stack_rows.leave_one_out_rows(said, known, usual, 5)
     for rows in (fitted, len(taught.member)):
         assert 150 < rows <= 300 + forests.SHADOWS
 
@@ -706,7 +710,7 @@ def test_the_stack_needs_two_shadows() -> None:
 
 
 def test_what_one_shadow_varies_by_is_taken_from_all_records() -> None:
-    found = shadow_scores.shrink_variance(np.zeros(2), np.array([1, 0]), 3.0)
+    found = shadow_statistics.shrink_variance(np.zeros(2), np.array([1, 0]), 3.0)
     np.testing.assert_allclose(found, 3.0)
 
 
@@ -719,9 +723,9 @@ def test_heavy_tails_of_residuals_are_as_heavy_as_they_are() -> None:
 
 
 def test_a_fold_of_one_record_is_enough() -> None:
-    shadow_scores.check_enough_records(5, 5)
+    shadow_signals.check_enough_records(5, 5)
     with pytest.raises(NotApplicable, match="5 or more candidates"):
-        shadow_scores.check_enough_records(4, 5)
+        shadow_signals.check_enough_records(4, 5)
 
 
 @pytest.mark.parametrize(("shadows", "variance"), [(16, "record"), (15, "global")])
@@ -754,12 +758,12 @@ def test_offline_the_stack_learns_from_the_pool_as_the_attacker_can() -> None:
 
 def test_offline_the_target_stands_before_a_random_half_of_the_shadows() -> None:
     shadows = np.arange(9) != 3
-    half = stack._random_half(shadows, 4_000, rng())
+    half = stack_rows._random_half(shadows, 4_000, rng())
     assert not half[:, 3].any()
     assert half.any(axis=1).all()
     counts = half.sum(axis=1)
     assert abs(counts.mean() - 4.0) < 5 * math.sqrt(8 / 4 / 4_000)  # binomial: 8 coins
-    lone = stack._random_half(np.arange(2) == 1, 50, rng())
+    lone = stack_rows._random_half(np.arange(2) == 1, 50, rng())
     np.testing.assert_array_equal(lone, np.tile([False, True], (50, 1)))
 
 
@@ -818,11 +822,11 @@ def test_a_record_that_shows_no_spread_is_compared_as_its_class() -> None:
     shown = two_sided([[False]] * 3)
     view = with_shadows(shown, phi=phi, member=member, reference_phi=np.zeros((1, 4)))
     view = dataclasses.replace(view, records=dataclasses.replace(view.records, y=np.zeros(3, int)))
-    said = shadow_scores.scaled_logits(view)
+    said = shadow_signals.scaled_logits(view)
     found = pmia._fit_each_record(
         said,
         0,
-        shadow_scores.AttackTrainingSet(view.shadows, view.records.y),  # type: ignore[arg-type]
+        shadow_signals.AttackTrainingSet(view.shadows, view.records.y),  # type: ignore[arg-type]
     )
     usual = np.array([1.0, 2.0, 3.0, 3.0])  # all that was said without the record
     assert found.median.tolist() == [1.5, np.median(usual), np.median(usual)]

@@ -95,7 +95,8 @@ def test_logits_are_known_up_to_a_constant_and_losses_are_exact() -> None:
     said = np.concatenate([view.targets[0].predict(records.x) for records in sets])
     y = np.concatenate([records.y for records in sets])
     between = np.log(said[:, :1]) - np.log(said)
-    np.testing.assert_allclose(asked.said.logits[:, :1] - asked.said.logits, between, atol=1e-12)
+    logits = asked.answers.logits
+    np.testing.assert_allclose(logits[:, :1] - logits, between, atol=1e-12)
     np.testing.assert_allclose(asked.loss, -np.log(said[np.arange(len(y)), y]), atol=1e-12)
 
 
@@ -104,8 +105,8 @@ def test_classifiers_see_logits_as_they_are_unless_these_are_centred() -> None:
     sets = (view.relevant[0], view.external[0], view.records)
     told = np.concatenate([read_logits(view.targets[0], records.x) for records in sets])
     assert np.ptp(told.sum(axis=1)) > 1
-    np.testing.assert_array_equal(attack._query_client(view, 0, centred=False).said.logits, told)
-    centred = attack._query_client(view, 0, centred=True).said.logits
+    np.testing.assert_array_equal(attack._query_client(view, 0, centred=False).answers.logits, told)
+    centred = attack._query_client(view, 0, centred=True).answers.logits
     np.testing.assert_allclose(centred, told - told.mean(axis=1, keepdims=True))
 
 
@@ -134,7 +135,7 @@ def test_crossfitting_scores_every_record_by_classifiers_fitted_without_it(
     features = attack._cross_fit_features(asked, rng())
     np.testing.assert_array_equal(features[:, 0], asked.loss)
     known = asked.suspect | asked.external
-    for logits, scores, is_known in zip(asked.said.logits, features[:, 1:], known, strict=True):
+    for logits, scores, is_known in zip(asked.answers.logits, features[:, 1:], known, strict=True):
         without = [n for n, records in enumerate(taught) if logits.tobytes() not in records]
         assert len(without) == (1 if is_known else folds)
         np.testing.assert_allclose(scores, np.mean(without))
@@ -148,7 +149,7 @@ def test_crossfitting_at_every_depth_shows_a_fold_as_candidates_are_shown(
     known = asked.suspect | asked.external
     fold = attack._stratified_folds(known.astype(int), rng(), attack.FOLDS)
     tables = attack._cross_fit_features_twice(asked, fold, rng())
-    keys = [logits.tobytes() for logits in asked.said.logits]
+    keys = [logits.tobytes() for logits in asked.answers.logits]
     inside = [
         {key for key, f, k in zip(keys, fold, known, strict=True) if k and f == n}
         for n in range(attack.FOLDS)

@@ -5,7 +5,12 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 
-from divulge.attacks.composition.decaf import regression, shadow_clients
+from divulge.attacks.composition.decaf import (
+    regression,
+    shadow_clients,
+    simulated_round,
+    update_features,
+)
 from divulge.attacks.shared.observed_round import ObservedRound
 from divulge.core import Records, Round
 from divulge.training.recipe import Recipe
@@ -15,7 +20,7 @@ from divulge.training.recipe import Recipe
 def test_sketches_keep_squared_distances_within_what_is_stated(size: int) -> None:
     rng = np.random.default_rng(size)
     pairs = rng.normal(size=(40, 2, size)) * rng.exponential(size=size)
-    sketch = shadow_clients._sketch
+    sketch = update_features._sketch
     found = [((sketch(one) - sketch(other)) ** 2).sum() for one, other in pairs]
     exact = ((pairs[:, 0] - pairs[:, 1]) ** 2).sum(axis=1)
     # a sketch of w numbers errs by at most sqrt(2 / w) of a squared distance, in one deviation
@@ -26,7 +31,7 @@ def test_sketches_keep_squared_distances_within_what_is_stated(size: int) -> Non
 
 def test_narrow_tensors_are_kept_as_they_are() -> None:
     numbers = np.arange(512.0)
-    np.testing.assert_array_equal(shadow_clients._sketch(numbers), numbers)
+    np.testing.assert_array_equal(update_features._sketch(numbers), numbers)
 
 
 def shown(*kinds: np.ndarray, first: np.ndarray | None = None) -> regression.RegressionInput:
@@ -107,7 +112,7 @@ def test_features_of_an_update_are_those_that_follow_by_hand() -> None:
     )
     recipe = Recipe(lambda: nn.Linear(2, 3), lr=0.5, epochs=1, batch_size=2)
     stage = ObservedRound(Round(0, "weights", sent, {}), recipe, Records(x, y))
-    found = shadow_clients.update_features(stage, stage.observe_change(change, records=4))
+    found = update_features.update_features(stage, stage.observe_change(change, records=4))
 
     def softmax(weight: np.ndarray, bias: np.ndarray) -> np.ndarray:
         odds = np.exp(x @ weight.T + bias)
@@ -156,7 +161,7 @@ def test_noise_that_training_cannot_explain_is_measured(noise: float) -> None:
     client_workers = Mock(each=lambda *task: [task[-1](k, one) for k, one in enumerate(changes)])
     own = {"w": rng.normal(0, 0.01, 20_000) + rng.normal(0, 1, 20_000) * noise}
     stage.round = Mock(change=lambda name: {"me": own}[name])
-    found = shadow_clients.estimate_noise(stage, client_workers, clients, ["me"], 0)
+    found = simulated_round.estimate_noise(stage, client_workers, clients, ["me"], 0)
     # the median of 20,000 squares gives a standard deviation that errs by 0.8 %
     assert found == pytest.approx(noise, rel=4 * 0.008)
 

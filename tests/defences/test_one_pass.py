@@ -10,8 +10,8 @@ from torch.nn.functional import cross_entropy, linear
 
 from divulge.defences.training.dp_sgd import layer_gradients
 from divulge.defences.training.dp_sgd.clipping import UnknownUseError, set_clipped_sum
+from divulge.defences.training.dp_sgd.clipping_way import choose_way
 from divulge.defences.training.dp_sgd.one_pass import OnePassGradients
-from divulge.defences.training.dp_sgd.trial import choose_way
 
 CLASSES = 3
 

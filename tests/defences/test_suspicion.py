@@ -16,7 +16,8 @@ from divulge.defences.training.dap.discriminator import (
     evidence,
     train_discriminator,
 )
-from divulge.defences.training.dap.loss import DiscriminatorAdversary, DiscriminatorLoss
+from divulge.defences.training.dap.folded_discriminator import DiscriminatorLoss
+from divulge.defences.training.dap.loss import DiscriminatorAdversary
 from divulge.defences.training.dap.trainer import DAP
 from divulge.training.engine import loop
 from divulge.training.engine.loop import Job

@@ -52,10 +52,10 @@ def builder(
         if not is_own(name):
             return registered(name, **settings)
         attack = load(name, settings, folder)
-        found = secret_of(type(attack))
-        if found not in (None, about):
+        secret = secret_of(type(attack))
+        if secret not in (None, about):
             raise SpecError(
-                f"expected an attack on {about} here, got {name}, whose guess is one on {found}: "
+                f"expected an attack on {about} here, got {name}, whose guess is one on {secret}: "
                 "name it in an audit of that secret"
             )
         return attack
@@ -128,7 +128,7 @@ def code_identity(cls: type) -> str:
 
     Modules that these files import are not looked into.
     """
-    return " ".join(_module_code(one) for one in cls.__mro__ if not _is_known(one))
+    return " ".join(_module_code(base) for base in cls.__mro__ if not _is_known(base))
 
 
 def _is_known(cls: type) -> bool:
@@ -182,7 +182,7 @@ def _lacks_of_class(cls: type) -> Iterator[str]:
     ):
         if not hasattr(cls, name):
             yield example
-    if not any("__call__" in vars(one) for one in cls.__mro__):
+    if not any("__call__" in vars(base) for base in cls.__mro__):
         yield "a method __call__(self, view, rng)"
         return
     try:

@@ -106,11 +106,13 @@ def grid_step(scale: float) -> float:
         >>> grid_step(1.5) == 2.0**-28
         True
     """
+    # a power of two: multiplying and dividing by it rounds nothing
     return math.ldexp(1.0, math.frexp(scale)[1] - 1 - GRID_BITS)
 
 
 def uniform(count: int, key: bytes) -> Float64[np.ndarray, " numbers"]:
     """Numbers from 0 to below 1, multiples of 2^-53, that follow from a key."""
+    # the keystream itself: zeros encrypted in counter mode
     drawn = _cipher(key).update(bytes(8 * count))
     return np.asarray((np.frombuffer(drawn, "<u8") >> np.uint64(11)) * 2.0**-53)
 
@@ -139,6 +141,7 @@ class _Stream:
 
     def logarithms(self, words: Any, out: Any) -> Any:
         """Logarithms of uniform numbers above 0, as fine near 0 as near 1."""
+        # + 0.5: never the logarithm of zero, and the middle of each cell
         out.copy_(words.bitwise_and_(2**63 - 1)).add_(0.5).mul_(2.0**-63)
         if float(out.min()) < _COARSE:
             small = out < _COARSE
@@ -164,6 +167,7 @@ def add_on_grid(
     stream = _Stream(key, max(1, min(_CHUNK, -(-len(out) // 2))))
     while start < len(out):
         noise = draw(stream, scale / step).round_()[: len(out) - start]
+        # both are rounded before they are added, exactly: floats leave no holes (Mironov 2012)
         out[start : start + len(noise)].mul_(1 / step).round_().add_(noise).mul_(step)
         start += len(noise)
     return np.asarray(out.numpy())
@@ -172,6 +176,7 @@ def add_on_grid(
 def normal(stream: _Stream, scale: float) -> Any:
     """Normal numbers, by Box and Muller (1958): radius and angle make two that are independent."""
     words, (radius, angle) = stream.draw_words(), stream.numbers
+    # Box and Muller: a radius of √(-2 log u), and an angle
     stream.logarithms(words[0], radius).mul_(-2 * scale * scale).sqrt_()
     angle.copy_(words[1]).mul_(math.pi * 2.0**-63)
     _torch().cos(angle, out=stream.spare)
@@ -182,9 +187,10 @@ def normal(stream: _Stream, scale: float) -> Any:
 
 def laplace(stream: _Stream, scale: float) -> Any:
     """Laplace numbers: differences of two exponential ones."""
-    words, (one, other) = stream.draw_words(), stream.numbers
-    stream.logarithms(words[1], other)
-    return stream.logarithms(words[0], one).sub_(other).mul_(scale)
+    words, (first, second) = stream.draw_words(), stream.numbers
+    stream.logarithms(words[1], second)
+    # the difference of two exponential numbers is a Laplace one
+    return stream.logarithms(words[0], first).sub_(second).mul_(scale)
 
 
 def _cipher(key: bytes) -> Any:

@@ -58,7 +58,7 @@ def measure(
     Raises:
         DataError: guess and truth differ in length.
     """
-    found = {"accuracy": accuracy(guess, truth, confidence)}
+    metrics = {"accuracy": accuracy(guess, truth, confidence)}
     unmeasured: dict[str, str] = {}
     ways: dict[str, Callable[[], Estimate]] = {
         "recall": partial(recall, guess, truth, confidence),
@@ -70,15 +70,15 @@ def measure(
     }
     for name, way in ways.items():
         try:
-            found[name] = way()
+            metrics[name] = way()
         except DataError as error:
             unmeasured[name] = str(error)
     for fpr in FPRS:
-        if f"tpr@{fpr:g}" in found:
+        if f"tpr@{fpr:g}" in metrics:
             others = int((~pairs(guess, truth, known).member).sum())
             missing = membership.missing_lower_limit(others, fpr, confidence)
             unmeasured |= {f"tpr@{fpr:g}": missing} if missing else {}
-    return Measurements(found, unmeasured)
+    return Measurements(metrics, unmeasured)
 
 
 def _tpr_of_pairs(
@@ -157,6 +157,7 @@ def chance_accuracy(known: Collusion, clients: int) -> float:
         raise Unmeasurable("expected records, got none: there is nothing to assign")
     # nobody in place of the colluder: of the records not its own it knows that they are not
     answers = clients + (known.client is None)
+    # its own records are known; elsewhere each answer left is as likely as any
     return float(own.mean() + (~own).mean() / answers)
 
 
@@ -173,6 +174,7 @@ def two_proportion_test(hits: tuple[int, int], trials: tuple[int, int]) -> ZTest
         2.85
     """
     first, second = hits[0] / trials[0], hits[1] / trials[1]
+    # under the null hypothesis both have one rate, so both give the error
     pooled = sum(hits) / sum(trials)
     error = math.sqrt(pooled * (1 - pooled) * (1 / trials[0] + 1 / trials[1]))
     if error == 0:

@@ -34,6 +34,7 @@ def distance(guess: Proportions, truth: Proportions) -> dict[str, float]:
             f"expected shares of {len(truth.share)} classes, got {len(guess.share)}: guess those "
             "that the network tells apart"
         )
+    # eq. 3, for p = 1, 2 and ∞
     off = np.abs(guess.share - truth.share)
     return {
         "l1": float(off.sum()),
@@ -66,12 +67,12 @@ def distances(
 ) -> dict[str, Estimate]:
     """The mean distances over two clients or more, each with Student's interval over clients."""
     each = [distance(guess, truth) for guess, truth in zip(guesses, truths, strict=True)]
-    found = {}
+    estimates = {}
     for name, largest in _LARGEST.items():
-        values = [one[name] for one in each]
+        values = [by_name[name] for by_name in each]
         limits = intervals.student_mean_within(values, 0.0, largest, confidence)
-        found[name] = Estimate(float(np.mean(values)), *limits)
-    return found
+        estimates[name] = Estimate(float(np.mean(values)), *limits)
+    return estimates
 
 
 def measure_null_classes(
@@ -86,15 +87,15 @@ def measure_null_classes(
         null classes that were declared so (recall), with intervals that count clients as groups;
         and those that cannot be measured, with the reason.
     """
-    said = np.array([guess.null for guess in guesses])
+    declared = np.array([guess.null for guess in guesses])
     true = np.array([truth.null for truth in truths])
-    hits = said & true
+    hits = declared & true
     cases: dict[str, tuple[_Cells, _Cells, str]] = {
-        "null_accuracy": (said == true, np.ones_like(true), ""),
-        "null_precision": (hits, said, "classes declared null in two clients or more"),
+        "null_accuracy": (declared == true, np.ones_like(true), ""),
+        "null_precision": (hits, declared, "classes declared null in two clients or more"),
         "null_recall": (hits, true, "null classes in two clients or more"),
     }
-    found, unmeasured = {}, {}
+    estimates, unmeasured = {}, {}
     for name, (good, counted, wanted) in cases.items():
         trials = counted.sum(axis=1)
         some = trials > 0
@@ -103,5 +104,5 @@ def measure_null_classes(
             continue
         right = good.sum(axis=1)
         low, high = intervals.clustered_proportion(right[some], trials[some], confidence)
-        found[name] = Estimate(float(right.sum() / trials.sum()), low, high)
-    return found, unmeasured
+        estimates[name] = Estimate(float(right.sum() / trials.sum()), low, high)
+    return estimates, unmeasured

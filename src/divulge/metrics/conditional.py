@@ -40,14 +40,16 @@ def partial_correlations(
     for unit in range(len(score)):  # columns are made twice: those of all units need much memory
         x, y = _columns(covariates[unit]), _pair(score[unit], label[unit])
         squares, products = squares + x.T @ x, products + x.T @ y
-    found = np.zeros(len(score))
+    correlations = np.zeros(len(score))
     for unit in range(len(score)):
         x, y = _columns(covariates[unit]), _pair(score[unit], label[unit])
         if y.any(axis=0).all():
+            # slopes of all other units: those of its own would fit its noise
             left = y - x @ np.linalg.solve(squares - x.T @ x, products - x.T @ y)
-            one, other = _standardise(left).T
-            found[unit] = one @ other / len(y) * np.sqrt(len(y) - 1)
-    return found
+            score_rest, label_rest = _standardise(left).T
+            # section 3: the normalised covariance of both residuals, of standard deviation about 1
+            correlations[unit] = score_rest @ label_rest / len(y) * np.sqrt(len(y) - 1)
+    return correlations
 
 
 def _pair(score: Scores, label: Labels) -> Float[np.ndarray, "records 2"]:
@@ -66,5 +68,5 @@ def _standardise(columns: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*sh
     """With mean 0 and deviation 1 in each column; constant ones become 0."""
     centred = columns - columns.mean(axis=0)
     spread = centred.std(axis=0)
-    found: Float[np.ndarray, "*shape"] = centred / np.where(spread > 1e-9, spread, np.inf)
-    return found
+    standardised: Float[np.ndarray, "*shape"] = centred / np.where(spread > 1e-9, spread, np.inf)
+    return standardised

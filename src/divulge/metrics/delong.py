@@ -67,6 +67,7 @@ def areas_of_counts(
     if inside.shape[1] == 1:  # no ends: records beyond it keep its interval from being a point
         inside, outside = (np.pad(group, ((0, 0), (1, 1))) for group in (inside, outside))
     for group in (inside, outside):
+        # Agresti and Caffo's idea for an AUC: one record more at either end of each group
         group[:, [0, -1]] += 1
     _, lower, higher = _delong(inside, outside, confidence)
     return Areas(
@@ -83,9 +84,11 @@ def _delong(inside: Counts, outside: Counts, confidence: float) -> Areas:
     spread = np.zeros_like(value)
     for count, share, size in ((inside, above, m), (outside, below, n)):
         squares = np.einsum("sl,sl->s", count, (share - value[:, None]) ** 2)
+        # eqs. 3 to 5: variances of both groups' placements, each over its number
         spread += squares / np.maximum(size - 1, 1) / size
     shown = (np.minimum(m, n) > 1) & (spread > 0) & (value > 0) & (value < 1)
     centre = special.logit(value[shown])
+    # delta method: the logit's derivative at the AUC is 1 / (AUC (1 - AUC))
     half = normal_quantile(confidence) * np.sqrt(spread[shown]) / (value * (1 - value))[shown]
     low, high = value.copy(), value.copy()
     low[shown], high[shown] = special.expit(centre - half), special.expit(centre + half)
@@ -109,6 +112,7 @@ def covariances(
     for group, others in ((member, ~member), (~member, member)):
         share = np.stack([_share_below(score[others], score[group]) for score in scores])
         share -= share.mean(1, keepdims=True)
+        # eqs. 4 to 6: the placements' covariances, added over both groups
         total += share @ share.T / max(1, share.shape[1] - 1) / share.shape[1]
     return total
 

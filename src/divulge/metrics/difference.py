@@ -39,8 +39,9 @@ def subtract(later: Estimate, earlier: Estimate, correlation: float = 0.0) -> Es
     return Estimate(value, value - below, value + above)
 
 
-def _combine(one: float, other: float, correlation: float) -> float:
-    return math.sqrt(max(0.0, one**2 + other**2 - 2 * correlation * one * other))
+def _combine(first: float, second: float, correlation: float) -> float:
+    # MOVER: distances of limits combine as deviations of correlated estimates do
+    return math.sqrt(max(0.0, first**2 + second**2 - 2 * correlation * first * second))
 
 
 def auc_correlation(later: Score, earlier: Score, member: Member) -> float:

@@ -106,10 +106,11 @@ def q_values(accused: AccusedCounts, nonmembers: int) -> Float64[np.ndarray, " m
     order = np.argsort(accused, kind="stable")
     # whole numbers are divided once, so that a rate such as 0.05 is met exactly or not at all
     rates = members * (1 + accused[order]) / ((1 + nonmembers) * np.arange(1, members + 1))
+    # Benjamini and Hochberg's step-up: the smallest rate of all longer lists
     lowest = np.minimum.accumulate(rates[::-1])[::-1]
-    found = np.empty(members)
-    found[order] = np.minimum(lowest, 1.0)
-    return found
+    values = np.empty(members)
+    values[order] = np.minimum(lowest, 1.0)
+    return values
 
 
 def fewest_listed(members: int, nonmembers: int, q: float) -> int | None:
@@ -178,6 +179,7 @@ def _most_unexposed(
     From the share of all members on, each further one raises the likelihood ratio.
     """
     low: _Counts = np.minimum(-(-alarms * members // nonmembers), hits)
+    # bisection: the likelihood ratio rises with each further member
     high = hits + 1
     while (high - low > 1).any():
         middle = (low + high) // 2
@@ -194,13 +196,14 @@ def _log_ratio(
     The chance of a member is uniform between the share of members and one. In random order, a given
     order is as likely as the rest can be filled in ways, over all ways.
     """
-    records, seen = members + nonmembers, hits + alarms
+    records, placed = members + nonmembers, hits + alarms
     others = nonmembers / records
     mixed = special.betaln(hits + 1, alarms + 1) - math.log(others)
+    # the uniform prior reaches from the share of members to one: the beta integral's upper part
     mixed += np.log(special.betainc(alarms + 1, hits + 1, others))
     ratio: Float64[np.ndarray, " tops"] = (
         mixed
-        - _log_choose(records - seen, members - hits)
+        - _log_choose(records - placed, members - hits)
         + _log_choose(np.array([records]), np.array([members]))
     )
     return ratio

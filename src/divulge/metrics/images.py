@@ -58,18 +58,20 @@ def ssim(original: Images, shown: Images) -> Float[np.ndarray, " images"]:
     return np.asarray(windowed_ssim(mean, original / 255, shown / 255).mean(axis=(1, 2, 3)))
 
 
-def windowed_ssim(mean: Callable[[T], T], one: T, other: T) -> T:
+def windowed_ssim(mean: Callable[[T], T], image: T, changed: T) -> T:
     """SSIM of each window, for pixels from 0 to 1.
 
     Args:
         mean: takes the mean over each window.
-        one: images, as an array or a tensor.
-        other: images of the same shape and type.
+        image: images, as an array or a tensor.
+        changed: images of the same shape and type.
     """
+    # sample variances: the mean of a window took one degree of freedom
     sample = WINDOW**2 / (WINDOW**2 - 1)
-    here, there = mean(one), mean(other)
-    own = sample * (mean(one * one) - here**2 + mean(other * other) - there**2)
-    common = sample * (mean(one * other) - here * there)
+    here, there = mean(image), mean(changed)
+    own = sample * (mean(image * image) - here**2 + mean(changed * changed) - there**2)
+    common = sample * (mean(image * changed) - here * there)
     light = (2 * here * there + _BRIGHTNESS) / (here**2 + there**2 + _BRIGHTNESS)
-    found: T = light * (2 * common + _CONTRAST) / (own + _CONTRAST)
-    return found
+    # eq. 13: luminance times contrast and structure, the latter two merged
+    similarity: T = light * (2 * common + _CONTRAST) / (own + _CONTRAST)
+    return similarity

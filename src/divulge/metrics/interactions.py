@@ -59,6 +59,7 @@ def f1(decided: Bool[np.ndarray, " items"], acted: Bool[np.ndarray, " items"]) -
     both = int(decided.sum()) + int(acted.sum())
     if both == 0:
         raise DataError("expected items that were acted on, or said to be, got none: leave it out")
+    # 2 TP / (decided + acted): no division by a precision or recall of zero
     return 2 * int((decided & acted).sum()) / both
 
 
@@ -82,6 +83,7 @@ def precision_at_count(
     edge = np.sort(score)[-k]
     above, at = score > edge, score == edge
     left = k - int(above.sum())
+    # the mean over all orders of the tie at the edge
     return float((acted[above].sum() + left * acted[at].mean()) / k)
 
 

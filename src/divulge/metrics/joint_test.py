@@ -78,6 +78,7 @@ def joint_test(
             test = max_test_of_models(own, members)
         else:
             test = _merge_models(own, members)
+        # weighted Bonferroni: a group pays by its share of all attacks
         p[rows] = np.minimum(1.0, test.p * paid)
         p_below[rows] = np.minimum(1.0, test.p_below * paid)
         deviation[rows] = test.deviation
@@ -100,13 +101,14 @@ def _test_scored_again(
     drawn: Drawn,
 ) -> MaxTest:
     """The truth is one of the draws, and is treated as all of them are."""
-    found = np.stack([add_deviations(attack, members) for attack in zip(*scores, strict=True)])
-    all_ = np.concatenate([found[:, :, None], drawn], axis=2)
+    observed = np.stack([add_deviations(attack, members) for attack in zip(*scores, strict=True)])
+    all_ = np.concatenate([observed[:, :, None], drawn], axis=2)
     spread = all_.std(axis=2, keepdims=True)
     moved = all_ - all_.mean(axis=2, keepdims=True)
     all_ = np.divide(moved, spread, out=np.zeros_like(all_), where=spread > 1e-9)
     # in deviations of models that are independent, so that what a leak adds counts for what it is
     unit = spread[:, 0].min() / math.sqrt(len(scores)) or 1.0
+    # max T (Westfall and Young): one maximum a draw keeps the error over all attacks
     maxima, minima = all_.max(axis=(0, 1)), all_[:, 0].min(axis=0)
     allowed = math.floor(LEVEL * len(maxima) + 1e-9)
     return MaxTest(
@@ -118,10 +120,10 @@ def _test_scored_again(
 
 
 def _share_as_high(
-    found: Float64[np.ndarray, " attacks"], drawn: Float64[np.ndarray, " draws"]
+    observed: Float64[np.ndarray, " attacks"], drawn: Float64[np.ndarray, " draws"]
 ) -> Float64[np.ndarray, " attacks"]:
     """Rounding must not order what ties."""
-    share: Float64[np.ndarray, " attacks"] = (drawn >= found[:, None] - 1e-9).mean(axis=1)
+    share: Float64[np.ndarray, " attacks"] = (drawn >= observed[:, None] - 1e-9).mean(axis=1)
     return share
 
 
@@ -145,8 +147,8 @@ def _merge(
     each: Sequence[Float64[np.ndarray, " attacks"]], enough: int
 ) -> Float64[np.ndarray, " attacks"]:
     """Rüger's: so many p-values are as low as this, and pay for the choice."""
-    found: Float64[np.ndarray, " attacks"] = np.sort(np.stack(each), axis=0)[enough - 1]
-    return np.minimum(1.0, found * len(each) / enough)
+    kth: Float64[np.ndarray, " attacks"] = np.sort(np.stack(each), axis=0)[enough - 1]
+    return np.minimum(1.0, kth * len(each) / enough)
 
 
 def _stricter(paid: float) -> float:

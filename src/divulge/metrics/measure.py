@@ -106,16 +106,16 @@ def measure_together(
     Raises:
         DataError: a score is not finite, or everybody is a member, or nobody.
     """
-    found, member = {}, truth.member
+    measured, member = {}, truth.member
     for label, score in scores.items():
-        found[label] = measure(Scores(score), truth, delta, len(scores))
+        measured[label] = measure(Scores(score), truth, delta, len(scores))
     if len(scores) > 1:
         covariance = delong.covariances(np.stack([*scores.values()]), member)
         confidence = simultaneous_confidence(covariance)
-        for label, (metrics, unmeasured) in found.items():
+        for label, (metrics, unmeasured) in measured.items():
             auc = membership.auc(scores[label], member, confidence)
-            found[label] = Measurements({**metrics, "auc": auc}, unmeasured)
-    return found
+            measured[label] = Measurements({**metrics, "auc": auc}, unmeasured)
+    return measured
 
 
 def measure_one(name: str, guess: Scores, truth: Membership, together: int = 1) -> Estimate:
@@ -178,11 +178,12 @@ def advantage(
     shuffle, second = stream(0, "metrics", "halves"), np.zeros(len(score), bool)
     for group in (np.flatnonzero(member), np.flatnonzero(~member)):
         second[shuffle.permutation(group)[1::2]] = True
+    # each half is judged by the other's threshold: its own would fit its noise
     halves = ranked.part(~second), ranked.part(second)
     hits = false_alarms = 0
     for chosen, counted in (halves, halves[::-1]):
-        found = _accused(counted, best_threshold(chosen))
-        hits, false_alarms = hits + found[0], false_alarms + found[1]
+        counts = _accused(counted, best_threshold(chosen))
+        hits, false_alarms = hits + counts[0], false_alarms + counts[1]
     at_best = _accused(ranked, best_threshold(ranked))
     low, high = _difference(hits, false_alarms, m, n, confidence)
     high = max(high, _difference(*at_best, m, n, confidence).high)
@@ -193,6 +194,7 @@ def _difference(hits: int, false_alarms: int, m: int, n: int, confidence: float)
     """Newcombe's interval of the rate of members less that of non-members."""
     tpr, fpr = hits / m, false_alarms / n
     rate_in, rate_out = wilson(hits, m, confidence), wilson(false_alarms, n, confidence)
+    # Newcombe, method 10, as MOVER: an interval for each rate around the difference
     minus_rate_out = Interval(tpr - rate_out.high, tpr - rate_out.low)
     return combine_intervals(
         tpr - fpr, Interval(rate_in.low - fpr, rate_in.high - fpr), minus_rate_out

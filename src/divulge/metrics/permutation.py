@@ -38,14 +38,15 @@ def permutation_p_value(
     References:
         Phipson and Smyth (2010), Permutation p-values should never be zero, section 4.
     """
-    found = statistic(labels)
+    observed = statistic(labels)
     rows = [np.flatnonzero(group == each) for each in np.unique(group)]
     as_high = 0
     for _ in range(times):
         permuted = labels.copy()
         for own in rows:
             permuted[own] = labels[rng.permutation(own)]
-        as_high += statistic(permuted) >= found
+        as_high += statistic(permuted) >= observed
+    # Phipson and Smyth, section 4: the true labels are one of the permutations
     return (1 + as_high) / (1 + times)
 
 
@@ -54,26 +55,29 @@ MOST, ENOUGH, _AT_ONCE = 20_000, 20, 500
 as extreme as the truth after which it stops; and how many permutations are drawn together."""
 
 
-def sequential_p(found: float, draw: Callable[[int], Float[np.ndarray, " permutations"]]) -> float:
+def sequential_p(
+    observed: float, draw: Callable[[int], Float[np.ndarray, " permutations"]]
+) -> float:
     """The share of permutations with as high a statistic, drawn only as long as needed.
 
     Permutations are drawn until 20 are as high as the truth, or 19,999 are drawn. Where the truth
     is as likely as each permutation, p is at most a with a chance of at most a, for every a.
 
     Args:
-        found: the statistic of the truth.
+        observed: the statistic of the truth.
         draw: draws the statistics of as many permutations as it is asked for.
 
     References:
         Besag and Clifford (1991), Sequential Monte Carlo p-values; Phipson and Smyth (2010) for
         counting the truth as one of the permutations.
     """
-    found -= 1e-9 * (1 + abs(found))  # equal sums may differ by rounding
+    observed -= 1e-9 * (1 + abs(observed))  # equal sums may differ by rounding
     drawn = extreme = 0
     while drawn < MOST - 1:
         many = min(_AT_ONCE, MOST - 1 - drawn)
-        as_high = np.flatnonzero(draw(many) >= found)
+        as_high = np.flatnonzero(draw(many) >= observed)
         if extreme + len(as_high) >= ENOUGH:
+            # Besag and Clifford: h as extreme, over the number of draws that it took
             return ENOUGH / (drawn + 1 + int(as_high[ENOUGH - extreme - 1]))
         extreme += len(as_high)
         drawn += many
@@ -92,11 +96,11 @@ def count_log_arrangements(labels: Labels, group: Groups) -> float:
         >>> round(math.exp(count_log_arrangements(labels, group)), 6)
         6.0
     """
-    found = 0.0
+    total = 0.0
     for each in np.unique(group):
         _, counts = np.unique(labels[group == each], return_counts=True)
-        found += special.gammaln(counts.sum() + 1) - special.gammaln(counts + 1).sum()
-    return float(found)
+        total += special.gammaln(counts.sum() + 1) - special.gammaln(counts + 1).sum()
+    return float(total)
 
 
 def rank_sum_p(
@@ -123,6 +127,7 @@ def rank_sum_p(
     rank = stats.rankdata(score)
     rows = [np.flatnonzero(group == each) for each in np.unique(group)]
     rows = [own for own in rows if member[own].any() and not member[own].all()]
+    # centred, so that strata of other sizes add up to a sum around 0
     strata = [(rank[own] - rank[own].mean(), member[own].astype(np.float64)) for own in rows]
 
     def draw(many: int) -> Float[np.ndarray, " permutations"]:
@@ -131,8 +136,8 @@ def rank_sum_p(
             sums += rng.permuted(np.broadcast_to(own, (many, len(own))), axis=1) @ ranks
         return np.abs(sums) if two_sided else sums
 
-    found = sum((float(ranks @ own) for ranks, own in strata), 0.0)
-    return sequential_p(abs(found) if two_sided else found, draw)
+    observed = sum((float(ranks @ own) for ranks, own in strata), 0.0)
+    return sequential_p(abs(observed) if two_sided else observed, draw)
 
 
 def membership_p(
@@ -169,8 +174,8 @@ def membership_p(
             sums += weights[:, own] @ moved.T.astype(np.float64)
         return largest(sums)
 
-    found = sum((weights[:, own] @ member[own] for own in rows), np.zeros(len(weights)))
-    return sequential_p(float(largest(found[:, None])[0]), draw)
+    observed = sum((weights[:, own] @ member[own] for own in rows), np.zeros(len(weights)))
+    return sequential_p(float(largest(observed[:, None])[0]), draw)
 
 
 def matches_p(
@@ -251,4 +256,5 @@ def combine_p_values(p_values: Sequence[float]) -> float:
         >>> round(combine_p_values([0.05, 0.05]), 4)
         0.0175
     """
+    # the upper tail of chi-square with 2 k degrees of freedom at twice the sum
     return float(special.gammaincc(len(p_values), -math.fsum(map(math.log, p_values))))

@@ -105,10 +105,10 @@ def members_needed(
     size = 100
     for _ in range(5):  # the critical deviation hardly depends on the size
         critical = critical_deviation(size, size, attacks)
-        found = _smallest_size(critical, power, auc, exposed)
-        if found is None or abs(found - size) <= 0.05 * size:
-            return found
-        size = found
+        needed = _smallest_size(critical, power, auc, exposed)
+        if needed is None or abs(needed - size) <= 0.05 * size:
+            return needed
+        size = needed
     return size
 
 
@@ -131,8 +131,8 @@ def _smallest_size(
 ) -> int | None:
     def enough(size: int) -> bool:
         if auc is not None:
-            seen = _visible_auc(size, size, critical, power)
-            return seen is not None and seen <= auc
+            visible = _visible_auc(size, size, critical, power)
+            return visible is not None and visible <= auc
         assert exposed is not None
         return _power_of_tops(math.floor(exposed * size), size, size, critical) >= power
 
@@ -153,9 +153,11 @@ def _visible_auc(members: int, nonmembers: int, critical: float, power: float) -
     References:
         Hanley and McNeil (1982), The meaning and use of the area under a ROC curve, equation 1.
     """
+    # Mann and Whitney's variance without a leak: (m + n + 1) / 12 m n
     edge = 0.5 + critical * math.sqrt((members + nonmembers + 1) / (12 * members * nonmembers))
 
     def margin(auc: float) -> float:
+        # Hanley and McNeil, eq. 1: two members above one non-member, and one above two
         pair_of_members = auc / (2 - auc)
         pair_of_nonmembers = 2 * auc**2 / (1 + auc)
         variance = auc * (1 - auc)

@@ -89,6 +89,7 @@ def _row(
     member: Member,
     parts: list[Int[np.ndarray, " candidates"]],
 ) -> QuestionsRow:
+    # Bonferroni: the highest lower limit is shown
     confidence = 1 - (1 - CONFIDENCE) / len(scores)
     hits = sum(max_test(scores[:, part], member[part]).p_value <= LEVEL for part in parts)
     lows = [
@@ -98,5 +99,5 @@ def _row(
         )
         for part in parts
     ]
-    found = Estimate(hits / len(parts), *wilson(hits, len(parts)))
-    return QuestionsRow(len(parts[0]), len(parts), found, float(np.mean(lows)))
+    detected = Estimate(hits / len(parts), *wilson(hits, len(parts)))
+    return QuestionsRow(len(parts[0]), len(parts), detected, float(np.mean(lows)))

@@ -35,6 +35,7 @@ def covariance_between(influences: Sequence[Influence]) -> float:
     """
     each = np.stack(influences)
     pairs = len(each) * (len(each) - 1)
+    # products of all pairs of models: the square of the sum less the squares
     return float((np.square(each.sum(0)).sum() - np.square(each).sum()) / pairs)
 
 
@@ -50,9 +51,9 @@ def influence(name: str, score: Score, member: Member) -> Influence:
         DataError: a score is not finite, or a group is empty.
     """
     ranked = rank(score, member)
-    found = np.empty(len(score))
-    found[ranked.order] = _by_rank(name, ranked)
-    return found
+    by_record = np.empty(len(score))
+    by_record[ranked.order] = _by_rank(name, ranked)
+    return by_record
 
 
 def _by_rank(name: str, ranked: RankedScores) -> Influence:
@@ -117,12 +118,13 @@ def _slope_of_precision(ranked: RankedScores, fpr: float, prior: float) -> float
     """How fast the precision grows with the TPR."""
     hits = ranked.corners.hits_at(fpr * int(ranked.corners.alarms[-1]))
     accused = prior * hits / int(ranked.corners.hits[-1]) + (1 - prior) * fpr
+    # derivative of prior · TPR / (prior · TPR + (1 - prior) · FPR) by the TPR
     return prior * (1 - prior) * fpr / accused**2
 
 
 def _centred(value: Influence, member: Member) -> Influence:
     """Each record's share in the difference of its group's mean from the truth."""
-    found = np.empty(len(value))
+    centred = np.empty(len(value))
     for group in (member, ~member):
-        found[group] = (value[group] - value[group].mean()) / group.sum()
-    return found
+        centred[group] = (value[group] - value[group].mean()) / group.sum()
+    return centred

@@ -35,12 +35,14 @@ def keep_order(
     tiny = probabilities < _TINY
     if not tiny.any():
         return probabilities
-    kept = probabilities.copy()
-    kept[tiny] = _TINY / (1 + _EDGE - np.minimum(logarithms()[tiny], _EDGE))
-    return kept
+    ordered = probabilities.copy()
+    ordered[tiny] = _TINY / (1 + _EDGE - np.minimum(logarithms()[tiny], _EDGE))
+    return ordered
 
 
-def log_probabilities(kept: Float64[np.ndarray, "*shape"]) -> Float64[np.ndarray, "*shape"]:
+def log_probabilities(
+    probabilities: Float64[np.ndarray, "*shape"],
+) -> Float64[np.ndarray, "*shape"]:
     """The logarithms of probabilities that `keep_order` gave; minus infinity of zero.
 
     Examples:
@@ -48,10 +50,10 @@ def log_probabilities(kept: Float64[np.ndarray, "*shape"]) -> Float64[np.ndarray
         >>> log_probabilities(keep_order(np.exp(exact), lambda: exact)).round(6).tolist()
         [-1.0, -1000.0, -2000.0]
     """
-    found = log_of(kept)
-    tiny = (kept < _TINY) & (kept > 0)
-    found[tiny] = _EDGE + 1 - _TINY / kept[tiny]
-    return found
+    logarithms = log_of(probabilities)
+    tiny = (probabilities < _TINY) & (probabilities > 0)
+    logarithms[tiny] = _EDGE + 1 - _TINY / probabilities[tiny]
+    return logarithms
 
 
 def log_of(probabilities: Float64[np.ndarray, "*shape"]) -> Float64[np.ndarray, "*shape"]:

@@ -37,8 +37,8 @@ def aop(accuracy: float, auc: float, weight: float = LAMBDA) -> float:
             f"AUC {auc} and weight {weight}: give rates, and not percentages"
         )
     # divided, not multiplied by a negative power, which overflows where the weight is large
-    kept: float = (0.5 / max(auc, 0.5)) ** weight
-    return accuracy * kept
+    share: float = (0.5 / max(auc, 0.5)) ** weight
+    return accuracy * share
 
 
 def aop_estimate(accuracy: Estimate, auc: Estimate, weight: float = LAMBDA) -> Estimate:

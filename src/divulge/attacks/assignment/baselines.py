@@ -57,6 +57,7 @@ class ConfidenceRule:
         for k in decision.clients_under_attack(view):
             loss, sure = _loss_and_confidence(view, int(k), view.records)
             usual_loss, usual_sure = _loss_and_confidence(view, int(k), view.external[k])
+            # Yeom's threshold on the loss and Salem's on the confidence, both by known non-members
             passing = (loss < usual_loss.mean()) & (sure > usual_sure.mean())
             score[:, k] = np.where(passing, sure, 0.0)
         client = np.where(score.any(axis=1), score.argmax(axis=1), NOBODY)
@@ -86,10 +87,11 @@ class VarianceLiRA:
         for k in decision.clients_under_attack(view):
             loss, _ = _loss_and_confidence(view, int(k), view.records)
             usual, _ = _loss_and_confidence(view, int(k), view.external[k])
+            # section 4.1, with the published code's 1e-9; Φ puts clients on one scale
             score[:, k] = special.ndtr((usual.mean() - loss) / (usual.std() + 1e-9))
         return decision.decide_two_sided(view, score)
 
 
 def _loss_and_confidence(view: FederationView, k: int, records: Records) -> tuple[Column, Column]:
-    said = view.targets[k].predict(records.x)
-    return -signals.compute_signal("loss", said, records.y), said.max(axis=1)
+    probabilities = view.targets[k].predict(records.x)
+    return -signals.compute_signal("loss", probabilities, records.y), probabilities.max(axis=1)

@@ -83,11 +83,14 @@ class FedMIA:
         played = view.updates.signals(reduce(Records.joined, sets))
         if not played:
             raise NotApplicable("expected rounds, got none: record one or more")
-        found = self._evidence(played)
-        _refuse_absent(found[:, clients], [view.updates.clients[k] for k in clients])
-        candidates, *external = np.split(found, np.cumsum([len(one) for one in sets])[:-1])
+        evidence = self._evidence(played)
+        _refuse_absent(evidence[:, clients], [view.updates.clients[k] for k in clients])
+        candidates, *external = np.split(
+            evidence, np.cumsum([len(records) for records in sets])[:-1]
+        )
         passing = np.full(candidates.shape, fill_value=False)
         for k, known in zip(clients, external, strict=True):
+            # "higher": interpolation would let more of the external records pass than fpr allows
             threshold = np.quantile(known[:, k], 1 - self.fpr, method="higher")
             passing[:, k] = candidates[:, k] > threshold
         score = np.where(np.isnan(candidates), 0.0, candidates)
@@ -96,33 +99,35 @@ class FedMIA:
     def _evidence(self, played: Sequence[RoundSignals]) -> Evidence:
         """Each record's evidence against each client; NaN where a client never took part."""
         judge: Callable[[Evidence], Evidence] = _compare_with_others if self.others else np.copy
-        found = [judge(_MEASUREMENTS[self.measurement](one)) for one in played]
-        total, count = np.zeros(found[0].shape), np.zeros(found[0].shape)
-        for one in reversed(found):
-            there = ~np.isnan(one) & ((count == 0) | (self.rounds == "all"))
-            total[there] += one[there]
+        by_round = [judge(_MEASUREMENTS[self.measurement](signals)) for signals in played]
+        total, count = np.zeros(by_round[0].shape), np.zeros(by_round[0].shape)
+        for evidence in reversed(by_round):
+            there = ~np.isnan(evidence) & ((count == 0) | (self.rounds == "all"))
+            total[there] += evidence[there]
             count += there
         return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
-def _measure_cosine(seen: RoundSignals) -> Evidence:
-    size = seen.gradient_norm[:, None] * seen.update_norm
-    cosine: Evidence = seen.inner / np.where(size > 0, size, 1.0)
+def _measure_cosine(signals: RoundSignals) -> Evidence:
+    size = signals.gradient_norm[:, None] * signals.update_norm
+    # FedMIA-II: the cosine of the record's gradient and the client's pseudo-gradient
+    cosine: Evidence = signals.inner / np.where(size > 0, size, 1.0)
     return cosine
 
 
-def _measure_loss(seen: RoundSignals) -> Evidence:
-    return -seen.loss
+def _measure_loss(signals: RoundSignals) -> Evidence:
+    return -signals.loss
 
 
-def _measure_difference(seen: RoundSignals) -> Evidence:
-    shorter: Evidence = 2 * seen.inner - seen.gradient_norm[:, None] ** 2
+def _measure_difference(signals: RoundSignals) -> Evidence:
+    # |G|² - |G - g|² without the difference of two large squares
+    shorter: Evidence = 2 * signals.inner - signals.gradient_norm[:, None] ** 2
     return shorter
 
 
-def _measure_norm(seen: RoundSignals) -> Evidence:
-    there = ~np.isnan(seen.update_norm)
-    return np.where(there, -seen.gradient_norm[:, None], np.nan)
+def _measure_norm(signals: RoundSignals) -> Evidence:
+    there = ~np.isnan(signals.update_norm)
+    return np.where(there, -signals.gradient_norm[:, None], np.nan)
 
 
 _MEASUREMENTS: dict[Measurement, Callable[[RoundSignals], Evidence]] = {
@@ -135,27 +140,29 @@ _MEASUREMENTS: dict[Measurement, Callable[[RoundSignals], Evidence]] = {
 
 def _compare_with_others(measured: Evidence) -> Evidence:
     """Normal probability of less than each value, by the other clients' mean and variance."""
-    found = np.full(measured.shape, np.nan)
+    probability = np.full(measured.shape, np.nan)
     there = np.flatnonzero(~np.isnan(measured).any(axis=0))
     if len(there) < FEWEST:
-        return found
+        return probability
     for k in there:
         others = measured[:, there[there != k]]
+        # another member's update would widen the spread that non-members are judged by
         limit = others.mean(axis=1) + OUTLIER * others.std(axis=1)
         usual = (others <= limit[:, None]) | (others == others.min(axis=1, keepdims=True))
-        kept = np.where(usual, others, np.nan)
-        spread = np.sqrt(np.nanvar(kept, axis=1) + VARIANCE_FLOOR)
-        found[:, k] = special.ndtr((measured[:, k] - np.nanmean(kept, axis=1)) / spread)
-    return found
+        inliers = np.where(usual, others, np.nan)
+        # as in the published code: others that agree exactly would make any value certain
+        spread = np.sqrt(np.nanvar(inliers, axis=1) + VARIANCE_FLOOR)
+        probability[:, k] = special.ndtr((measured[:, k] - np.nanmean(inliers, axis=1)) / spread)
+    return probability
 
 
-def _refuse_absent(found: Evidence, names: Sequence[str]) -> None:
+def _refuse_absent(evidence: Evidence, names: Sequence[str]) -> None:
     """Refuse to guess where a client left no evidence.
 
     Raises:
         NotApplicable: names one of them.
     """
-    absent = np.flatnonzero(np.isnan(found).all(axis=0))
+    absent = np.flatnonzero(np.isnan(evidence).all(axis=0))
     if len(absent):
         raise NotApplicable(
             f"expected a round with the own updates of {FEWEST} clients or more, among them "

@@ -43,5 +43,6 @@ class SIA:
             compute_exactly("loss", view.targets[k].predict(x), y) for k in clients
         ])  # fmt: skip
         score = np.zeros((len(view.records), len(view.targets)))
+        # with equal priors the posterior over clients is exp(-loss) over its sum
         score[:, clients] = special.softmax(log_p, axis=1)
         return decision.assign_known_records(view, clients[log_p.argmax(axis=1)], score)

@@ -77,8 +77,10 @@ class LabelCounts:
         for stage, victims in first_rounds(views, self.rounds).values():
             for victim in victims:
                 sight = stage.observe_client(views[victim].victim)
-                kept = np.maximum(_METHODS[self.method](stage, sight, rng), 0.0)
-                share = kept / kept.sum() if kept.sum() else np.full(len(kept), 1 / len(kept))
+                counts = np.maximum(_METHODS[self.method](stage, sight, rng), 0.0)
+                share = (
+                    counts / counts.sum() if counts.sum() else np.full(len(counts), 1 / len(counts))
+                )
                 guesses[victim].append(RoundGuess(share, share == 0))
         return tuple(combine_rounds(each, self.method) for each in guesses)
 
@@ -93,6 +95,7 @@ def llg(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) -> 
     shown = sight.weight.sum(axis=1)
     records = sight.steps * stage.recipe.batch_size
     counts: Counts = (shown > 0).astype(np.float64)
+    # LLG's impact of one record, and its 1 + 1/n for what other classes take off
     impact = float(np.maximum(shown, 0).sum()) / records * (1 + 1 / len(shown))
     if impact <= 0:
         return np.full(len(shown), 1.0)
@@ -108,6 +111,7 @@ def ilrg(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) ->
     """Solve the balance of the biases at the model sent out, by the pseudo-inverse."""
     del rng
     bias, balance = _bias_balance(stage, sight, stage.before)
+    # pseudo-inverse: the columns of two classes that the model is sure of are equal
     counts: Counts = np.linalg.pinv(balance) @ np.append(bias, 1.0)
     return counts
 
@@ -137,6 +141,7 @@ def uniform(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator)
 def random(stage: ObservedRound, sight: ClientChange, rng: np.random.Generator) -> Counts:
     """Draw shares at random, with all shares equally likely."""
     del sight
+    # a flat Dirichlet is uniform on the simplex
     counts: Counts = rng.dirichlet(np.ones(stage.classes))
     return counts
 
@@ -157,5 +162,6 @@ def _bias_balance(
     """Change of the biases per step, and the equations of the shares with their sum of 1."""
     if sight.bias is None:
         raise NotApplicable("expected output biases, got none: this method reads nothing else")
+    # Δb = ηT (s - Pᵀ s), one row a class, and the row of ones for Σ s = 1
     balance = np.eye(stage.classes) - stage.class_means(answers).T
     return sight.bias / sight.steps, np.vstack([balance, np.ones(stage.classes)])

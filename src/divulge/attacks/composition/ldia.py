@@ -90,18 +90,18 @@ class LDIA:
         counts, rows = _draw_shadow_clients(stages, views, self.clients, stream(seed, "shadows"))
         shadows = {n: _train_shadows(stage, rows, seed) for n, (stage, _) in stages.items()}
         shares = counts / counts.sum(axis=1, keepdims=True)
-        found: dict[int, Proportions] = {}
+        guesses: dict[int, Proportions] = {}
         for together, victims in _same_rounds(stages, len(views)).items():
             inside = np.concatenate([shadows[n] for n in together], axis=1)
-            asked = np.array([
+            changes = np.array([
                 np.concatenate([_flatten(stages[n][0], views[v].victim) for n in together])
                 for v in victims
             ])  # fmt: skip
             network = train_network(inside, shares, self.epochs, seed)
-            for v, share in zip(victims, read_shares(network, asked), strict=True):
+            for v, share in zip(victims, read_shares(network, changes), strict=True):
                 how = f"{self.clients} shadow clients, rounds {', '.join(map(str, together))}"
-                found[v] = Proportions(share / share.sum(), share == 0, how=how)
-        return tuple(found[v] for v in range(len(views)))
+                guesses[v] = Proportions(share / share.sum(), share == 0, how=how)
+        return tuple(guesses[v] for v in range(len(views)))
 
 
 def draw_counts(sizes: Sequence[int], classes: int, rng: np.random.Generator) -> Counts:
@@ -114,8 +114,8 @@ def draw_counts(sizes: Sequence[int], classes: int, rng: np.random.Generator) ->
     for k, size in enumerate(sizes):
         there = 1 + k * classes // len(sizes)
         cuts = np.sort(rng.integers(1, size + 1, there - 1))
-        held = np.diff(np.concatenate([[0], cuts, [size]]))
-        counts[k, np.sort(rng.permutation(classes)[:there])] = held
+        parts = np.diff(np.concatenate([[0], cuts, [size]]))
+        counts[k, np.sort(rng.permutation(classes)[:there])] = parts
     return counts
 
 
@@ -132,17 +132,19 @@ def _draw_shadow_clients(
     """
     stage = next(iter(stages.values()))[0]
     stage.class_means(stage.before)  # refuses a class without records
-    said = [one.records(views[v].victim) for one, victims in stages.values() for v in victims]
-    sizes = rng.permutation(np.resize(rng.permutation(np.sort(said)), many))
+    victim_sizes = [
+        observed.records(views[v].victim) for observed, victims in stages.values() for v in victims
+    ]
+    sizes = rng.permutation(np.resize(rng.permutation(np.sort(victim_sizes)), many))
     counts = draw_counts(sizes.tolist(), stage.classes, rng)
     label = stage.reference.y
     pools = []
     for k in range(stage.classes):
         own = np.flatnonzero(label == k)
-        pools.append(np.resize(rng.permutation(own), max(max(said), len(own))))
+        pools.append(np.resize(rng.permutation(own), max(max(victim_sizes), len(own))))
     rows = tuple(
         rng.permutation(np.concatenate([
-            rng.permutation(pool)[:held] for pool, held in zip(pools, each, strict=True)
+            rng.permutation(pool)[:count] for pool, count in zip(pools, each, strict=True)
         ]))
         for each in counts.tolist()
     )  # fmt: skip
@@ -197,6 +199,7 @@ def train_network(inside: Seen, shares: Shares, epochs: int, seed: int) -> "torc
     with temporary_seed(seed, torch.device("cpu")):
         network = _fresh_network(x.shape[1], y.shape[1])
         adam = without_compiler(torch.optim.Adam)(network.parameters(), RATE)
+        # the published code's schedule: a tenth of the rate from epoch 51 on
         slower = torch.optim.lr_scheduler.MultiStepLR(adam, [DECAY_AFTER], 0.1)
         for _ in range(epochs):
             for rows in torch.split(torch.randperm(len(x)), BATCH):
@@ -223,25 +226,27 @@ def _fresh_network(inputs: int, classes: int) -> "torch.nn.Module":
     return network
 
 
-def loss(said: "torch.Tensor", held: "torch.Tensor") -> "torch.Tensor":
-    """Mean over clients of 2 KL(held | said), smooth L1, and 3 | var(held) - var(said) |."""
+def loss(predicted: "torch.Tensor", true: "torch.Tensor") -> "torch.Tensor":
+    """Mean over clients of 2 KL(true | predicted), smooth L1 and 3 |var(true) - var(predicted)|."""
     from torch.nn import functional
 
-    divergence = functional.kl_div((said + _TINY).log(), held, reduction="sum")
-    apart = functional.smooth_l1_loss(said, held, reduction="sum")
-    spread = (held.var(dim=1) - said.var(dim=1)).abs().sum()
-    return (2 * divergence + apart + 3 * spread) / len(held)
+    # a share that is rounded to 0 has no logarithm
+    divergence = functional.kl_div((predicted + _TINY).log(), true, reduction="sum")
+    apart = functional.smooth_l1_loss(predicted, true, reduction="sum")
+    spread = (true.var(dim=1) - predicted.var(dim=1)).abs().sum()
+    return (2 * divergence + apart + 3 * spread) / len(true)
 
 
-def round_shares(said: "torch.Tensor") -> "torch.Tensor":
+def round_shares(shares: "torch.Tensor") -> "torch.Tensor":
     """Shares with `DIGITS` decimals, through which gradients pass as if they were not rounded."""
-    return said + (said.round(decimals=DIGITS) - said).detach()
+    # straight-through estimator: rounding has no gradient of its own
+    return shares + (shares.round(decimals=DIGITS) - shares).detach()
 
 
-def read_shares(network: "torch.nn.Module", asked: Seen) -> Shares:
+def read_shares(network: "torch.nn.Module", changes: Seen) -> Shares:
     """The rounded shares that the network gives."""
     import torch
 
     with torch.no_grad():
-        said = network(torch.tensor(asked, dtype=torch.float32)).double().softmax(1)
-    return np.asarray(said.round(decimals=DIGITS).numpy(), dtype=np.float64)
+        shares = network(torch.tensor(changes, dtype=torch.float32)).double().softmax(1)
+    return np.asarray(shares.round(decimals=DIGITS).numpy(), dtype=np.float64)

@@ -94,7 +94,7 @@ class CommunityInference:
         together: dict[int, list[int]] = defaultdict(list)
         for v, view in enumerate(views):
             together[view.rounds[0].number].append(v)
-        found: dict[int, Reconstruction] = {}
+        guesses: dict[int, Reconstruction] = {}
         for number, clients in together.items():
             others = len(clients) - 1
             if not others:
@@ -105,12 +105,12 @@ class CommunityInference:
             relevance, shown = self.compare([views[v] for v in clients], rng)
             below = stats.rankdata(relevance, axis=0) - 1  # others with less, ties half
             for v, less, items in zip(clients, below, shown.of_each, strict=True):
-                found[v] = Reconstruction(
+                guesses[v] = Reconstruction(
                     less[items] / others,
                     others - less[items] < self.size,
                     f"models of {others} other clients",
                 )
-        return tuple(found[v] for v in range(len(views)))
+        return tuple(guesses[v] for v in range(len(views)))
 
     def compare(
         self, views: Sequence[UpdateView], rng: np.random.Generator
@@ -147,12 +147,14 @@ def gain(answers: Answers, others: Sequence[Int[np.ndarray, " _"]]) -> Answers:
         answers: of a model.
         others: the items in the list of each, numbered without that one.
     """
-    found = np.zeros(answers.shape)
+    gains = np.zeros(answers.shape)
     for k, listed in enumerate(others):
+        # ties are ahead of the item: an answer that is the same for all is no sign
         ahead = answers[:, listed + (listed >= k)] >= answers[:, [k]]
         place = 1 + ahead.sum(axis=1)
-        found[:, k] = np.where(place <= CUT, 1 / np.log2(1 + place), 0)
-    return found
+        # alone in its list an item has the ideal gain 1, so its NDCG is the discount of its place
+        gains[:, k] = np.where(place <= CUT, 1 / np.log2(1 + place), 0)
+    return gains
 
 
 def _learner(view: UpdateView) -> "NeuralCF":
@@ -171,7 +173,7 @@ def _number_items(views: Sequence[UpdateView]) -> ShownItems:
     """Items are the same where the server sent the same embedding."""
     sent = [np.asarray(view.inputs) for view in views]
     row, number = np.unique(np.concatenate(sent), axis=0, return_inverse=True)
-    ends = np.cumsum([len(one) for one in sent])[:-1]
+    ends = np.cumsum([len(rows) for rows in sent])[:-1]
     return ShownItems(row, tuple(np.split(number.ravel(), ends)))
 
 
@@ -187,8 +189,8 @@ def _ask(
 
     from divulge.federation.recommender.model import ITEMS
 
-    seen = view.rounds[0]
-    change = seen.change(view.victim)
+    played = view.rounds[0]
+    change = played.change(view.victim)
     if ITEMS not in change:
         raise NotApplicable(
             f"expected the item embeddings in the update of client {view.victim!r} as {ITEMS!r}, "
@@ -198,10 +200,10 @@ def _ask(
     table[items] += change[ITEMS]
     network = [
         torch.from_numpy(weight + change.get(name, 0)).float().expand(len(user), *weight.shape)
-        for name, weight in seen.sent.items()
+        for name, weight in played.sent.items()
         if name != ITEMS
     ]
-    asked = torch.from_numpy(table).float().expand(len(user), *table.shape)
+    tables = torch.from_numpy(table).float().expand(len(user), *table.shape)
     with torch.no_grad():
-        said: Answers = learner.score(torch.from_numpy(user).float(), asked, network).numpy()
-    return said
+        logits: Answers = learner.score(torch.from_numpy(user).float(), tables, network).numpy()
+    return logits

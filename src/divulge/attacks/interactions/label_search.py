@@ -94,6 +94,7 @@ class InteractionSearch:
             better = open_ & (apart < nearest)
             best[better], nearest[better] = label[better], apart[better]
             at = np.flatnonzero(open_)
+            # section 4: the nearest keep their labels; here a share of the open items, not of all
             settled = at[np.argsort(apart[at], kind="stable")[: max(1, int(self.kept * len(at)))]]
             best[settled] = label[settled]
             open_[settled] = False

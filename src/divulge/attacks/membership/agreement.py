@@ -57,6 +57,7 @@ class Agreement:
         """The share for each candidate, its own answer counted like that to each copy."""
         x, y = view.records.x, view.records.y
         perturb = self._shifts(x) if self.under == "shifts" else self._noises(x, rng)
+        # the record counts as one of its copies, and a wrong answer to it like any other
         right = (view.target.predict(x).argmax(axis=1) == y).astype(np.float64)
         for j in range(self.questions):
             right += view.target.predict(perturb(j)).argmax(axis=1) == y
@@ -67,6 +68,7 @@ class Agreement:
         bits = np.flatnonzero(space.bits)
 
         def perturb(j: int) -> Features:
+            # departure: every size up to the largest, not one that a shadow model chose
             size = (j + 1) / self.questions
             noise = size * self.noise * space.spread * rng.normal(size=flat.shape[1])
             flips = np.zeros(flat.shape[1], np.bool_)

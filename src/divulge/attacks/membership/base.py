@@ -6,13 +6,13 @@ from typing import ClassVar
 import numpy as np
 
 from divulge._util.arguments import check_arguments
-from divulge.attacks.shared.shadow_scores import (
+from divulge.attacks.shared.shadow_signals import (
     Column,
-    log_probability,
     mean_over_queries,
     read_blocks,
     target_signals,
 )
+from divulge.attacks.shared.shadow_statistics import log_probability
 from divulge.core import ModelView, Need, Scores, Shadows
 from divulge.errors import SpecError
 
@@ -60,6 +60,7 @@ class BASE:
         assert view.shadows is not None
         target = self._log_p(target_signals("scaled_logit", view))
         expected = self._log_mean(view.shadows)
+        # offline no shadow knows the record: the authors' factor stands for those that would
         return Scores(target - (1.0 if view.shadows.online else self.scale) * expected)
 
     def _log_p(self, ways: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -67,6 +68,7 @@ class BASE:
 
     def _log_mean(self, shadows: Shadows) -> Column:
         """The log of the mean likelihood over all shadows."""
+        # the log of a mean, and not the mean of logs: Bayes' rule averages likelihoods
         parts = (np.logaddexp.reduce(self._log_p(b.phi), axis=1) for b in read_blocks(shadows))
         log_mean: Column = np.concatenate(list(parts)) - np.log(shadows.phi.shape[1])
         return log_mean

@@ -5,7 +5,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from divulge.attacks.shared.shadow_scores import in_out_means, mean_over_queries, scaled_logits
+from divulge.attacks.shared.shadow_signals import mean_over_queries, scaled_logits
+from divulge.attacks.shared.shadow_statistics import in_out_means
 from divulge.core import ModelView, Need, Scores
 
 
@@ -33,8 +34,9 @@ class CalibratedLoss:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """The target's score of each candidate less the mean score of the shadows."""
         del rng
-        said = scaled_logits(view)
+        logits = scaled_logits(view)
         means = in_out_means(
-            (mean_over_queries(block.phi), block.member) for block in said.blocks()
+            (mean_over_queries(block.phi), block.member) for block in logits.blocks()
         )
-        return Scores(mean_over_queries(said.target) - (means.inside + means.outside) / 2)
+        # departure: half of each side online; Watson et al. have models without the record
+        return Scores(mean_over_queries(logits.target) - (means.inside + means.outside) / 2)

@@ -122,6 +122,7 @@ class _Rehearsal(NamedTuple):
 
     def sure(self, score: Column, precision: float) -> tuple[Flags, Flags]:
         """The candidates that are taken for members, and for non-members."""
+        # thresholds of shadows, whose members are known: nothing of the target chooses them
         above = score >= lowest_precise(self.score, self.member, precision)
         below = score <= -lowest_precise(-self.score, ~self.member, precision)
         return above & ~below, below & ~above
@@ -140,7 +141,8 @@ def _rehearse(
     """
     turns = min(TURNS, ways[0].phi.shape[1])
     return max(
-        (_rehearse_once(view, way, rest, turns, rng) for way in ways), key=lambda one: one.auc
+        (_rehearse_once(view, way, rest, turns, rng) for way in ways),
+        key=lambda rehearsal: rehearsal.auc,
     )
 
 
@@ -156,7 +158,7 @@ def _rehearse_once(
     played = [put_in_place_of_target(left, np.arange(len(rest)), k) for k in range(turns)]
     score = [_by_rmia(stand_in, rng) for stand_in, _ in played]
     member = [of for _, of in played]
-    areas = [_area(one, of) for one, of in zip(score, member, strict=True)]
+    areas = [_area(own, of) for own, of in zip(score, member, strict=True)]
     return _Rehearsal(
         left, shadows, np.concatenate(score), np.concatenate(member), float(np.mean(areas))
     )
@@ -172,6 +174,7 @@ def _area(score: Column, member: Flags) -> float:
     if not inside or not outside:
         return 0.5
     ranks = float(stats.rankdata(score)[member].sum())
+    # Mann and Whitney's U over all pairs
     return (ranks - inside * (inside + 1) / 2) / (inside * outside)
 
 

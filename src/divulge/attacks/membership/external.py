@@ -59,4 +59,5 @@ class External:
         of = view.records.y if self.per_class else np.zeros(len(score), np.int64)
         mean = signals.class_statistics(np.mean, reference, classes, of=of)
         variance = signals.class_statistics(np.var, reference, classes, of=of)
+        # section 4.1; departure: a floor, since a few records may agree exactly
         return Scores((score - mean) / np.maximum(np.sqrt(variance), self.floor))

@@ -34,6 +34,8 @@ class GradientNorm:
         del rng
         gradient = as_white_box(view.target).gradient(view.records.x, view.records.y)
         if view.known is not None and not view.known.all():
+            # what is known does not move: its part of the gradient says nothing of memory
             gradient = np.where(view.known, 0.0, gradient)
         norm = np.linalg.norm(gradient.reshape(len(gradient), -1), axis=1)
+        # a saturated answer has a gradient of exactly zero
         return Scores(-np.log(np.maximum(norm, np.finfo(np.float64).tiny)))

@@ -80,6 +80,7 @@ class InverseHessian:
         parts = []
         for gradient in _gradients(inside, view.records):
             moved = solve(gradient)
+            # |u|² / n + 2 u · v with u = H⁻¹ g and v = H⁻¹ G, as the authors' code has it
             parts.append((moved**2).sum(axis=1) / len(known) + 2 * moved @ pull)
         loss = -rank_records("loss", view, view.records)
         return Scores(loss - np.concatenate(parts) / self.learning_rate)
@@ -92,11 +93,12 @@ class InverseHessian:
                 f"expected a Hessian without eigenvalues below {-self.damping / 2:g}, got "
                 f"{values.min():.3g}: the training did not end near a minimum; raise damping"
             )
+        # I / d plus a correction along the eigenvectors found: the others count as eigenvalue 0
         change = 1 / (values + self.damping) - 1 / self.damping
 
         def solve(these: Vectors) -> Vectors:
-            found: Vectors = these / self.damping + ((these @ vectors) * change) @ vectors.T
-            return found
+            solved: Vectors = these / self.damping + ((these @ vectors) * change) @ vectors.T
+            return solved
 
         return solve
 
@@ -105,8 +107,8 @@ def _gradients(inside: WhiteBox, records: Records) -> Iterator[Vectors]:
     """The gradient of each record's loss by the weights, some records at a time."""
     first = inside.parameter_gradient(records.x[:1], records.y[:1])
     size = max(1, BLOCK // first.shape[1])
-    for begun in range(0, len(records), size):
-        rows = slice(begun, begun + size)
+    for start in range(0, len(records), size):
+        rows = slice(start, start + size)
         yield inside.parameter_gradient(records.x[rows], records.y[rows])
 
 
@@ -119,9 +121,10 @@ def _decompose(
     parameters, count = len(start), FIRST
     operator = LinearOperator((parameters, parameters), lambda v: product(v.ravel()), dtype=float)
     while 2 * count < parameters:
+        # "LM": negative eigenvalues count by their size too, and show that this is no minimum
         values, vectors = eigsh(operator, count, which="LM", v0=start, tol=1e-4)
         if np.abs(values).min() <= negligible:
             return values, vectors
         count *= 2
-    values, vectors = np.linalg.eigh(np.stack([product(one) for one in np.eye(parameters)]))
+    values, vectors = np.linalg.eigh(np.stack([product(unit) for unit in np.eye(parameters)]))
     return values, vectors

@@ -7,12 +7,9 @@ import numpy as np
 from jaxtyping import Float64
 
 from divulge._util.arguments import check_arguments
-from divulge.attacks.shared.shadow_scores import (
-    Column,
-    ShadowSignals,
+from divulge.attacks.shared.shadow_signals import Column, ShadowSignals, residuals, scaled_logits
+from divulge.attacks.shared.shadow_statistics import (
     in_out_means,
-    residuals,
-    scaled_logits,
     shrink_variance,
     student_log_density,
 )
@@ -112,9 +109,9 @@ class ResidualLiRA:
         del rng
         _check_both_sides(view)
         signed = self.residual == "signed"
-        said = residuals(view, np.asarray if signed else lambda phi: -np.abs(phi))
+        signals = residuals(view, np.asarray if signed else lambda phi: -np.abs(phi))
         variance: Variance = "auto" if self.density == "gaussian" else "shrunk"
-        return Scores(_score_all_ways(said, variance, home=0.0 if signed else None))
+        return Scores(_score_all_ways(signals, variance, home=0.0 if signed else None))
 
 
 class _Side(NamedTuple):
@@ -132,59 +129,70 @@ class _Side(NamedTuple):
         return student_log_density(phi, self.mean, self.variance, self.models)
 
 
-def _score_all_ways(said: ShadowSignals, variance: Variance, home: float | None = None) -> Column:
+def _score_all_ways(
+    signals: ShadowSignals, variance: Variance, home: float | None = None
+) -> Column:
     """The sum of the scores of all ways of asking.
 
     Args:
-        said: φ.
+        signals: φ.
         variance: see `LiRA`.
         home: offline, where φ of members lies; None if that is not known.
     """
-    scores = [_score_query(said, way, variance, home) for way in range(len(said.target))]
+    scores = [_score_query(signals, way, variance, home) for way in range(len(signals.target))]
     # one way at a time and in place, which for a single way is its own score, bit for bit
     total: Column = np.add.reduce(scores)
     return total
 
 
-def _score_query(said: ShadowSignals, way: int, variance: Variance, home: float | None) -> Column:
+def _score_query(
+    signals: ShadowSignals, way: int, variance: Variance, home: float | None
+) -> Column:
     """The score from the candidates themselves, or from one augmentation of them."""
-    phi = said.target[way]
-    means = in_out_means((block.phi[way], block.member) for block in said.blocks())
-    outside = _describe_side(said, way, means.outside, variance, side=False)
-    if said.shadows.online:
-        inside = _describe_side(said, way, means.inside, variance, side=True)
+    phi = signals.target[way]
+    means = in_out_means((block.phi[way], block.member) for block in signals.blocks())
+    outside = _describe_side(signals, way, means.outside, variance, side=False)
+    if signals.shadows.online:
+        inside = _describe_side(signals, way, means.inside, variance, side=True)
     elif home is None:
+        # section IV, offline: one-sided, as nothing is known of members. Its Φ would keep the order
         surplus: Column = (phi - means.outside) / np.sqrt(outside.variance)
         return surplus
     else:
         inside = outside._replace(mean=np.full_like(phi, home))
+    # algorithm 1: the ratio of the two densities, in logarithms
     ratio: Column = inside.log_density(phi)
     ratio -= outside.log_density(phi)
     return ratio
 
 
 def _describe_side(
-    said: ShadowSignals, way: int, mean: Column, variance: Variance, *, side: bool
+    signals: ShadowSignals, way: int, mean: Column, variance: Variance, *, side: bool
 ) -> _Side:
     """The variance of φ over the shadows trained on a record, or over the others."""
     squares, counts = np.empty_like(mean), np.empty_like(mean)
-    for block in said.blocks():
+    for block in signals.blocks():
         mask = block.member == side
         distance = block.phi[way] - mean[block.rows, None]
         squares[block.rows] = np.where(mask, distance**2, 0.0).sum(axis=1)
         counts[block.rows] = mask.sum(axis=1)
+    # one degree of freedom went into the mean
     freedom = counts - 1
     known = np.maximum(freedom, 0)
     pooled = float(squares.sum() / known.sum()) if known.sum() else 0.0
     pooled = pooled or 1.0  # one shadow a side shows no spread: compare the means alone
     if variance == "shrunk":
         return _Side(mean, shrink_variance(squares, counts, pooled), counts)
+    # section VI: a variance for all records is steadier where shadows are few
     own = variance == "record" or (variance == "auto" and freedom.min() >= ENOUGH_SHADOWS - 1)
     if not own:
         return _Side(mean, np.full(len(mean), pooled), None)
+    # shadows that agree by chance would rule out every other φ
     floor = 1e-4 * pooled
-    found = np.where(freedom > 0, np.maximum(squares / np.maximum(freedom, 1), floor), pooled)
-    return _Side(mean, found, None)
+    own_variance = np.where(
+        freedom > 0, np.maximum(squares / np.maximum(freedom, 1), floor), pooled
+    )
+    return _Side(mean, own_variance, None)
 
 
 def _check_both_sides(view: ModelView) -> None:

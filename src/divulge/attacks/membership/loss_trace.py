@@ -42,6 +42,8 @@ class LossTraceIQR:
         """The score of each candidate, in nats."""
         del rng
         assert view.loss_trace is not None
+        # section 4: the interquartile range of the loss over the training
         low, high = np.quantile(view.loss_trace, (0.25, 0.75), axis=1)
+        # departure: a candidate that is no member may end at a high loss
         final = view.loss_trace[:, -1] if self.minus_final_loss else 0.0
         return Scores(high - low - final)

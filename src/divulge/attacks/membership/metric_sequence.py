@@ -91,10 +91,10 @@ class SeqMIA:
         )
         # in an order of their own, so that no rounding depends on that in which they were given
         order = np.argsort(np.array(record_keys(view.records.x), "V16"), kind="stable")
-        asked = [view.known_members, others, view.records.take(order)]
+        sets = [view.known_members, others, view.records.take(order)]
         seed = int(rng.integers(2**31))
         with name_missing_extra():
-            inside, outside, candidates = sequences(view, distilled, asked, self.epochs, seed)
+            inside, outside, candidates = sequences(view, distilled, sets, self.epochs, seed)
             member = np.arange(len(inside) + len(outside)) < len(inside)
             lessons = np.concatenate([inside, outside])
             network = train_reader(lessons, member, self.attack_epochs, seed + 1)
@@ -115,14 +115,14 @@ def metrics(p: Float64[np.ndarray, "records classes"], y: np.ndarray) -> np.ndar
 
 
 def sequences(
-    view: ModelView, distilled: Records, asked: list[Records], epochs: int, seed: int
+    view: ModelView, distilled: Records, sets: list[Records], epochs: int, seed: int
 ) -> list[Sequences]:
     """The metrics of each of these sets of records over the snapshots, and under the target.
 
     Args:
         view: with the target.
         distilled: records that a network is distilled on.
-        asked: sets of records.
+        sets: sets of records.
         epochs: epochs of the distillation.
         seed: of the distillation.
     """
@@ -133,14 +133,15 @@ def sequences(
         return np.asarray((flatten(records.x) - middle) / np.where(space.spread, space.spread, 1.0))
 
     taught = view.target.predict(distilled.x)
-    rows = [scale(records) for records in asked]
-    found: list[list[np.ndarray]] = [[] for _ in asked]
+    rows = [scale(records) for records in sets]
+    by_set: list[list[np.ndarray]] = [[] for _ in sets]
     for snapshot in _distil(scale(distilled), taught, epochs, seed):
-        for own, records, x in zip(found, asked, rows, strict=True):
+        for own, records, x in zip(by_set, sets, rows, strict=True):
             own.append(metrics(snapshot(x), records.y))
-    for own, records in zip(found, asked, strict=True):
+    for own, records in zip(by_set, sets, strict=True):
+        # the target's own metrics come last: they are where the distillation leads
         own.append(metrics(view.target.predict(records.x), records.y))
-    return [np.stack(own, axis=1) for own in found]
+    return [np.stack(own, axis=1) for own in by_set]
 
 
 class Snapshot:
@@ -203,6 +204,7 @@ def train_reader(
     from divulge.training.optimisers import without_compiler
 
     x, y = torch.tensor(lessons, dtype=torch.float32), torch.from_numpy(member.astype(np.float32))
+    # departure: equal weight of both sides, however many records each has
     weight = torch.where(y > 0, 0.5 / y.mean(), 0.5 / (1 - y.mean()))
     with temporary_seed(seed, torch.device("cpu")):
         network = make_reader(x.shape[2])
@@ -245,17 +247,18 @@ def make_reader(inputs: int) -> "nn.Module":
 
         def forward(self, x: "torch.Tensor") -> "torch.Tensor":
             states, (end, _) = self.recurrent(x)
+            # the last state asks all states: the paper's attention
             attention = (states @ end[0][:, :, None]).softmax(1)
             context = (attention * states).sum(1)
-            said: torch.Tensor = self.last(torch.cat([end[0], context], 1))[:, 0]
-            return said
+            odds: torch.Tensor = self.last(torch.cat([end[0], context], 1))[:, 0]
+            return odds
 
     return Reader()
 
 
-def read(network: "nn.Module", asked: Sequences) -> Float64[np.ndarray, " records"]:
+def read(network: "nn.Module", inputs: Sequences) -> Float64[np.ndarray, " records"]:
     """The log odds that the recurrent network gives these sequences."""
     import torch
 
     with torch.no_grad():
-        return np.asarray(network.double()(torch.from_numpy(asked)).numpy())
+        return np.asarray(network.double()(torch.from_numpy(inputs)).numpy())

@@ -8,7 +8,7 @@ from jaxtyping import Float64, Real
 from scipy import stats
 
 from divulge._util.arguments import check_arguments
-from divulge.attacks.shared.shadow_scores import (
+from divulge.attacks.shared.shadow_signals import (
     AttackTrainingSet,
     Column,
     ShadowSignals,
@@ -67,18 +67,21 @@ class PMIA:
                 "expected shadows asked about the records that they were trained on, got shadows "
                 "asked about others alone: train shadows with divulge"
             )
-        said, y = scaled_logits(view), view.records.y
-        scores = [self._score(said, way, known, y) for way in range(len(said.target))]
+        signals, y = scaled_logits(view), view.records.y
+        scores = [self._score(signals, way, known, y) for way in range(len(signals.target))]
         return Scores(np.mean(scores, axis=0))
 
-    def _score(self, said: ShadowSignals, way: int, known: AttackTrainingSet, y: Classes) -> Column:
-        values, of = _values(said, way, known, inside=True)
+    def _score(
+        self, signals: ShadowSignals, way: int, known: AttackTrainingSet, y: Classes
+    ) -> Column:
+        values, of = _values(signals, way, known, inside=True)
         if self.proxy == "class":
             members = _fit_by_class(values, of, y)
         else:
             members = _fit_by_class(values, np.zeros_like(of), np.zeros_like(y))
-        others = _fit_each_record(said, way, AttackTrainingSet(said.shadows, y))
-        phi = said.target[way]
+        others = _fit_each_record(signals, way, AttackTrainingSet(signals.shadows, y))
+        phi = signals.target[way]
+        # log of proxies' density over the record's own: members look like proxies, if anything
         ratio: Column = np.subtract(members.log_density(phi), others.log_density(phi))
         return ratio
 
@@ -95,41 +98,42 @@ class _Gaussians(NamedTuple):
 
 
 def _values(
-    said: ShadowSignals, way: int, known: AttackTrainingSet, *, inside: bool
+    signals: ShadowSignals, way: int, known: AttackTrainingSet, *, inside: bool
 ) -> tuple[Values, Classes]:
     """φ of records over the shadows trained on them, or over the others, with their classes."""
     values, of = [], []
-    for block in said.blocks(known.shadows):
+    for block in signals.blocks(known.shadows):
         mask = block.member == inside
         values.append(block.phi[way][mask])
         of.append(np.repeat(known.y[block.rows], mask.sum(axis=1)))
-    found = np.concatenate(values)
-    if not len(found):
+    phi = np.concatenate(values)
+    if not len(phi):
         kind = "trained on" if inside else "not trained on"
         raise NotApplicable(f"expected shadows asked about records that they were {kind}, got none")
-    return found, np.concatenate(of)
+    return phi, np.concatenate(of)
 
 
 def _fit_by_class(values: Values, of: Classes, wanted: Classes) -> _Gaussians:
     """The Gaussian of each candidate's class; that of all values where its own shows no spread."""
     middle, spread = _fit(values)
     everyone = (middle, spread or 1.0)
-    found = {one: _fit(values[of == one]) for one in np.unique(of)}
-    table = [found[one] if one in found and found[one][1] else everyone for one in wanted]
+    fits = {label: _fit(values[of == label]) for label in np.unique(of)}
+    table = [fits[label] if label in fits and fits[label][1] else everyone for label in wanted]
     median, deviation = np.array(table).T
     return _Gaussians(median, deviation)
 
 
 def _fit(values: Values) -> tuple[float, float]:
     ordered = np.sort(values)  # the sum must not depend on the order of the records
+    # the authors' code: a median, which saturated answers do not move, and a plain deviation
     return float(np.median(ordered)), float(np.std(ordered))
 
 
-def _fit_each_record(said: ShadowSignals, way: int, candidates: AttackTrainingSet) -> _Gaussians:
+def _fit_each_record(signals: ShadowSignals, way: int, candidates: AttackTrainingSet) -> _Gaussians:
     """The Gaussian of each candidate over the shadows that were not trained on it."""
-    usual = _fit_by_class(*_values(said, way, candidates, inside=False), candidates.y)
+    usual = _fit_by_class(*_values(signals, way, candidates, inside=False), candidates.y)
     median, deviation = (column.copy() for column in usual)
-    for block in said.blocks():
+    for block in signals.blocks():
         some = ~block.member.all(axis=1)
         outside = np.where(block.member, np.nan, block.phi[way])[some]
         spread = np.nanstd(outside, axis=1)

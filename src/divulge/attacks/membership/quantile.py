@@ -217,6 +217,7 @@ def _predict_signal(
     # residuals of records the regressor was not fitted on, or the spread comes out too small
     residual = known - cross_val_predict(regressor, own, known, cv=5)
     pooled = float(np.std(residual)) or 1.0
+    # logarithms: a spread is above zero, and errs by factors
     size = np.log(np.abs(residual) + 0.01 * pooled)
     spread = np.exp(regressor.fit(own, size).predict(wanted))
     centre = regressor.fit(own, known).predict(wanted)

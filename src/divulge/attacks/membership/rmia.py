@@ -7,25 +7,27 @@ from typing import ClassVar, Literal, NamedTuple
 import numpy as np
 
 from divulge._util.arguments import check_arguments
-from divulge.attacks.shared.shadow_scores import (
-    PAPERS_FACTOR,
-    TEMPERATURES,
-    WEIGHTS,
+from divulge.attacks.shared.shadow_signals import (
     Column,
-    InOutMeans,
     Mask,
     Matrix,
     attack_training_set,
-    expected_likelihood,
-    fit_in_out_factor,
-    log_probability,
-    mean_log_rank,
     mean_over_queries,
-    observed_in_out_means,
     rank_records,
     read_blocks,
     residuals,
     target_signals,
+)
+from divulge.attacks.shared.shadow_statistics import (
+    PAPERS_FACTOR,
+    TEMPERATURES,
+    WEIGHTS,
+    InOutMeans,
+    expected_likelihood,
+    fit_in_out_factor,
+    log_probability,
+    mean_log_rank,
+    observed_in_out_means,
 )
 from divulge.core import ModelView, Need, PoolPredictions, Scores, Shadows
 from divulge.errors import SpecError
@@ -199,7 +201,7 @@ def _beaten_share(
     population = np.exp(log_p(view.shadows.reference_phi)).mean(axis=1)
     never = InOutMeans(np.full_like(population, np.nan), population)
     others = np.sort(_ratio(log_p(target.reference), expected_likelihood(never, weight, a)))
-    beaten = np.searchsorted(others, ratio, side="left")
+    beaten = np.searchsorted(others, ratio, side="left")  # the paper's score at gamma = 1
     within_step = 1 / (2 + np.exp(-np.clip(ratio, -30, 30)))  # rising, below one half
     share: Column = (beaten + within_step) / len(others)
     return share
@@ -262,10 +264,10 @@ def gains_by_shadows(
         p = np.exp(log_p)
         a = fit_in_out_factor(observed_in_out_means([(p, member)])) if factor is None else factor
         for k, means in _without_each(p, member, online=online):
-            seen = ~np.isnan(means.outside) | ~np.isnan(means.inside)
-            inside = member[seen, k]
+            scored = ~np.isnan(means.outside) | ~np.isnan(means.inside)
+            inside = member[scored, k]
             for j, weight in enumerate(weights):
-                ratio = _ratio(log_p[:, k], expected_likelihood(means, weight, a))[seen]
+                ratio = _ratio(log_p[:, k], expected_likelihood(means, weight, a))[scored]
                 gains[i, j] += mean_log_rank(ratio[inside], ratio[~inside])
     return gains.ravel()
 

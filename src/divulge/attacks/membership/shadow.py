@@ -9,18 +9,18 @@ from jaxtyping import Bool, Float64, Int
 from divulge._util.arguments import check_arguments
 from divulge._util.digest import digest
 from divulge._util.recent import RecentResults
-from divulge.attacks.shared.shadow_scores import (
+from divulge.attacks.shared.shadow_signals import (
     AttackTrainingSet,
     Matrix,
     ShadowSignals,
     attack_training_set,
     check_enough_records,
     check_folds,
-    log_probability,
     mean_over_queries,
     rank_records,
     scaled_logits,
 )
+from divulge.attacks.shared.shadow_statistics import log_probability
 from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable
 
@@ -74,12 +74,12 @@ class Shadow:
             )
         if view.shadows.online:
             check_enough_records(len(view.records), self.folds)
-        said = scaled_logits(view)
-        target = _log_probability_pair(said.target)
-        rows = _attack_rows(said, known, self.folds)
+        signals = scaled_logits(view)
+        target = _log_probability_pair(signals.target)
+        rows = _attack_rows(signals, known, self.folds)
         if not view.shadows.online:
             return Scores(_predict_log_odds(rows, target, view.records.y))
-        fold = rank_records(said.blocks()) % self.folds
+        fold = rank_records(signals.blocks()) % self.folds
         score = np.empty(len(target))
         for part in range(self.folds):
             here = fold == part
@@ -103,15 +103,16 @@ class _AttackRows:
         )
 
 
-def _attack_rows(said: ShadowSignals, known: AttackTrainingSet, folds: int) -> _AttackRows:
+def _attack_rows(signals: ShadowSignals, known: AttackTrainingSet, folds: int) -> _AttackRows:
     """Collect every shadow's predictions on an equal share of the records."""
-    place = rank_records(said.blocks(known.shadows))
+    place = rank_records(signals.blocks(known.shadows))
     records, models = known.shadows.phi.shape
     step = max(1, -(-records * models // TRAINING_ROWS))
     parts = []
-    for block in said.blocks(known.shadows):
+    for block in signals.blocks(known.shadows):
         here, y = place[block.rows], known.y[block.rows]
         for k in range(models):
+            # shadows take turns, so that each record is kept about as often as any other
             chosen = (here // folds + k) % step == 0
             pair = _log_probability_pair(tuple(phi[chosen, k] for phi in block.phi))
             order = here[chosen] * models + k
@@ -154,6 +155,7 @@ def _fit_classifiers(teach: _AttackRows, labels: Int[np.ndarray, " classes"]) ->
     models = {_ALL: _fit_classifier(teach)}
     for label in labels.tolist():
         own = teach.take(teach.y == label)
+        # Shokri et al., section V: a model for each class, where a class has enough rows
         if min(own.member.sum(), (~own.member).sum()) >= FEWEST / 2:
             models[label] = _fit_classifier(own)
     return models

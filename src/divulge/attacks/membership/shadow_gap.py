@@ -6,7 +6,8 @@ from typing import ClassVar
 import numpy as np
 from scipy.special import expit
 
-from divulge.attacks.shared.shadow_scores import Column, in_out_means, read_blocks, ways_of_asking
+from divulge.attacks.shared.shadow_signals import Column, read_blocks, ways_of_asking
+from divulge.attacks.shared.shadow_statistics import in_out_means
 from divulge.core import ModelView, Need, Scores, Shadows
 
 _ERRORS_KEPT = 0.5
@@ -45,8 +46,8 @@ class ShadowGap:
 
     def _score_query(self, view: ModelView, shadows: Shadows, way: int) -> Column:
         """The log ratio by the candidates themselves, or by one augmentation of them."""
-        asked = ways_of_asking(view)[way]
-        right = view.target.predict(asked.x).argmax(axis=1) == asked.y
+        records = ways_of_asking(view)[way]
+        right = view.target.predict(records.x).argmax(axis=1) == records.y
         means = in_out_means(
             (expit(block.phi[way]), block.member) for block in read_blocks(shadows)
         )

@@ -94,12 +94,12 @@ class SupervisedAttack:
 
 
 def _read_answers(view: ModelView, records: Records, reference: Records) -> _Answers:
-    found, own = answer_features(view, records), answer_features(view, reference)
+    answers, own = answer_features(view, records), answer_features(view, reference)
     medians = np.column_stack([
         signals.class_statistics(np.median, column, reference.y, of=records.y) for column in own.T
     ])  # fmt: skip
     log_p = np.log(np.maximum(view.target.predict(records.x), signals.SMALLEST))
-    return _Answers(np.column_stack([found, found - medians]), log_p)
+    return _Answers(np.column_stack([answers, answers - medians]), log_p)
 
 
 def _ask_forest(
@@ -111,6 +111,7 @@ def _ask_forest(
         TREES, min_samples_leaf=LEAF, class_weight="balanced", random_state=seed
     ).fit(np.hstack(lessons), member)
     share = forest.predict_proba(np.hstack(candidates))[:, 1]
+    # all trees or none would be infinitely sure
     odds: LogOdds = np.log(share + SURE) - np.log(1 - share + SURE)
     return odds
 

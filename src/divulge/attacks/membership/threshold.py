@@ -55,6 +55,7 @@ class Threshold:
         if self.per_class:
             assert view.reference is not None
             reference = rank_records(self.signal, view, view.reference)
+            # section 3 of Song and Mittal: thresholds by class are one on what exceeds the median
             score = score - signals.class_statistics(
                 np.median, reference, view.reference.y, of=view.records.y
             )

@@ -65,31 +65,34 @@ class TwoSample:
                 f"expected {max(FEWEST, self.folds)} or more reference records and 2 or more "
                 f"candidates, got {len(view.reference)} and {len(view.records)}"
             )
-        seen = np.vstack(
+        answers = np.vstack(
             [answer_features(view, records) for records in (view.records, view.reference)]
         )
-        candidate = np.arange(len(seen)) < len(view.records)
+        candidate = np.arange(len(answers)) < len(view.records)
         # in an order of their own, so that nothing depends on that in which they were given
-        order = np.lexsort((candidate, *seen.T))
-        score = np.empty(len(seen))
+        order = np.lexsort((candidate, *answers.T))
+        score = np.empty(len(answers))
         with threadpool_limits(1):
-            score[order] = self._cross_fit_scores(_bin_features(seen[order]), candidate[order], rng)
+            score[order] = self._cross_fit_scores(
+                _bin_features(answers[order]), candidate[order], rng
+            )
         return Scores(score[candidate])
 
     def _cross_fit_scores(
-        self, seen: Features, candidate: np.ndarray, rng: np.random.Generator
+        self, answers: Features, candidate: np.ndarray, rng: np.random.Generator
     ) -> Float64[np.ndarray, " records"]:
         """Each record's log odds, by trees fitted to the folds that it is not in."""
         from sklearn.ensemble import HistGradientBoostingClassifier
 
         folds = min(self.folds, int(candidate.sum()))
-        fold = np.empty(len(seen), np.int64)
+        fold = np.empty(len(answers), np.int64)
         for group in (candidate, ~candidate):
             fold[group] = rng.permutation(int(group.sum())) % folds
-        score = np.empty(len(seen))
+        score = np.empty(len(answers))
         for k in range(folds):
             lessons = fold != k
             known = candidate[lessons]
+            # equal weight of both sets: the log odds are then a log likelihood ratio
             weight = np.where(known, (~known).sum() / known.sum(), 1.0)
             trees = HistGradientBoostingClassifier(
                 max_iter=TREES,
@@ -97,16 +100,17 @@ class TwoSample:
                 learning_rate=RATE,
                 early_stopping=False,
                 random_state=int(rng.integers(2**31)),
-            ).fit(seen[lessons], known, sample_weight=weight)
-            score[~lessons] = trees.decision_function(seen[~lessons])
+            ).fit(answers[lessons], known, sample_weight=weight)
+            score[~lessons] = trees.decision_function(answers[~lessons])
         return score
 
 
-def _bin_features(seen: Features) -> Features:
+def _bin_features(answers: Features) -> Features:
     """Which of `BINS` equal parts of all records each number falls in.
 
     Trees look at no more than that. Left to them, they would count once a fold, and slowly.
     """
-    ranks = stats.rankdata(seen, axis=0)
-    binned: Features = np.floor((ranks - 0.5) * (BINS / len(seen)))
+    ranks = stats.rankdata(answers, axis=0)
+    # mid-ranks: values that tie share a bin whatever order they are in
+    binned: Features = np.floor((ranks - 0.5) * (BINS / len(answers)))
     return binned

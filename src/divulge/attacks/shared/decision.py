@@ -32,8 +32,10 @@ def expected_shares(view: FederationView) -> Float64[np.ndarray, " clients"]:
     a colluding client that rate is a half.
     """
     known = view.collusion
+    # Jeffreys' half: a colluder without a candidate of its own says rare, and not never
     rate = (known.records.sum() + 0.5) / (len(known.relevant) + 1)
     shares = np.array([rate * len(own) for own in view.relevant]) / max(1, len(view.records))
+    # a share of more than half for members would call nearly every record someone's
     capped: Float64[np.ndarray, " clients"] = shares * min(1.0, 0.5 / shares.sum())
     return capped
 
@@ -64,6 +66,7 @@ def _posterior(view: FederationView, log_ratio: ScoreTable) -> ScoreTable:
     """The chance of each client under attack, given ratios for these and their expected shares."""
     share = expected_shares(view)[clients_under_attack(view)]
     joint = share * np.exp(log_ratio)
+    # nobody has the likelihood ratio 1 and the share that clients leave
     belief: ScoreTable = joint / (1 - share.sum() + joint.sum(axis=1, keepdims=True))
     return belief
 
@@ -101,8 +104,10 @@ def two_sided_rule(
 ) -> Int[np.ndarray, " records"]:
     """The client of each record by the rule of `decide_two_sided`, or `NOBODY`."""
     under_attack = score[:, clients]
+    # column condition: above a percentile of the client's own scores
     floor = np.percentile(under_attack, percentile, axis=0)
     mean = under_attack.mean(axis=1, keepdims=True)
+    # row condition: λ times the mean over the clients under attack, as the published code has it
     passing = (under_attack > floor) & (under_attack > dominance * mean)
     best = np.where(passing, under_attack, -np.inf).argmax(axis=1)
     return np.where(passing.any(axis=1), clients[best], NOBODY)

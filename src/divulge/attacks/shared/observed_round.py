@@ -37,6 +37,7 @@ def null_classes(change: LayerChange, threshold: float = 0.0) -> Bool[np.ndarray
         >>> null_classes(np.array([[0.2, -0.1], [-0.3, 0.0]])).tolist()
         [False, True]
     """
+    # eqs. 16 and 18: other classes only push a weight down, so a positive entry shows the class
     absent: np.ndarray = change.max(axis=1) <= threshold
     return absent
 
@@ -125,18 +126,19 @@ class ObservedRound:
         Raises:
             NotApplicable: it did not say.
         """
-        said = self.round.received[client].records if client in self.round.received else None
-        if not said or said < 0:
+        number = self.round.received[client].records if client in self.round.received else None
+        if not number or number < 0:
             raise NotApplicable(
-                f"expected the number of records of client {client!r}, got {said}: the attack has "
-                "to know how many steps it took"
+                f"expected the number of records of client {client!r}, got {number}: the attack "
+                "has to know how many steps it took"
             )
-        return said
+        return number
 
     def observe_change(self, change: Tensors, records: int) -> ClientChange:
         """What a change of the weights shows."""
         lr, layer = self.recipe.lr, self.layer
         bias = None if layer.bias is None else change[layer.bias].astype(np.float64) / lr
+        # eq. 4, with the sign of what was added to the weights
         weight = change[layer.weight].astype(np.float64) / lr
         return ClientChange(weight, bias, self.recipe.steps(records), change)
 
@@ -181,9 +183,9 @@ class ObservedRound:
 
         module = load_network(self.recipe.network, self.round.sent)
         like = next(module.parameters()).dtype
-        one = torch.tensor(self.reference.x[:1])
+        record = torch.tensor(self.reference.x[:1])
         with FlopCounterMode(display=False) as counter, torch.no_grad():
-            module(one.to(like) if one.is_floating_point() else one)
+            module(record.to(like) if record.is_floating_point() else record)
         forward = float(counter.get_total_flops())
         # a step computes about twice as much backwards as forwards; the answers are forwards alone
         each = 3 * records * self.recipe.epochs + len(self.reference)
@@ -270,4 +272,5 @@ def combine_rounds(guesses: Sequence[RoundGuess], how: str) -> Proportions:
     share = np.average([guess.share for guess in guesses], axis=0, weights=weights)
     null = np.all([guess.null for guess in guesses], axis=0)
     many = f"{len(guesses)} rounds" if len(guesses) > 1 else "1 round"
+    # means of shares sum to 1 but for rounding, which is divided away
     return Proportions(share / share.sum(), null, how=f"{how}, {many}")

@@ -47,6 +47,7 @@ def _refit(
 
     x = _entering(state, layer, network, reference)
     classes = len(state[layer.weight])
+    # the fit's penalty supposes features of size 1; the scale is taken out again below
     scale = max(float(x.std()), 1e-12)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -58,8 +59,8 @@ def _refit(
     if len(fit.classes_) == 2:  # one row for two classes
         rows, offsets = np.vstack([-rows, rows]) / 2, np.append(-offsets, offsets) / 2
     weight[fit.classes_], bias[fit.classes_] = rows, offsets
-    found = {layer.weight: weight} | ({} if layer.bias is None else {layer.bias: bias})
-    return {n: np.asarray(found.get(n, a)).astype(a.dtype, copy=False) for n, a in state.items()}
+    fitted = {layer.weight: weight} | ({} if layer.bias is None else {layer.bias: bias})
+    return {n: np.asarray(fitted.get(n, a)).astype(a.dtype, copy=False) for n, a in state.items()}
 
 
 _ABSENT = 10.0
@@ -78,10 +79,10 @@ def _entering(
     from divulge.training.engine.networks import load_network
 
     module = load_network(network, state)
-    seen: list[torch.Tensor] = []
+    captured: list[torch.Tensor] = []
 
     def keep(_: Any, given: tuple[torch.Tensor, ...]) -> None:
-        seen.append(given[0].flatten(1))
+        captured.append(given[0].flatten(1))
 
     last = module.get_submodule(layer.weight.removesuffix("weight").removesuffix("."))
     like = next(module.parameters()).dtype
@@ -89,4 +90,4 @@ def _entering(
         for start in range(0, len(reference), 1024):
             part = torch.tensor(reference.x[start : start + 1024])  # records are read-only: a copy
             module(part.to(like) if part.is_floating_point() else part)
-    return torch.cat(seen).double().numpy()
+    return torch.cat(captured).double().numpy()

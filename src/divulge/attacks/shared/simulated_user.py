@@ -57,8 +57,8 @@ class SimulatedUser:
             moved = together.update(self._sent, shared, interactions, private)[self._rows]
         else:
             each = [
-                learner.update(self._sent, items, one, private if learner.private else None)
-                for one, private in zip(interactions, own, strict=True)
+                learner.update(self._sent, items, label, private if learner.private else None)
+                for label, private in zip(interactions, own, strict=True)
             ]
             moved = torch.stack([change[self._rows] for change in each])
         rows: Float[np.ndarray, "trainings items width"] = moved.numpy()

@@ -18,8 +18,8 @@ class ReplayedTarget:
 
     def predict(self, x: Float[np.ndarray, "asked one"]) -> Float[np.ndarray, "asked columns"]:
         """The rows of these numbers."""
-        found: np.ndarray = self.answers[x[:, 0].astype(np.int64)]
-        return found
+        rows: np.ndarray = self.answers[x[:, 0].astype(np.int64)]
+        return rows
 
 
 def put_in_place_of_target(
@@ -41,11 +41,11 @@ def put_in_place_of_target(
     y, owned = view.records.y[rows], view.reference
     labels = [y] * (1 + len(shadows.augmented_phi)) + ([] if owned is None else [owned.y])
     ways = [phi[rows] for phi in (shadows.phi, *shadows.augmented_phi)]
-    said = [way[:, k] for way in ways] + [shadows.reference_phi[:, k]] * (owned is not None)
+    values = [way[:, k] for way in ways] + [shadows.reference_phi[:, k]] * (owned is not None)
     starts = np.cumsum([0, *map(len, labels)])
     numbered = [
-        Records(np.arange(start, start + len(one), dtype=np.float64)[:, None], one)
-        for start, one in zip(starts, labels, strict=False)
+        Records(np.arange(start, start + len(own_labels), dtype=np.float64)[:, None], own_labels)
+        for start, own_labels in zip(starts, labels, strict=False)
     ]
     candidates, *further = numbered
     if (group := view.records.group) is not None:
@@ -58,7 +58,7 @@ def put_in_place_of_target(
         reference_phi=shadows.reference_phi[:, others],
         augmented_phi=tuple(way[:, others] for way in ways[1:]),
     )
-    target = replay(np.concatenate(said).astype(np.float64), np.concatenate(labels))
+    target = replay(np.concatenate(values).astype(np.float64), np.concatenate(labels))
     stand_in = ModelView(target, candidates, reference, left, tuple(further))
     return stand_in, shadows.member[rows, k]
 
@@ -69,5 +69,6 @@ def replay(phi: Float[np.ndarray, " records"], y: np.ndarray) -> ReplayedTarget:
         return ReplayedTarget((y - phi)[:, None], Need.VALUES)
     classes, rows = max(2, int(y.max()) + 1), np.arange(len(y))
     answers = np.zeros((len(y), classes))
+    # expit(-φ), and not 1 - expit(φ), which is 0 for a memorised record
     answers[rows, y], answers[rows, (y + 1) % classes] = expit(phi), expit(-phi)
     return ReplayedTarget(answers, Need.PROBABILITIES | Need.HARD_LABELS)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 from scipy import special, stats
 
-from divulge.attacks.shared.shadow_scores import read_blocks
+from divulge.attacks.shared.shadow_signals import read_blocks
 from divulge.core import Check, Estimate, ModelView, PoolPredictions, Shadows, Verdict
 from divulge.core.check_names import ALL, OTHERS, SHADOWS
 from divulge.metrics import intervals, people

@@ -58,6 +58,7 @@ class Rounding:
         top = answers.argmax(axis=1)
         rows = np.arange(len(answers))
         units[rows, top] = 0
+        # departure from rounding to the nearest: rows stay distributions, and the label stays
         units[rows, top] = unit - units.sum(axis=1)
         return np.asarray(units / unit)
 

@@ -72,6 +72,7 @@ class AnswerNoise:
             noise[every, largest],
         )
         distance = np.abs(noise - answers).sum(axis=1, keepdims=True)
+        # along a straight line the L1 distance is the share of the whole way
         share = np.minimum(1.0, self.distortion / np.maximum(distance, 1e-300))
         return np.asarray(answers + share * (noise - answers))
 
@@ -118,6 +119,7 @@ class RankOrder:
         key: int,
     ) -> Float[np.ndarray, "records classes"]:
         """See `divulge.core.AnswerDefence.change`."""
+        # section IV of HAMP: nothing but the order of the classes is kept
         drawn = np.sort(_draw_each(answers, x, key, self.noise), axis=1)[:, ::-1]
         order = np.argsort(-answers, axis=1, kind="stable")  # of equals the first, as argmax
         changed = np.empty_like(drawn)
@@ -145,10 +147,12 @@ def _draw_each(
 def _draw_distribution(key: bytes, classes: int) -> Float[np.ndarray, " classes"]:
     """Drawn evenly from all distributions (Dirichlet with ones), by the record's own numbers."""
     rng = np.random.default_rng(int.from_bytes(key, "little"))
+    # the record's own key seeds it: asked again it says the same, so no mean takes the noise off
     return np.asarray(rng.dirichlet(np.ones(classes)))
 
 
 def _draw_secretly(key: bytes, classes: int) -> Float[np.ndarray, " classes"]:
     """The same distribution by AES under the record's key: exponential numbers, over their sum."""
     drawn = exponential(classes, key)
+    # exponential numbers over their sum are uniform on the simplex
     return np.asarray(drawn / drawn.sum())

@@ -58,4 +58,5 @@ class Temperature:
         del x, key
         with np.errstate(divide="ignore"):  # a class that is ruled out stays so
             logits = np.log(answers)
+        # log probabilities are logits but for a constant, which softmax forgets
         return np.asarray(special.softmax(logits / self.temperature, axis=1))

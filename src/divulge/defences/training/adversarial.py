@@ -102,6 +102,7 @@ class _MembershipAdversary:
             with torch.no_grad():
                 others, labels = data.batch(held_out[drawn])
                 answers = module(others)
+            # algorithm 1: the attacker's step first (eq. 9), on as many held-out records
             inside, outside = attacker_logits(logits.detach(), y), attacker_logits(answers, labels)
             optimiser.zero_grad()
             torch.autograd.backward(
@@ -109,6 +110,7 @@ class _MembershipAdversary:
                 + binary_cross_entropy_with_logits(outside, torch.zeros_like(outside))
             )
             optimiser.step()
+            # eq. 10's regulariser: the log of the attacker's belief in members
             gain = logsigmoid(attacker_logits(logits, y)).mean()
             return cross_entropy(logits, y) + self.weight * gain
 

@@ -137,6 +137,7 @@ class _MixedCrossEntropy:
         def loss(rows: torch.Tensor) -> torch.Tensor:
             x, y = data.batch(rows)
             if self.noise:
+                # departure: in deviations of each feature, where the paper has units of pixels
                 scale = self.noise * x.std(dim=0, unbiased=False)
                 x = x + scale * torch.randn_like(x)
             if not self.mixup:
@@ -144,6 +145,7 @@ class _MixedCrossEntropy:
             share = float(torch.distributions.Beta(self.mixup, self.mixup).sample())
             other = torch.randperm(len(x)).to(x.device)
             logits = module(share * x + (1 - share) * x[other])
+            # eq. 2 of mixup; mixing losses is mixing one-hot labels
             return share * cross_entropy(logits, y) + (1 - share) * cross_entropy(logits, y[other])
 
         return lambda epoch: loss  # noqa: ARG005 (the same in all epochs)
@@ -181,6 +183,7 @@ def move_images(
         mirrored: which are mirrored from left to right, shape (records,).
     """
     height, width = x.shape[-2:]
+    # departure: clamping repeats the edge, which the paper fills with zeros
     rows = (torch.arange(height) - down[:, None]).clamp(0, height - 1)
     columns = (torch.arange(width) - right[:, None]).clamp(0, width - 1)
     columns = torch.where(mirrored[:, None], width - 1 - columns, columns)

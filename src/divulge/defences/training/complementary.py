@@ -63,5 +63,6 @@ class ComplementaryDistillation(SelfDistillation):
     def exclude(self, records: int, seed: int) -> Exclusions:
         """Which part a record is in: that of the one teacher that never sees it."""
         part = stream(seed, "split").permutation(records) % self.folds
+        # each part is labelled by the one teacher that was trained on all others
         unseen: np.ndarray = np.arange(self.folds)[:, None] == part
         return unseen

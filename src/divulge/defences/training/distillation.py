@@ -78,6 +78,7 @@ class SelfDistillation(TrainingDefence):
         subsets[:, fit] = ~unseen
         labels = self._ask(pool, job, subsets, fit, unseen)
         if self.softness != 1:
+            # softmax(z / T) is p^(1/T), normalised: no logits are needed
             labels = labels ** (1 / self.softness)
             labels /= labels.sum(axis=1, keepdims=True)
         whole = np.zeros((len(pool), labels.shape[1]), np.float32)
@@ -101,6 +102,7 @@ class SelfDistillation(TrainingDefence):
             hidden[:, None] * TorchTarget(network, "logits").predict(own.x)
             for network, hidden in zip(networks, unseen, strict=True)
         )
+        # algorithm 2 of SELENA: the mean over sub-models that never saw the record
         return np.asarray(total / unseen.sum(axis=0)[:, None])
 
 
@@ -125,6 +127,7 @@ class SoftLabelLoss:
             x, _ = data.batch(rows)
             logits = module(x) / self.temperature
             own = cross_entropy(logits, self.labels[rows].to(logits.dtype))
+            # gradients of soft labels shrink as 1 / T²
             return self.temperature**2 * own
 
         return lambda epoch: loss  # noqa: ARG005 (the same in all epochs)

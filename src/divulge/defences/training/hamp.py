@@ -73,7 +73,9 @@ class _HighEntropyLoss:
         own = true_class_probability(self.entropy, classes)
         log_p = log_softmax(logits, dim=1)
         labels = torch.full_like(log_p, (1 - own) / (classes - 1)).scatter(1, y[:, None], own)
+        # section IV: the entropy of the answers, which the loss rewards
         answered = -(log_p.exp() * log_p).sum(dim=1).mean()
+        # departure: KL is summed over classes, where the released code takes their mean
         return kl_div(log_p, labels, reduction="batchmean") - self.weight * answered
 
 
@@ -91,6 +93,7 @@ def true_class_probability(share: float, classes: int) -> float:
         >>> round(true_class_probability(0.95, 10), 3)
         0.27
     """
+    # bisection in place of the paper's search in steps of 0.01
     wanted = share * math.log(classes)
     low, high = 1 / classes, 1.0  # entropy falls from one end to the other
     while (middle := (low + high) / 2) not in (low, high):

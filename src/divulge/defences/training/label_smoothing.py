@@ -54,4 +54,5 @@ class _SmoothedCrossEntropy:
 
     def __call__(self, logits: torch.Tensor, y: torch.Tensor, epoch: int) -> torch.Tensor:
         del epoch
+        # section 7 of Szegedy et al.: the cross-entropy with (1 - amount) label + amount / classes
         return cross_entropy(logits, y, label_smoothing=self.amount)

@@ -83,6 +83,7 @@ class NetworkWithDropout:
             for name, part in module.named_modules()
             if isinstance(part, nn.Linear | _ConvNd)
         }
+        # section 4: each intermediate layer, so not before the first
         for name in list(layers)[1:]:
             module.set_submodule(name, nn.Sequential(nn.Dropout(self.chance), layers[name]))
         return module

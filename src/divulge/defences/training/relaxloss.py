@@ -65,16 +65,19 @@ class _RelaxedCrossEntropy:
         each = cross_entropy(logits, y, reduction="none")
         mean = each.mean()
         if epoch % 2 == 0:
+            # algorithm 1, even epochs: descent above the level, ascent below it
             return (mean - self.alpha).abs()
         wrong = logits.argmax(dim=1) != y
         # where, not an if: a stack of models takes both
         flattened = torch.where(wrong, self._soft_label_loss(logits, y), 0.0) - each
+        # algorithm 1, odd epochs: descent above the level, flattened posteriors below it
         return torch.where(mean > self.alpha, mean, flattened.mean())
 
     def _soft_label_loss(self, logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         """The cross-entropy of each record with its soft label."""
         log_p = log_softmax(logits, dim=1)
         own = log_p.detach().exp().gather(1, y[:, None]).clamp(max=self.upper)
+        # posterior flattening: what the true class leaves, spread evenly
         others = (1 - own) / (logits.shape[1] - 1)
         soft = others.expand(-1, logits.shape[1]).scatter(1, y[:, None], own)
         return -(soft * log_p).sum(dim=1)

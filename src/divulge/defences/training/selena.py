@@ -58,5 +58,6 @@ class SELENA(SelfDistillation):
         order = stream(seed, "split").permuted(
             np.tile(np.arange(self.models), (records, 1)), axis=1
         )
+        # algorithm 1: each record draws its own L of the K sub-models that never see it
         unseen: np.ndarray = self.left_out > order.T
         return unseen

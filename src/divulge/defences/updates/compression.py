@@ -53,11 +53,12 @@ class TopK(UpdateDefence):
         vector = vectors.flatten_update(update)
         size = np.abs(vector)
         keep = math.ceil(self.share * vector.size)
+        # section 3: one threshold for the whole update, whatever the size of its tensors
         threshold = np.partition(size, -keep)[-keep]
-        kept = size > threshold
+        mask = size > threshold
         ties = np.flatnonzero(size == threshold)
-        kept[ties[: keep - np.count_nonzero(kept)]] = True
-        return vectors.split_like(np.where(kept, vector, 0.0), update)
+        mask[ties[: keep - np.count_nonzero(mask)]] = True
+        return vectors.split_like(np.where(mask, vector, 0.0), update)
 
 
 @check_arguments
@@ -107,4 +108,5 @@ class Sign(UpdateDefence):
         if largest == 0:
             return value
         mean = largest * float((np.abs(value) / largest).mean(dtype=np.float64))  # cannot overflow
+        # signSGD's sign, at the mean magnitude of Karimireddy et al., section 4
         return np.asarray(np.sign(value, dtype=np.float64) * (self.scale * mean))

@@ -112,6 +112,7 @@ class DPFedAvg(UpdateDefence):
         """Standard deviation of the noise that each of so many clients adds; 0 by the server."""
         if self.noise_by == "server":
             return 0.0
+        # variances add up over clients, so each adds its share of the promised one
         return self.noise_multiplier * self.clip / math.sqrt(count)
 
     def reach(self, count: int) -> float:
@@ -165,6 +166,7 @@ class DPFedAvg(UpdateDefence):
             for sent in view.by_client.values():  # clipped again: a client may be broken
                 clipped = clip_to_norm(vectors.flatten_update(sent, finite=False), self.clip)
                 vector += clipped / count
+        # of the mean, not of the sum: one client moves it by clip / count
         noisy = context.noise.add_normal(vector, self.noise_multiplier * self.clip / count)
         return UpdateSum(context.participants, vectors.split_vector(noisy, shapes))
 
@@ -182,6 +184,7 @@ class DPFedAvg(UpdateDefence):
         what = f"noise {self.noise_multiplier:g} times clip {self.clip:g} on the sum, by "
         what += f"{'the server' if self.noise_by == 'server' else 'all clients'}, one client "
         what += f"sends zeros, {rounds} round{'s' if rounds > 1 else ''}"
+        # corollary 3.3: Gaussian noise composes exactly, μ in squares
         mu = math.sqrt(rounds) / self.noise_multiplier
         least = gaussian_mechanism_epsilon(mu, self.delta)
         return Guarantee(max(least, 1e-12), self.delta, what, "gaussian")

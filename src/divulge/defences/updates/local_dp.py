@@ -39,6 +39,7 @@ def log_delta(epsilon: float, mu: float) -> float:
         0.126937
     """
     a, b = mu / 2 - epsilon / mu, -mu / 2 - epsilon / mu
+    # erfcx scales the tail of Φ: neither e^ε nor a vanishing Φ(b) is computed
     beyond = float(erfcx(-b / math.sqrt(2)))
     if a > 0:  # erfcx(-a) would overflow; nothing nearly cancels
         return _log_or_floor(float(ndtr(a)) - math.exp(-a * a / 2) / 2 * beyond)
@@ -197,6 +198,7 @@ class LocalNoise(UpdateDefence):
             return Guarantee(self.epsilon * rounds, 0.0, what)
         if rounds == 1:
             return Guarantee(self.epsilon, self.delta, what)
+        # Dong, Roth and Su, corollary 3.3: μ adds up in squares
         mu = self.sensitivity / self.scale * math.sqrt(rounds)
         spent = gaussian_mechanism_epsilon(mu, self.delta)
         return Guarantee(max(self.epsilon, spent), self.delta, what)

@@ -50,12 +50,12 @@ def begin_round(
             )
     if not shares:
         raise SpecError("expected at least one participant, got none: choose clients first")
-    said = {client: defence.announce() for client in sorted(map(int, shares))}
+    announced = {client: defence.announce() for client in sorted(map(int, shares))}
     context = RoundContext(
         number,
-        tuple(said),
+        tuple(announced),
         {name: value.shape for name, value in weights.items()},
-        {client: public for client, (_, public) in said.items() if public},
+        {client: public for client, (_, public) in announced.items() if public},
         SeededNoise(stream(seed, "defence of the server", number)),
     )
     return {
@@ -66,7 +66,7 @@ def begin_round(
             shares[client],
             secret,
         )
-        for client, (secret, _) in said.items()
+        for client, (secret, _) in announced.items()
     }
 
 
@@ -91,10 +91,10 @@ def send(defence: UpdateDefence, update: Update, context: ClientContext) -> Mess
         DataError: the update is not of the round's shapes or not of floating point; or it is not
             finite, and nothing is promised.
     """
-    who, promises = f"the update of client {context.client}", defence.promises
-    vectors.check_update(update, who, context.round.shapes, finite=not promises)
-    kept = vectors.zeros_unless_finite(update) if promises else update
-    values = defence.on_client(kept, context)
+    owner, promises = f"the update of client {context.client}", defence.promises
+    vectors.check_update(update, owner, context.round.shapes, finite=not promises)
+    finite = vectors.zeros_unless_finite(update) if promises else update
+    values = defence.on_client(finite, context)
     return Message(context.round.number, context.client, session_fingerprint(context.round), values)
 
 
@@ -115,26 +115,26 @@ def receive(
     lenient = defence.promises and not defence.masks
     fingerprint = session_fingerprint(context)
     for message in messages:
-        who = f"the message of client {message.client}"
+        sender = f"the message of client {message.client}"
         if message.round != context.number or message.session != fingerprint:
             raise DataError(
-                f"expected messages of round {context.number}, got {who} for round "
+                f"expected messages of round {context.number}, got {sender} for round "
                 f"{message.round} of "
                 f"{'this' if message.session == fingerprint else 'another'} session: "
                 "drop what is late"
             )
         if message.client not in context.participants:
             raise DataError(
-                f"expected messages of clients {format_clients(context.participants)}, got {who}: "
-                "drop what nobody asked for"
+                f"expected messages of clients {format_clients(context.participants)}, got "
+                f"{sender}: drop what nobody asked for"
             )
         if message.client in arrived:
-            raise DataError(f"expected {who} once, got it twice: drop the second one")
+            raise DataError(f"expected {sender} once, got it twice: drop the second one")
         vectors.check_update(
-            message.values, who, context.shapes, masked=defence.masks, finite=not lenient
+            message.values, sender, context.shapes, masked=defence.masks, finite=not lenient
         )
-        kept = vectors.zeros_unless_finite(message.values) if lenient else message.values
-        arrived[message.client] = kept
+        finite = vectors.zeros_unless_finite(message.values) if lenient else message.values
+        arrived[message.client] = finite
     return defence.on_server(ClientUpdates(arrived), context)
 
 

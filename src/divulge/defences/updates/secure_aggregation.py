@@ -83,6 +83,7 @@ class SecureSum(UpdateDefence):
     @property
     def most_clients(self) -> int:
         """How many clients may take part, so that no sum is ever rounded."""
+        # so many updates of the limit stay below 2^53, where float64 holds each integer
         return int(2.0 ** (EXACT_BITS - self.fraction_bits) / self.limit)
 
     @property
@@ -137,6 +138,7 @@ class SecureSum(UpdateDefence):
                 f"expected entries up to {self.limit} times weight {weight}, got one of "
                 f"{largest:.6g}: clip updates first, or raise the limit for all clients"
             )
+        # fixed point modulo 2^64: there sums are exact, and masks uniform
         return np.rint(np.ldexp(vector, self.fraction_bits)).astype(np.int64).view(np.uint64)
 
     def shrink(self, update: Update, weight: float = 1.0) -> dict[str, np.ndarray]:
@@ -252,7 +254,7 @@ def pairwise_mask(context: ClientContext, entries: int) -> MaskedVector:
 
 
 def _mask_stream(
-    key: "X25519PrivateKey", public: bytes, label: bytes, entries: int, who: str
+    key: "X25519PrivateKey", public: bytes, label: bytes, entries: int, owner: str
 ) -> MaskedVector:
     """Random integers that the owners of the two keys know, for this round alone."""
     from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
@@ -263,7 +265,7 @@ def _mask_stream(
     try:
         shared = key.exchange(X25519PublicKey.from_public_bytes(public))
     except ValueError as error:  # not 32 bytes, or a point that gives everybody the same secret
-        raise DataError(f"expected a public key of {who}, got none: leave it out") from error
+        raise DataError(f"expected a public key of {owner}, got none: leave it out") from error
     derived = HKDF(SHA256(), 32, salt=None, info=b"divulge secure sum" + label).derive(shared)
     # The key serves one stream, so the nonce may be constant.
     cipher = Cipher(algorithms.ChaCha20(derived, bytes(16)), mode=None).encryptor()

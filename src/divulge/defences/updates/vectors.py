@@ -13,7 +13,7 @@ from divulge.errors import DataError
 
 def check_update(
     update: Update,
-    who: str,
+    owner: str,
     shapes: Mapping[str, tuple[int, ...]] | None = None,
     *,
     masked: bool = False,
@@ -23,7 +23,7 @@ def check_update(
 
     Args:
         update: what a client has, or what arrived from it.
-        who: the owner of the update, for error messages.
+        owner: the owner of the update, for error messages.
         shapes: the shapes that it should have, by name; None where any will do.
         masked: whether its values are unsigned integers modulo 2^64, of which any will do.
         finite: whether NaN, infinity, and what float64 cannot hold are refused.
@@ -34,30 +34,30 @@ def check_update(
     if shapes is not None and update.keys() != shapes.keys():
         odd = sorted(update.keys() ^ shapes.keys())
         raise DataError(
-            f"expected {who} to have the names of the global weights, got a difference in "
+            f"expected {owner} to have the names of the global weights, got a difference in "
             f"{', '.join(map(repr, odd[:5]))}: send a change for each of the weights"
         )
     if not any(value.size for value in update.values()):
-        raise DataError(f"expected {who} to hold numbers, got an empty one: send a change")
+        raise DataError(f"expected {owner} to hold numbers, got an empty one: send a change")
     for name, value in update.items():
         if shapes is not None and value.shape != tuple(shapes[name]):
             raise DataError(
-                f"expected {name!r} in {who} of shape {tuple(shapes[name])}, got {value.shape}: "
+                f"expected {name!r} in {owner} of shape {tuple(shapes[name])}, got {value.shape}: "
                 "send weights of the model that was handed out"
             )
         if masked and value.dtype != np.uint64:
             raise DataError(
-                f"expected {name!r} in {who} masked, as uint64, got {value.dtype}: "
+                f"expected {name!r} in {owner} masked, as uint64, got {value.dtype}: "
                 "all clients must use the same defence"
             )
         if not masked and value.dtype.kind != "f":
             raise DataError(
-                f"expected {name!r} in {who} of floating point, got {value.dtype}: "
+                f"expected {name!r} in {owner} of floating point, got {value.dtype}: "
                 "leave counters out, and convert the rest"
             )
         if not masked and finite and not _finite(value).all():
             raise DataError(
-                f"expected {name!r} in {who} finite, got NaN or infinity in "
+                f"expected {name!r} in {owner} finite, got NaN or infinity in "
                 f"{int((~_finite(value)).sum())} of {value.size} entries: "
                 "the training diverged, or the client is broken"
             )
@@ -156,4 +156,5 @@ def _round_towards_zero(value: np.ndarray, dtype: np.dtype[Any]) -> np.ndarray:
     with np.errstate(over="ignore", under="ignore"):
         near = value.astype(dtype)
         beyond = np.abs(near.astype(np.float64)) > np.abs(value)
+        # a number that rounding made larger goes one step back: norms were clipped before
         return np.asarray(np.where(beyond, np.nextafter(near, np.zeros_like(near)), near))

@@ -77,11 +77,12 @@ def epsilon_lower_bound(
     ranked = ranked or rank(score, member)  # refuses broken scores and empty groups
     rng = stream(0, "order of ties")
     records, drawn = count_usable(member, drawn)
-    kept = np.arange(len(member)) if drawn == "coins" else _balance_groups(member, rng)
-    descending = _rank_members(ranked, kept, rng)
-    asked = prepare_epsilon_audit(delta, drawn, noise, records, (1 - confidence) / tries)
-    found = largest_refuted(asked, lambda guessing: _count_hits(descending, guessing))
-    return Estimate(found, found, None)
+    usable = np.arange(len(member)) if drawn == "coins" else _balance_groups(member, rng)
+    descending = _rank_members(ranked, usable, rng)
+    # Bonferroni over attacks, as the highest of their bounds is looked at
+    audit = prepare_epsilon_audit(delta, drawn, noise, records, (1 - confidence) / tries)
+    bound = largest_refuted(audit, lambda guessing: _count_hits(descending, guessing))
+    return Estimate(bound, bound, None)
 
 
 class UsableRecords(NamedTuple):
@@ -109,7 +110,7 @@ def count_usable(member: Member, drawn: MembershipDraw) -> UsableRecords:
     return UsableRecords(2 * min(members, records - members), "fixed")
 
 
-def _balance_groups(member: Member, rng: np.random.Generator) -> Int[np.ndarray, " kept"]:
+def _balance_groups(member: Member, rng: np.random.Generator) -> Int[np.ndarray, " usable"]:
     """As many of each group, those of the larger one drawn at random; in their order."""
     groups = np.flatnonzero(member), np.flatnonzero(~member)
     fewest = min(map(len, groups))
@@ -117,18 +118,18 @@ def _balance_groups(member: Member, rng: np.random.Generator) -> Int[np.ndarray,
 
 
 def _rank_members(
-    ranked: RankedScores, kept: Int[np.ndarray, " kept"], rng: np.random.Generator
-) -> Bool[np.ndarray, " kept"]:
+    ranked: RankedScores, usable: Int[np.ndarray, " usable"], rng: np.random.Generator
+) -> Bool[np.ndarray, " usable"]:
     """Who of those kept is a member, by falling score; ties in random order."""
     lot = np.full(len(ranked.order), _LEFT_OUT)
-    lot[kept] = rng.permutation(len(kept))
+    lot[usable] = rng.permutation(len(usable))
     ranked = ranked.part(lot != _LEFT_OUT)
     size = np.diff(ranked.last_of_tie, prepend=-1)
     tied = np.repeat(size > 1, size)
     level = np.repeat(np.arange(len(size)), size)[tied]
-    found, lots = ranked.member.copy(), lot[ranked.order[tied]]
-    found[tied] = ranked.member[tied][np.lexsort((lots, level))]
-    return found
+    members, lots = ranked.member.copy(), lot[ranked.order[tied]]
+    members[tied] = ranked.member[tied][np.lexsort((lots, level))]
+    return members
 
 
 def _count_hits(ranked: Bool[np.ndarray, " records"], guessing: Guessing) -> int:

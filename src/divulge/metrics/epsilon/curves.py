@@ -24,6 +24,7 @@ def approximate_dp_curve(epsilon: float, delta: float) -> TradeOffCurve:
         0.1
     """
     shrink, grow = math.exp(-epsilon), math.exp(epsilon)
+    # Dong, Roth and Su's f for (ε, δ), solved for the least probability
     return lambda y: max(0.0, shrink * (y - delta), 1 - delta - grow * (1 - y))
 
 
@@ -34,6 +35,7 @@ def gaussian_dp_curve(mu: float) -> TradeOffCurve:
         >>> gaussian_dp_curve(1.0)(0.5)
         0.158655...
     """
+    # their G_μ, solved in the same way
     return lambda y: float(special.ndtr(special.ndtri(y) - mu))
 
 
@@ -51,6 +53,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
     """
     if mu == 0:
         return 0.0
+    # in logarithms: e^ε overflows where its factor underflows
     tail = math.exp(epsilon + float(special.log_ndtr(-epsilon / mu - mu / 2)))
     return float(special.ndtr(-epsilon / mu + mu / 2)) - tail
 
@@ -65,5 +68,5 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
     if gaussian_delta(mu, 0.0) <= delta:
         return 0.0
     most = mu * mu / 2 + mu * (1 - float(special.ndtri(delta)))  # the privacy loss is N(μ²/2, μ²)
-    found: float = optimize.brentq(lambda epsilon: gaussian_delta(mu, epsilon) - delta, 0.0, most)
-    return found
+    root: float = optimize.brentq(lambda epsilon: gaussian_delta(mu, epsilon) - delta, 0.0, most)
+    return root

@@ -32,6 +32,7 @@ def balance_probability(records: int, slack: float) -> float:
     half = records // 2
     # beyond ten standard deviations there is nothing
     away = np.arange(1, min(half, math.ceil(5 * math.sqrt(records))) + 1)
+    # log of the binomial coefficients over the middle one: the coefficients themselves overflow
     relative = (
         2 * special.gammaln(half + 1)
         - special.gammaln(half + 1 + away)

@@ -54,12 +54,14 @@ def gaussian_estimate(score: Score, member: Member, delta: float) -> Estimate:
             f"groups of {len(inside)} and {len(outside)}: add canaries"
         )
     spread = inside.var(ddof=1) * (len(inside) - 1) + outside.var(ddof=1) * (len(outside) - 1)
+    # departure: one deviation for both groups, pooled
     width = math.sqrt(spread / (len(score) - 2))
     apart = float(inside.mean() - outside.mean())
     mu = min(_MOST, apart / width) if width > 0 else math.copysign(_MOST, apart) * (apart != 0)
+    # Hedges and Olkin, eq. 5.14
     error = math.sqrt(1 / len(inside) + 1 / len(outside) + mu * mu / (2 * len(score)))
     error *= float(special.ndtri((1 + CONFIDENCE) / 2))
     value, low, high = (
-        gaussian_epsilon(max(0.0, one), delta) for one in (mu, mu - error, mu + error)
+        gaussian_epsilon(max(0.0, shift), delta) for shift in (mu, mu - error, mu + error)
     )
     return Estimate(value, low, high)

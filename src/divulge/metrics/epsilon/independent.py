@@ -43,9 +43,11 @@ def tail_bound(mu: float, records: int, top: int, bottom: int, hits: int) -> flo
     guesses = top + bottom
     if guesses == 0:
         return 1.0
+    # order statistics of uniforms: the share above the highest score that is not called a member
     upper = _beta_quantiles(top + 1, records - top)[:, None]
     lower = (1 - upper) * _beta_quantiles(bottom + 1, records - top - bottom - 1)[None]
     right = (top * _hit_probability(upper, mu) + bottom * _hit_probability(lower, mu)) / guesses
+    # the binomial tail at the mean probability: Hoeffding's theorem 4
     within = special.betainc(hits, guesses - hits + 1, right) if hits > 0 else np.ones_like(right)
     within = np.where(hits - 1 >= guesses * right, within, 1.0)  # below the mean, no bound
     return float(_WEIGHTS @ within @ _WEIGHTS)
@@ -64,6 +66,7 @@ def _hit_probability(share: np.ndarray, mu: float) -> np.ndarray:
         middle = (low + high) / 2
         more = special.ndtr(mu - middle) + special.ndtr(-middle) > 2 * share
         low, high = np.where(more, middle, low), np.where(more, high, middle)
+    # in logarithms: far out both probabilities underflow, and their ratio does not
     inside, outside = special.log_ndtr(mu - low), special.log_ndtr(-low)
     return np.asarray(special.expit(inside - outside))
 

@@ -52,10 +52,12 @@ def is_rarer(curve: TradeOffCurve, records: int, guesses: int, hits: int, chance
     """
     reached, beyond = chance, 0.0  # a(j), and the sum of a(i) over i > j
     for j in range(hits, 0, -1):
+        # E[W; W ≥ j] / N = (j a(j) + Σ a(i) over i > j) / N
         right = (j * reached + beyond) / records
         if right >= 1:
             return True
         beyond += reached
+        # the inequality solved for a(j - 1)
         before = (records * curve(right) + beyond) / (guesses - j + 1)
         if before > 1:
             return True
@@ -95,6 +97,7 @@ def steinke_tail_bound(
         return 1.0
     exceptions = np.arange(1, most + 1)
     each = (_binomial_tail(hits - exceptions, guesses, odds) - tail) / exceptions
+    # theorem 5.2: δ buys i further hits in one run, at its best i
     return min(1.0, tail + 2 * records * delta * float(each.max(initial=0.0)))
 
 

@@ -54,6 +54,7 @@ def pooled_bound(
             confidence=confidence,
         )
     least = -(-len(scores) // 2)
+    # Rüger: k of T bounds have to be wrong at once (Markov's inequality)
     error = (1 - confidence) * least / len(scores)
     bounds = sorted(
         epsilon_lower_bound(score, member, delta, drawn="coins", confidence=1 - error).value

@@ -31,8 +31,8 @@ def largest_bound(
         >>> [round(largest_bound(n, 1e-5), 1) for n in (60, 200, 1000)]
         [2.1, 3.2, 4.7]
     """
-    asked = prepare_epsilon_audit(delta, drawn, noise, records, (1 - confidence) / tries)
-    return largest_refuted(asked, lambda guessing: _most_hits(guessing, records))
+    audit = prepare_epsilon_audit(delta, drawn, noise, records, (1 - confidence) / tries)
+    return largest_refuted(audit, lambda guessing: _most_hits(guessing, records))
 
 
 def records_needed(

@@ -84,6 +84,8 @@ def _mu_needed(
     sizes: Int[np.ndarray, " sizes"], hits: Float64[np.ndarray, " sizes"], records: int
 ) -> Float64[np.ndarray, " sizes"]:
     """The weakest Gaussian leak, as a μ, that brings so many hits; infinite if none does."""
+    # half a guess is kept from both ends, where the quantile is infinite
     share, right = sizes / records, np.clip(hits / sizes, 0.5, 1 - 0.5 / sizes)
+    # how far apart two Gaussians are with these rates of true and false guesses
     needed = special.ndtri(right * share) - special.ndtri((1 - right) * share)
     return np.where(hits > sizes, np.inf, needed)

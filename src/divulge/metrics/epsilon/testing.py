@@ -129,14 +129,14 @@ def prepare_epsilon_audit(
     return EpsilonAudit(delta, drawn, noise, records, error)
 
 
-def largest_refuted(asked: EpsilonAudit, hits: Callable[[Guessing], int]) -> float:
+def largest_refuted(audit: EpsilonAudit, hits: Callable[[Guessing], int]) -> float:
     """The largest ε below which all are refuted."""
     parameter = 0.0
-    for low, high in pairwise(_COARSE if asked.noise == "independent-gaussian" else _GRID):
-        parameter = _largest_within(asked.test(high), hits, low, high)
+    for low, high in pairwise(_COARSE if audit.noise == "independent-gaussian" else _GRID):
+        parameter = _largest_within(audit.test(high), hits, low, high)
         if parameter < high:
             break
-    return parameter if asked.noise == "any" else curves.gaussian_epsilon(parameter, asked.delta)
+    return parameter if audit.noise == "any" else curves.gaussian_epsilon(parameter, audit.delta)
 
 
 def _largest_within(
@@ -149,7 +149,7 @@ def _largest_within(
     counted = [(guessing, hits(guessing)) for guessing in test.guessings]
 
     def is_refuted(parameter: float) -> bool:
-        return any(test.refutes(parameter, *one) for one in counted)
+        return any(test.refutes(parameter, *pair) for pair in counted)
 
     if is_refuted(high):
         return high

@@ -45,12 +45,14 @@ def randomise(
         rng: draws the permutations.
     """
     done = [guess for guess in guesses if guess is not None]
-    highest = (int(one.client.max(initial=0)) for one in [truth, *done])
+    highest = (int(assigned.client.max(initial=0)) for assigned in [truth, *done])
     clients = 1 + max(known.client or 0, *highest)
-    clients = max([clients, *(one.score.shape[1] for one in done if one.score is not None)])
+    clients = max(
+        [clients, *(assigned.score.shape[1] for assigned in done if assigned.score is not None)]
+    )
     free = ~known.records
     owner = truth.client[free]
-    found = {
+    contributions = {
         (k, name): worth
         for k, guess in enumerate(guesses)
         if guess is not None
@@ -59,7 +61,9 @@ def randomise(
     owners = permute_within_groups(owner, label[free], rng, number_of_draws(len(owner)) + 1)
     # one draw at a time, all statistics of a record beside each other: that is how memory is fast
     worth = (
-        np.stack(list(found.values()), axis=2) if found else np.zeros((len(owner), clients + 1, 0))
+        np.stack(list(contributions.values()), axis=2)
+        if contributions
+        else np.zeros((len(owner), clients + 1, 0))
     )
     rows = np.arange(len(owner))
     table = np.array([worth[rows, drawn].sum(axis=0) for drawn in owners])
@@ -67,7 +71,7 @@ def randomise(
         log_arrangements(np.unique(owner[label[free] == each], return_counts=True)[1].tolist())
         for each in np.unique(label[free])
     )
-    return RandomisationTest(tuple(found), (table,), math.exp(-ways))
+    return RandomisationTest(tuple(contributions), (table,), math.exp(-ways))
 
 
 def _contributions(
@@ -94,6 +98,7 @@ def _contributions(
         return worth
 
     ranks = stats.rankdata(score)
+    # the rank sum of right pairs, a sum over records: permuted owners pick columns
     yield "auc", table((ranks - (inside + 1) / 2) / (inside * (len(member) - inside)))
     for share in TOPS:
         yield f"top@{share:g}", table(_among_highest(score, max(1, round(share * len(score)))))

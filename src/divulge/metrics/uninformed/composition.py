@@ -33,7 +33,7 @@ def randomise(
         truths: the true shares of each client.
         rng: draws the permutations.
     """
-    found = {
+    matches = {
         (k, name): each
         for k, guess in enumerate(guesses)
         if guess is not None
@@ -41,22 +41,22 @@ def randomise(
     }
     orders = _orders(len(truths), rng)
     rows = np.arange(len(truths))
-    drawn = [each[rows, orders].mean(axis=1) for each in found.values()]
+    drawn = [each[rows, orders].mean(axis=1) for each in matches.values()]
     table = np.column_stack(drawn) if drawn else np.zeros((len(orders), 0))
-    alike = Counter(one.share.tobytes() for one in truths)
+    alike = Counter(truth.share.tobytes() for truth in truths)
     smallest = math.exp(-log_arrangements(list(alike.values())))
-    return RandomisationTest(tuple(found), (table,), smallest)
+    return RandomisationTest(tuple(matches), (table,), smallest)
 
 
 def _matches(
     guess: Sequence[Proportions], truths: Sequence[Proportions]
 ) -> dict[str, Float64[np.ndarray, "clients clients"]]:
     """How well the guess about each client (row) fits what each client (column) holds."""
-    share, true = (np.array([one.share for one in each]) for each in (guess, truths))
-    said, null = (np.array([one.null for one in each]) for each in (guess, truths))
+    share, true = (np.array([client.share for client in each]) for each in (guess, truths))
+    declared, null = (np.array([client.null for client in each]) for each in (guess, truths))
     return {
         "l1": -np.abs(share[:, None] - true).sum(axis=2),
-        "null": (said[:, None] == null).mean(axis=2),
+        "null": (declared[:, None] == null).mean(axis=2),
     }
 
 

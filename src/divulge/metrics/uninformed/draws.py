@@ -42,10 +42,12 @@ def max_t_p_value(statistics: Float64[np.ndarray, "draws statistics"]) -> float:
     """
     centred = statistics - statistics.mean(axis=0)
     spread = centred.std(axis=0)
-    told = spread > _ROUNDING * np.abs(statistics).max(axis=0, initial=0)
-    if not told.any():
+    varies = spread > _ROUNDING * np.abs(statistics).max(axis=0, initial=0)
+    if not varies.any():
         return 1.0
-    highest = (centred[:, told] / spread[told]).max(axis=1)
+    # max T: the largest deviation of any statistic, in the truth as in each draw
+    highest = (centred[:, varies] / spread[varies]).max(axis=1)
+    # what was observed is one of the draws (Phipson and Smyth, section 4)
     return float((highest >= highest[0] - _ROUNDING).mean())
 
 
@@ -67,7 +69,8 @@ class RandomisationTest:
     @property
     def p(self) -> float:
         """P-value of all statistics in one test: how often guesses that know nothing do as well."""
-        return max(max_t_p_value(one) for one in self.draws)
+        # intersection-union: a leak has to show in each way, so no correction is due
+        return max(max_t_p_value(table) for table in self.draws)
 
     @property
     def strongest(self) -> tuple[int, str] | None:
@@ -78,9 +81,11 @@ class RandomisationTest:
 
     def of(self, attacks: Sequence[int]) -> "RandomisationTest":
         """The same test, of some of the attacks alone."""
-        kept = [k for k, (attack, _) in enumerate(self.columns) if attack in attacks]
-        columns = tuple(self.columns[k] for k in kept)
-        return RandomisationTest(columns, tuple(one[:, kept] for one in self.draws), self.smallest)
+        places = [k for k, (attack, _) in enumerate(self.columns) if attack in attacks]
+        columns = tuple(self.columns[k] for k in places)
+        return RandomisationTest(
+            columns, tuple(table[:, places] for table in self.draws), self.smallest
+        )
 
     def reverse(self) -> "RandomisationTest":
         """The same test of the AUCs alone, where a low one counts: is the truth reversed?
@@ -88,9 +93,11 @@ class RandomisationTest:
         Other statistics are left out: a guess that is right less often than by chance need not be
         the opposite of a right one.
         """
-        kept = [k for k, (_, name) in enumerate(self.columns) if name == "auc"]
-        columns = tuple(self.columns[k] for k in kept)
-        return RandomisationTest(columns, tuple(-one[:, kept] for one in self.draws), self.smallest)
+        places = [k for k, (_, name) in enumerate(self.columns) if name == "auc"]
+        columns = tuple(self.columns[k] for k in places)
+        return RandomisationTest(
+            columns, tuple(-table[:, places] for table in self.draws), self.smallest
+        )
 
     def observed_value(self, attack: int, name: str) -> float:
         """The observed value of a statistic of an attack."""
@@ -122,10 +129,10 @@ class RandomisationTest:
         centred = self.draws[0] - self.draws[0].mean(axis=0)
         spread = centred.std(axis=0)
         tiny = _ROUNDING * np.abs(self.draws[0]).max(axis=0, initial=0)
-        told: Float64[np.ndarray, "draws columns"] = np.where(
+        scores: Float64[np.ndarray, "draws columns"] = np.where(
             spread > tiny, centred / np.where(spread > tiny, spread, 1.0), 0.0
         )
-        return told
+        return scores
 
 
 def number_of_draws(units: int) -> int:

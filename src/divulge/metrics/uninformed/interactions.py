@@ -59,15 +59,15 @@ def randomise(
     done = [(k, guess, known[k]) for k, guess in enumerate(guesses) if guess is not None]
     columns = tuple((k, "auc") for k, _, _ in done)
     excess, left = np.zeros((len(users), len(done))), np.zeros((len(users), len(done)))
-    for at, (_, guess, told) in enumerate(done):
-        if told is None:
+    for at, (_, guess, owed) in enumerate(done):
+        if owed is None:
             continue
         aucs = np.array([membership.auc(guess[u].score, truths[u].acted).value for u in users])
-        excess[:, at] = aucs - (0.5 if told.shuffled is None else told.shuffled[users])
-        left[:, at] = told.correlation[users]
+        excess[:, at] = aucs - (0.5 if owed.shuffled is None else owed.shuffled[users])
+        left[:, at] = owed.correlation[users]
     signs = _signs(len(users), rng)
     mean = signs / max(1, len(users))
-    smallest = 1.0 if any(told is None for _, _, told in done) else 0.5 ** len(users)
+    smallest = 1.0 if any(owed is None for _, _, owed in done) else 0.5 ** len(users)
     return RandomisationTest(columns, (0.5 + mean @ excess, mean @ left), smallest)
 
 

@@ -51,7 +51,7 @@ class ColluderScores(NamedTuple):
 class _ClientPredictions(NamedTuple):
     """Predictions of one client's model on all records that it is queried about."""
 
-    said: LabelledLogits
+    answers: LabelledLogits
     """Logits and classes of the records."""
     loss: Float64[np.ndarray, " records"]
     """Cross-entropy of each record."""
@@ -62,7 +62,7 @@ class _ClientPredictions(NamedTuple):
 
     def take(self, chosen: np.ndarray) -> "_ClientPredictions":
         """The chosen records."""
-        return _ClientPredictions(self.said.take(chosen), *(part[chosen] for part in self[1:]))
+        return _ClientPredictions(self.answers.take(chosen), *(part[chosen] for part in self[1:]))
 
 
 @check_arguments
@@ -117,13 +117,14 @@ class Stacking:
         )
         score = np.zeros((len(view.records), len(view.targets)))
         for k in decision.clients_under_attack(view):
-            asked = _query_client(view, int(k), centred=self.centred)
-            features = self._features(asked, rng)
-            nobody = np.zeros(int(asked.external.sum()), bool)
+            predictions = _query_client(view, int(k), centred=self.centred)
+            features = self._features(predictions, rng)
+            nobody = np.zeros(int(predictions.external.sum()), bool)
+            # section 3.2, domain adaptation: with one label no tree splits, so all log odds shift
             adapted = _fit_boosted_trees(
-                features[asked.external], nobody, seed=_draw_seed(rng), onto=meta
+                features[predictions.external], nobody, seed=_draw_seed(rng), onto=meta
             )
-            candidates = ~asked.suspect & ~asked.external
+            candidates = ~predictions.suspect & ~predictions.external
             score[:, k] = _predict_scores(adapted, features[candidates])
         return decision.decide_two_sided(
             view, score, percentile=self.percentile, dominance=self.dominance
@@ -142,14 +143,17 @@ class Stacking:
             rng: divides the records and seeds all that is fitted.
             folds: number of parts that the records are divided into.
         """
-        asked = _query_client(view, view.collusion.colluder, centred=self.centred)
+        predictions = _query_client(view, view.collusion.colluder, centred=self.centred)
         truth = _colluder_membership(view)
         if self.protocol == "published":
             fold = _stratified_folds(truth, rng, folds)
-            features = [self._features(asked, rng)] * folds
+            features = [self._features(predictions, rng)] * folds
         else:
-            fold = _stratified_folds(truth + 2 * asked.suspect + 4 * asked.external, rng, folds)
-            features = _cross_fit_features_twice(asked, fold, rng)
+            # strata by truth and set: no fold without members of either set
+            fold = _stratified_folds(
+                truth + 2 * predictions.suspect + 4 * predictions.external, rng, folds
+            )
+            features = _cross_fit_features_twice(predictions, fold, rng)
         score = np.empty(len(truth))
         for k, table in enumerate(features):
             here = fold == k
@@ -157,13 +161,15 @@ class Stacking:
             score[here] = _predict_scores(meta, table[here])
         return ColluderScores(score, truth)
 
-    def _features(self, asked: _ClientPredictions, rng: np.random.Generator) -> Features:
+    def _features(self, predictions: _ClientPredictions, rng: np.random.Generator) -> Features:
         """The loss and seven scores of each record, in the order of the published columns."""
         if self.protocol == "crossfit":
-            return _cross_fit_features(asked, rng)
-        known = asked.suspect | asked.external
-        score = fit_base_classifiers(asked.said.take(known), asked.suspect[known], rng)
-        return np.column_stack([asked.loss, score(asked.said)])
+            return _cross_fit_features(predictions, rng)
+        known = predictions.suspect | predictions.external
+        score = fit_base_classifiers(
+            predictions.answers.take(known), predictions.suspect[known], rng
+        )
+        return np.column_stack([predictions.loss, score(predictions.answers)])
 
 
 def _query_client(view: FederationView, k: int, *, centred: bool) -> _ClientPredictions:
@@ -176,11 +182,11 @@ def _query_client(view: FederationView, k: int, *, centred: bool) -> _ClientPred
         )
     kind = np.repeat([0, 1, 2], [len(records) for records in sets])
     parts = [_predict_logits(view, k, records, centred=centred) for records in sets]
-    said = LabelledLogits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    answers = LabelledLogits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
     # exp undoes the logarithm up to the constant that the loss does not depend on
-    shares = np.exp(said.logits - said.logits.max(axis=1, keepdims=True))
-    loss = -signals.compute_signal("loss", shares / shares.sum(axis=1, keepdims=True), said.y)
-    return _ClientPredictions(said, loss, kind == 0, kind == 1)
+    shares = np.exp(answers.logits - answers.logits.max(axis=1, keepdims=True))
+    loss = -signals.compute_signal("loss", shares / shares.sum(axis=1, keepdims=True), answers.y)
+    return _ClientPredictions(answers, loss, kind == 0, kind == 1)
 
 
 def _predict_logits(
@@ -197,18 +203,23 @@ def _colluder_membership(view: FederationView) -> Bool[np.ndarray, " records"]:
     return np.concatenate([known.relevant, none, known.records])
 
 
-def _cross_fit_features(asked: _ClientPredictions, rng: np.random.Generator) -> Features:
+def _cross_fit_features(predictions: _ClientPredictions, rng: np.random.Generator) -> Features:
     """Each relevant and external record scored by the fold that left it out; candidates by all."""
-    known = asked.suspect | asked.external
+    known = predictions.suspect | predictions.external
     folds = _choose_folds(int(known.sum()))
-    fold = np.where(known, _stratified_folds(asked.suspect + 2 * asked.external, rng, folds), -1)
+    fold = np.where(
+        known, _stratified_folds(predictions.suspect + 2 * predictions.external, rng, folds), -1
+    )
     total = np.zeros((len(known), len(NAMES)))
     for k in range(folds):
         unseen = (fold == k) | ~known
-        score = fit_base_classifiers(asked.said.take(~unseen), asked.suspect[~unseen], rng)
+        score = fit_base_classifiers(
+            predictions.answers.take(~unseen), predictions.suspect[~unseen], rng
+        )
+        # a candidate is unseen by every fold, so each fold's score counts one part in as many
         share = np.where(known[unseen], 1.0, 1 / folds)
-        total[unseen] += share[:, None] * score(asked.said.take(unseen))
-    return np.column_stack([asked.loss, total])
+        total[unseen] += share[:, None] * score(predictions.answers.take(unseen))
+    return np.column_stack([predictions.loss, total])
 
 
 def _choose_folds(known: int) -> int:
@@ -217,7 +228,7 @@ def _choose_folds(known: int) -> int:
 
 
 def _cross_fit_features_twice(
-    asked: _ClientPredictions, fold: Int[np.ndarray, " records"], rng: np.random.Generator
+    predictions: _ClientPredictions, fold: Int[np.ndarray, " records"], rng: np.random.Generator
 ) -> list[Features]:
     """For each fold, features of its records as if they were candidates, and of others without it.
 
@@ -225,18 +236,19 @@ def _cross_fit_features_twice(
     meta-classifier that is taught without the other. All that is fitted without a fold scores the
     fold itself, and the candidates, on average.
     """
-    known, folds = asked.suspect | asked.external, int(fold.max()) + 1
+    known, folds = predictions.suspect | predictions.external, int(fold.max()) + 1
     total = np.zeros((folds, len(known), len(NAMES)))
     for pair in itertools.combinations(range(folds), 2):
         lessons = known & ~np.isin(fold, pair)
-        found = fit_base_classifiers(asked.said.take(lessons), asked.suspect[lessons], rng)(
-            asked.said
+        score = fit_base_classifiers(
+            predictions.answers.take(lessons), predictions.suspect[lessons], rng
         )
+        scores = score(predictions.answers)
         for k, other in (pair, pair[::-1]):
             total[k] += (
-                np.where(known & (fold != k), fold == other, 1 / (folds - 1))[:, None] * found
+                np.where(known & (fold != k), fold == other, 1 / (folds - 1))[:, None] * scores
             )
-    return [np.column_stack([asked.loss, table]) for table in total]
+    return [np.column_stack([predictions.loss, table]) for table in total]
 
 
 def _stratified_folds(

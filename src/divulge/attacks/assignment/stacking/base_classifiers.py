@@ -65,10 +65,12 @@ def fit_base_classifiers(
             for estimator in _base_classifiers(suspect, rng)
         ]
 
-    def score(asked: LabelledLogits) -> ScoreColumns:
+    def score(predictions: LabelledLogits) -> ScoreColumns:
         with unchecked():
-            columns = [estimator.predict_proba(asked.with_labels)[:, 1] for estimator in others]
-        return np.column_stack([network(asked), *columns])
+            columns = [
+                estimator.predict_proba(predictions.with_labels)[:, 1] for estimator in others
+            ]
+        return np.column_stack([network(predictions), *columns])
 
     return score
 
@@ -103,7 +105,8 @@ def _fit_network(
 
     mean = answers.logits.mean(axis=0)
     spread = answers.logits.std(axis=0)
+    # a logit that never varies would become NaN in every record
     spread[spread == 0] = 1.0
     seed = int(rng.integers(2**31))
     network = train_network((answers.logits - mean) / spread, answers.y, suspect, seed)
-    return lambda asked: network((asked.logits - mean) / spread, asked.y)
+    return lambda predictions: network((predictions.logits - mean) / spread, predictions.y)

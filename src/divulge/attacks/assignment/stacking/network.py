@@ -44,10 +44,10 @@ def train_network(
                 network.differentiate(x[rows], labels[rows], wanted[rows])
                 adam.step()
 
-    def score(asked: Logits, classes: Labels) -> Chances:
+    def score(logits: Logits, classes: Labels) -> Chances:
         with torch.no_grad():
-            said = network(torch.tensor(asked, dtype=torch.float32), torch.from_numpy(classes))
-        return np.asarray(said.sigmoid().numpy(), dtype=np.float64)
+            log_odds = network(torch.tensor(logits, dtype=torch.float32), torch.from_numpy(classes))
+        return np.asarray(log_odds.sigmoid().numpy(), dtype=np.float64)
 
     return score
 
@@ -81,6 +81,7 @@ class _TwoBranchNetwork:
     ) -> None:
         """Set the gradients of the mean cross-entropy."""
         both = self._both(x, y)
+        # derivative of the mean cross-entropy by the log odds
         wrong = (self._head(both)[:, 0].sigmoid() - wanted).div_(len(wanted))[:, None]
         self._head.differentiate(wrong, both)
         of_said, of_true = torch.mm(wrong, self._head.weight).tensor_split(2, dim=1)

@@ -148,20 +148,20 @@ class Decaf:
             return self._run_published(rounds, views, seed)
         plan = self._choose(rounds, views)
         if plan.level == "auto":
-            found = self._run_published(rounds, views, seed)
+            guesses = self._run_published(rounds, views, seed)
         elif plan.level == "bias":
-            found = infer_by_biases(rounds, views)
+            guesses = infer_by_biases(rounds, views)
         else:
             private = None if self.dp_noise is None else (self.dp_noise, self.dp_norm)
             cluster = cluster_by_name(self.workers)
             defence = self._told_defence()
             with nullcontext() if cluster is None else cluster.session():
-                seen, pools = _prepare(rounds, plan.before)
-                found = self._run_simulation(
-                    ShadowClientSimulation(seen, pools, views, seed, private, defence, cluster),
+                stages, pools = _prepare(rounds, plan.before)
+                guesses = self._run_simulation(
+                    ShadowClientSimulation(stages, pools, views, seed, private, defence, cluster),
                     refine=plan.level == "refined",
                 )
-        return tuple(replace(one, how=one.how + plan.why) for one in found)
+        return tuple(replace(guess, how=guess.how + plan.why) for guess in guesses)
 
     @property
     def _needs_whole_updates(self) -> bool:
@@ -179,7 +179,9 @@ class Decaf:
         if self.level == "bias":
             return _Plan("bias", None, "")
         stages = [stage for stage, _ in rounds.values()]
-        most = max(stage.records(views[v].victim) for stage, who in rounds.values() for v in who)
+        most = max(
+            stage.records(views[v].victim) for stage, victims in rounds.values() for v in victims
+        )
         seconds = self.clients * sum(stage.seconds(most) for stage in stages)
         ways = self._list_ways(stages[0], seconds)
         levels: Sequence[DecafLevel] = ("refined", "virtual")
@@ -246,8 +248,8 @@ def _prepare(
     pool = enlarge(next(iter(rounds.values()))[0].reference)
     if before is None:
         return rounds, dict.fromkeys(rounds, pool)
-    seen, pools = {}, {}
+    stages, pools = {}, {}
     for number, (stage, victims) in rounds.items():
         last, pools[number] = keep_last_layers(stage, pool, before)
-        seen[number] = last, victims
-    return seen, pools
+        stages[number] = last, victims
+    return stages, pools

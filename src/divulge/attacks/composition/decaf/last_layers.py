@@ -65,7 +65,9 @@ def find_last_layers(stage: ObservedRound) -> LastLayers | None:
         k for k, name in enumerate(chain._modules) if stage.layer.weight.startswith(f"{name}.")
     )
     for before in range(1, output + 1):
+        # operations, and not weights: convolutions have few weights and most of the work
         share = sum(operations[before:]) / max(1, sum(operations))
+        # as many layers as fit the share; the output layer always trains
         if share <= SHARE or before == output:
             return LastLayers(before, share)
     return None
@@ -98,9 +100,9 @@ def keep_last_layers(
         masked=None,
         aggregated=None,
     )
-    seen = Records(_given_before(stage, pool, before), pool.y)
-    own = seen.take(_first_of_each_class(stage.reference.y, _QUERIED))
-    return ObservedRound(less, replace(stage.recipe, network=network), own), seen
+    entering = Records(_given_before(stage, pool, before), pool.y)
+    own = entering.take(_first_of_each_class(stage.reference.y, _QUERIED))
+    return ObservedRound(less, replace(stage.recipe, network=network), own), entering
 
 
 def _first_of_each_class(y: Int64[np.ndarray, " records"], most: int) -> Int64[np.ndarray, " _"]:
@@ -129,6 +131,7 @@ def _given_before(stage: ObservedRound, pool: Records, before: int) -> np.ndarra
     x = _cast(pool.x, head)
     with torch.no_grad(), torch_threads(1):
         given = np.concatenate([head(torch.tensor(x[batch])).numpy() for batch in batches])
+    # back in the pool's order: batches only decide what batch normalisation sees together
     ordered = np.empty_like(given)
     ordered[order] = given
     return ordered

@@ -81,6 +81,7 @@ def class_shares(scales: Float64[np.ndarray, " bases"]) -> Float64[np.ndarray, "
         >>> class_shares(np.array([0.0, 1.0, 0.5])).tolist()
         [0.25, 0.75]
     """
+    # eq. 21, θ_i + θ_u: the calibrator is about the sum of all bases, so it adds to every class
     raw = scales[:-1] + scales[-1]
     total = raw.sum()
     each: np.ndarray = raw / total if total > 0 else np.full(len(raw), 1 / len(raw))
@@ -90,11 +91,12 @@ def class_shares(scales: Float64[np.ndarray, " bases"]) -> Float64[np.ndarray, "
 def _solve_exactly(
     columns: Float64[np.ndarray, "entries bases"], right: Float64[np.ndarray, " entries"]
 ) -> Float64[np.ndarray, " bases"]:
+    # eq. 20 reduced to bases by bases (Cholesky): the same minimum, however wide the layer
     normal = columns.T @ columns
     normal[np.diag_indices_from(normal)] += _RIDGE * max(normal.diagonal().max(), 1e-300)
     root = cholesky(normal, lower=True)
-    found: np.ndarray = nnls(root.T, solve_triangular(root, columns.T @ right, lower=True))[0]
-    return found
+    scales: np.ndarray = nnls(root.T, solve_triangular(root, columns.T @ right, lower=True))[0]
+    return scales
 
 
 def _solve_by_descent(
@@ -111,6 +113,7 @@ def _solve_by_descent(
     scales = np.full(bases, 1 / bases)
     mean, square = np.zeros(bases), np.zeros(bases)
     for epoch in range(1, epochs + 1):
+        # gradient of eq. 20, the mean squared error
         gradient = 2 / len(right) * (columns.T @ (columns @ scales - right))
         mean = 0.9 * mean + 0.1 * gradient
         square = 0.999 * square + 0.001 * gradient**2
@@ -150,11 +153,12 @@ def infer_by_paper(
     References:
         Dai et al. (2024), Decaf, algorithms 1 and 2; tables XIV and XV for the ablations.
     """
-    found: list[list[RoundGuess]] = [[] for _ in views]
+    by_victim: list[list[RoundGuess]] = [[] for _ in views]
     for stage, victims in rounds.values():
         bases = ClassBases(stage, seed)
         for victim in victims:
             change = stage.observe_client(views[victim].victim).weight
+            # algorithm 1: a class without one positive entry is null
             null = null_classes(change, threshold)
             if null.all():
                 raise NotApplicable(
@@ -162,13 +166,17 @@ def infer_by_paper(
                     f"{views[victim].victim!r}, got none above {threshold}: lower the threshold"
                 )
             there = np.flatnonzero(np.ones_like(null) if without == "null removal" else ~null)
+            # algorithm 2: a base for each class that is there, and the calibrator from all of them
             alone = [bases.of(stage.reference.y == k, int(k)) for k in there]
             both = bases.of(np.isin(stage.reference.y, there), *there.tolist())
             calibrator = np.zeros_like(both) if without == "calibrator" else both
             share = np.zeros(stage.classes)
+            # eqs. 19 to 21, for the classes that are not null
             share[there] = class_shares(decompose(change, np.array([*alone, calibrator]), solver))
-            found[victim].append(RoundGuess(share, null))
-    return tuple(combine_rounds(guesses, f"the published method, {solver}") for guesses in found)
+            by_victim[victim].append(RoundGuess(share, null))
+    return tuple(
+        combine_rounds(guesses, f"the published method, {solver}") for guesses in by_victim
+    )
 
 
 def infer_by_biases(rounds: AttackedRounds, views: Sequence[UpdateView]) -> tuple[Proportions, ...]:
@@ -179,7 +187,7 @@ def infer_by_biases(rounds: AttackedRounds, views: Sequence[UpdateView]) -> tupl
     Raises:
         NotApplicable: the layer has no biases, or clients do not train by plain gradient descent.
     """
-    found: list[list[RoundGuess]] = [[] for _ in views]
+    by_victim: list[list[RoundGuess]] = [[] for _ in views]
     for stage, victims in rounds.values():
         if stage.layer.bias is None or stage.recipe.optimiser != "sgd":
             has = "no" if stage.layer.bias is None else "biases"
@@ -189,12 +197,13 @@ def infer_by_biases(rounds: AttackedRounds, views: Sequence[UpdateView]) -> tupl
             )
         for victim in victims:
             sight = stage.observe_client(views[victim].victim)
-            found[victim].append(_infer_from_biases(stage, sight))
-    return tuple(combine_rounds(guesses, "the balance of the biases") for guesses in found)
+            by_victim[victim].append(_infer_from_biases(stage, sight))
+    return tuple(combine_rounds(guesses, "the balance of the biases") for guesses in by_victim)
 
 
 def _infer_from_biases(stage: ObservedRound, sight: ClientChange) -> RoundGuess:
     assert sight.bias is not None
+    # the path's mean answer: the trapezoid of both ends, where iLRG takes the start alone
     answers = stage.class_means((stage.before + stage.after(sight.change)) / 2)
     null = null_classes(sight.weight)
     if null.all():  # nothing is known to be there, so nothing is taken for absent
@@ -229,5 +238,6 @@ class ClassBases:
             rows, seeds = [np.flatnonzero(chosen)], [int(rng.integers(2**31))]
             (change,) = self._stage.train_on(self._client_workers, rows, seeds)
             layer = self._stage.layer.weight
+            # eq. 4: the change over the learning rate
             self._kept[classes] = change[layer].astype(np.float64) / self._stage.recipe.lr
         return self._kept[classes]

@@ -72,8 +72,10 @@ def fit_shares(
         values, vectors = np.linalg.eigh(np.exp(-rate * squares))
         turned = vectors.T @ (targets - mean)
         for ridge in _RIDGES:
+            # rounding makes the smallest eigenvalues of a kernel matrix negative
             inverse = 1 / (np.maximum(values, 0) + ridge)
             dual = vectors @ (inverse[:, None] * turned)
+            # eqs. 5.10 to 5.12: residuals of left-out clients, without refitting
             both = dual / ((vectors**2) @ inverse)[:, None]
             off, first_off = both[:, :classes], both[:, classes:]
             part = _best_part(off, first_off)
@@ -81,8 +83,8 @@ def fit_shares(
             error = float((off**2).mean())
             if error < least:
                 least = error
-                found = mean + np.exp(-rate * across) @ dual
-                guess = found[:, :classes] + part * (victims.first - found[:, classes:])
+                predicted = mean + np.exp(-rate * across) @ dual
+                guess = predicted[:, :classes] + part * (victims.first - predicted[:, classes:])
                 best = RegressionFit(shares - off, guess, error)
     assert best is not None
     return best
@@ -170,6 +172,7 @@ def absent_classes(
     allowed = int(error * (len(scores) + 1))
     if not allowed:
         return np.zeros(len(sign), np.bool_)
+    # strictly below: ties with what is there are no evidence of absence
     low: np.ndarray = sign < scores[allowed - 1]
     low[sign.argmax()] = False  # a client holds some class
     return low

@@ -8,14 +8,24 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util.random import stream
-from divulge.attacks.composition.decaf import regression, shadow_clients
+from divulge.attacks.composition.decaf import regression
 from divulge.attacks.composition.decaf.regression import (
     ClientShares,
     CombinedFit,
     RegressionFit,
     RegressionInput,
 )
-from divulge.attacks.composition.decaf.shadow_clients import ShadowClients, UpdateFeatures
+from divulge.attacks.composition.decaf.shadow_clients import (
+    ShadowClients,
+    draw_near_guesses,
+    draw_shadow_clients,
+)
+from divulge.attacks.composition.decaf.simulated_round import estimate_noise, simulate_round
+from divulge.attacks.composition.decaf.update_features import (
+    UpdateFeatures,
+    stack_features,
+    update_features,
+)
 from divulge.attacks.shared.observed_round import ObservedRound
 from divulge.core import Proportions, Records, Tensors, UpdateDefence, UpdateView
 from divulge.training.cluster import RayCluster
@@ -63,11 +73,8 @@ class ShadowClientSimulation:
         self._prepared: dict[tuple[Recipe, int], Any] = {}
         self._shown: dict[int, list[UpdateFeatures]] = {number: [] for number in rounds}
         self._victims = {
-            number: shadow_clients.stack_features(
-                [
-                    shadow_clients.update_features(stage, stage.observe_client(views[v].victim))
-                    for v in victims
-                ]
+            number: stack_features(
+                [update_features(stage, stage.observe_client(views[v].victim)) for v in victims]
             )
             for number, (stage, victims) in rounds.items()
         }
@@ -82,20 +89,20 @@ class ShadowClientSimulation:
         before = 0 if self._cast is None else len(self._cast.rows)
         rng = stream(self._seed, "mixes", before)
         if near is None:
-            more = shadow_clients.draw_shadow_clients(self._pool, self._sizes, many, rng)
+            more = draw_shadow_clients(self._pool, self._sizes, many, rng)
         else:
-            more = shadow_clients.draw_near_guesses(self._pool, self._sizes, near, many, rng)
+            more = draw_near_guesses(self._pool, self._sizes, near, many, rng)
         for number, (stage, victims) in self._rounds.items():
             client_workers = self._client_workers(stage.recipe, self._pools[number])
             if self._defence is not None:
                 self._noise[number] = 0.0  # it adds its own
             if number not in self._noise:
                 names = [self._views[v].victim for v in victims]
-                self._noise[number] = shadow_clients.estimate_noise(
+                self._noise[number] = estimate_noise(
                     stage, client_workers, more, names, self._seed % 2**31
                 )
             noise = self._noise[number]
-            shown = shadow_clients.simulate_round(
+            shown = simulate_round(
                 stage, client_workers, more, noise, self._seed, before, self._defence
             )
             self._shown[number].append(shown)
@@ -111,9 +118,7 @@ class ShadowClientSimulation:
             null_error: how often a class that is there may be declared null.
         """
         assert self._cast is not None
-        shown = {
-            number: shadow_clients.stack_features(rows) for number, rows in self._shown.items()
-        }
+        shown = {number: stack_features(rows) for number, rows in self._shown.items()}
         cast = self._cast
         fits = _RoundFits(
             self._fits(shown, cast.shares, whole=True),
@@ -132,38 +137,41 @@ class ShadowClientSimulation:
         alone.
         """
 
-        def select_features(one: UpdateFeatures, rows: Bool[np.ndarray, " _"]) -> RegressionInput:
-            kinds = one.tensors + one.classes if whole else one.classes
-            return RegressionInput(tuple(kind[rows] for kind in kinds), one.first[rows])
+        def select_features(
+            features: UpdateFeatures, rows: Bool[np.ndarray, " _"]
+        ) -> RegressionInput:
+            kinds = features.tensors + features.classes if whole else features.classes
+            return RegressionInput(tuple(kind[rows] for kind in kinds), features.first[rows])
 
         assert self._cast is not None
-        even, found = self._cast.even, {}
+        even, fits = self._cast.even, {}
         for number, rows in shown.items():
-            guessed = shadow_clients.stack_features([self._victims[number], rows])
+            guessed = stack_features([self._victims[number], rows])
             victims = np.ones(len(self._victims[number].first), np.bool_)
-            found[number] = regression.fit_shares(
+            fits[number] = regression.fit_shares(
                 select_features(rows, ~even),
                 holds[~even],
                 select_features(guessed, np.concatenate([victims, even])),
             )
-        return found
+        return fits
 
     def _guess(self, victim: int, fits: "_RoundFits", null_error: float) -> Proportions:
         assert self._cast is not None
-        mine = [number for number, (_, who) in self._rounds.items() if victim in who]
+        mine = [number for number, (_, victims) in self._rounds.items() if victim in victims]
         places = [self._rounds[number][1].index(victim) for number in mine]
 
         def guess(by_round: Mapping[int, RegressionFit]) -> CombinedFit:
             attacked = [len(self._rounds[n][1]) for n in mine]
             return regression.combine_fits([by_round[n] for n in mine], places, attacked)
 
-        found, coarse, presence = map(guess, fits)
+        shares, coarse, presence = map(guess, fits)
         rare = self._cast.rare[~self._cast.even]
-        signs = [one.guess / one.error**0.5 for one in (found, presence)]
-        known = [one.left_out / one.error**0.5 for one in (found, presence)]
+        # shares and presence on one scale: each in its own errors, then added
+        signs = [fit.guess / fit.error**0.5 for fit in (shares, presence)]
+        known = [fit.left_out / fit.error**0.5 for fit in (shares, presence)]
         null = regression.absent_classes(np.sum(signs, 0), np.sum(known, 0), rare, null_error)
         return Proportions(
-            regression.project_shares(found.guess, null),
+            regression.project_shares(shares.guess, null),
             null,
             even=regression.evenness_p_value(coarse.guess, coarse.others),
             how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
@@ -225,10 +233,10 @@ class _PrivateClientWorkers:
         """The state dictionary of each network after its training."""
         from divulge.training.weights import as_arrays, as_tensors
 
-        begun = as_tensors(start)
+        first = as_tensors(start)
         for mine, seed in zip(rows, seeds, strict=True):
             own, every = self._pool.take(mine), np.ones((1, len(mine)), np.bool_)
-            (network,) = self._trainer.networks(own, every, [seed], begun)
+            (network,) = self._trainer.networks(own, every, [seed], first)
             yield as_arrays(network.state_dict())
 
 

@@ -137,6 +137,7 @@ class RAIFLE:
             simulated = embedding.simulated_signal(moved, user, rng)
             trainings = f"the way that {embedding.SIMULATIONS} simulated trainings move items"
             if signal.clear:
+                # a singular direction has no sign of its own
                 score = score if score @ simulated >= 0 else -score
                 how += f", its sign is that of {trainings} acted on"
             else:
@@ -153,23 +154,23 @@ class RAIFLE:
         sent, items = _to_tensors(view.rounds[0].sent), _to_tensors({"": view.inputs})[""]
         names = sorted(change)
         update = np.concatenate([change[name].ravel() for name in names])
-        seen = np.concatenate([np.full(w.numel(), n in names) for n, w in sorted(sent.items())])
-        found = self._closed_form(learner, sent, items, update, seen)
-        way = "posterior" if found is None else "closed form"
-        if found is None:
+        received = np.concatenate([np.full(w.numel(), n in names) for n, w in sorted(sent.items())])
+        solution = self._closed_form(learner, sent, items, update, received)
+        way = "posterior" if solution is None else "closed form"
+        if solution is None:
             steps = min(self.steps, _MOST_SYSTEMS)
-            normal = linear.gauss_newton(learner, sent, items, update, seen, steps)
-            found = linear.settle_coins(learner, sent, items, update, seen, normal, rng)
-        unique = found.rank == len(items)
+            normal = linear.gauss_newton(learner, sent, items, update, received, steps)
+            solution = linear.settle_coins(learner, sent, items, update, received, normal, rng)
+        unique = solution.rank == len(items)
         how = (
-            f"{way}: {found.systems} linear system{'s' if found.systems > 1 else ''} of rank "
-            f"{found.rank} for {len(items)} interactions"
+            f"{way}: {solution.systems} linear system{'s' if solution.systems > 1 else ''} of rank "
+            f"{solution.rank} for {len(items)} interactions"
             f"{'' if unique else ', which do not determine them'}, condition number "
-            f"{found.condition:.3g}, {found.left:.1e} of the update unexplained"
+            f"{solution.condition:.3g}, {solution.left:.1e} of the update unexplained"
         )
         # a posterior mean is calibrated as it is
         split = self.rounding == "split" and way == "closed form"
-        return _decide(found.value, otsu_threshold(found.value) if split else 0.5, how)
+        return _decide(solution.value, otsu_threshold(solution.value) if split else 0.5, how)
 
     def _closed_form(
         self,
@@ -177,33 +178,35 @@ class RAIFLE:
         sent: Mapping[str, Any],
         items: Any,
         update: Float[np.ndarray, " seen"],
-        seen: Bool[np.ndarray, " numbers"],
+        received: Bool[np.ndarray, " numbers"],
     ) -> linear.Solution | None:
         """The interactions where they follow exactly; None where ``auto`` has to guess."""
-        asked = self.method == "closed-form"
-        if asked and not learner.exact:
+        required = self.method == "closed-form"
+        if required and not learner.exact:
             raise NotApplicable(
                 "expected an update that is affine in the interactions, got one of several steps: "
                 "choose method='gauss-newton'"
             )
         if not learner.exact or self.method == "gauss-newton":
             return None
+        # theorem 1: without a second derivative the matrix is the same wherever it is taken
         half = items.new_full((len(items),), 0.5)
-        affine = linear.select_received(learner.linearise(sent, items, half), seen)
+        affine = linear.select_received(learner.linearise(sent, items, half), received)
         try:
-            found = linear.closed_form(affine, update)
+            solution = linear.closed_form(affine, update)
         except NotApplicable:
-            if asked:
+            if required:
                 raise
             return None
         # with noise in the update, exact equations give something else than interactions
-        clean = found.left < _EXACT and bool((np.abs(found.value - 0.5) < 0.5 + _EXACT).all())
-        return found if asked or clean else None
+        clean = solution.left < _EXACT and bool((np.abs(solution.value - 0.5) < 0.5 + _EXACT).all())
+        return solution if required or clean else None
 
     def _match(
         self, views: Sequence[UpdateView], rng: np.random.Generator
     ) -> Iterator[Reconstruction]:
-        from divulge.attacks.interactions.raifle.matching import Matching, Victim
+        from divulge.attacks.interactions.raifle.matching import Matching
+        from divulge.attacks.interactions.raifle.simulated_updates import Victim
 
         victims = []
         for view in views:
@@ -212,13 +215,13 @@ class RAIFLE:
             sent, items = _to_tensors(view.rounds[0].sent), _to_tensors({"": view.inputs})[""]
             update = _to_tensors(view.rounds[0].change(view.victim))
             victims.append(Victim(view.learner, sent, items, update))
-        for found in Matching(self.optimiser, self.steps, self.joint).match(victims, rng):
+        for result in Matching(self.optimiser, self.steps, self.joint).match(victims, rng):
             how = (
-                f"match: {self.optimiser} from a random start, {found.evaluations} simulated "
-                f"trainings, loss {found.loss:.3g}"
+                f"match: {self.optimiser} from a random start, {result.evaluations} simulated "
+                f"trainings, loss {result.loss:.3g}"
             )
-            middle = 0.5 if self.rounding == "half" else otsu_threshold(found.value)
-            yield _decide(found.value, middle, how)
+            middle = 0.5 if self.rounding == "half" else otsu_threshold(result.value)
+            yield _decide(result.value, middle, how)
 
 
 _MOST_SYSTEMS = 20
@@ -254,6 +257,7 @@ def otsu_threshold(score: Float[np.ndarray, " items"]) -> float:
     many = np.arange(1, len(score))
     sums = np.cumsum(ascending)[:-1]
     rest = ascending.sum() - sums
+    # the variance between groups: the total is fixed, so the most of it leaves the least within
     between = sums**2 / many + rest**2 / (len(score) - many)
     if not len(score) > 1 or ascending[0] == ascending[-1]:
         return float(ascending[-1])

@@ -70,7 +70,9 @@ def whiten(
     total = max(float(left @ left) + outside, 1e-200)
     noises = total / many * np.exp(np.linspace(-24, 2, 105))
     spread = values + noises[:, None]
+    # MacKay, eq. 2.13: minus twice the log evidence, in the axes where the covariance is diagonal
     surprise = (np.log(spread) + power / spread).sum(axis=1)
+    # directions that were projected away hold equal noise alone
     surprise += beyond * np.log(noises) + outside / noises
     noise = noises[int(surprise.argmin())]
     size, axes = np.linalg.eigh(drift)
@@ -85,6 +87,7 @@ def _shrink(
     if not drifts.any():
         return np.zeros_like(signal)
     values, vectors = np.linalg.eigh(signal + drifts.T @ drifts / len(drifts))
+    # smaller eigenvalues are rounding, and their roots would be divided by
     counted = values > values[-1] * 1e-13
     root, axes = np.sqrt(values[counted]), vectors[:, counted]
     shrunk, _ = ledoit_wolf(drifts @ (axes / root), assume_centered=True)
@@ -109,12 +112,13 @@ def propagate(system: WhiteSystem) -> Float[np.ndarray, " items"]:
         (1998), Deterministic annealing EM algorithm; Vila and Schniter (2013),
         Expectation-maximization Gaussian-mixture approximate message passing (the rate).
     """
-    found = _lower_noise(system, 1.0, fair=True)
-    left, equations = unexplained(system, found), len(system.rest)
+    probability = _lower_noise(system, 1.0, fair=True)
+    left, equations = unexplained(system, probability), len(system.rest)
+    # at the truth the unexplained squares are chi-squared with one degree an equation
     if chi2.sf(left, equations) < _IMPLAUSIBLE:
         again = _lower_noise(system, float(np.sqrt(left / equations)), fair=False)
-        found = min(found, again, key=partial(unexplained, system))
-    return np.where(system.matrix.any(axis=0), found, PRIOR_MEAN)
+        probability = min(probability, again, key=partial(unexplained, system))
+    return np.where(system.matrix.any(axis=0), probability, PRIOR_MEAN)
 
 
 def _lower_noise(system: WhiteSystem, start: float, *, fair: bool) -> Float[np.ndarray, " items"]:
@@ -138,14 +142,17 @@ def _lower_noise(system: WhiteSystem, start: float, *, fair: bool) -> Float[np.n
         solve = marginals(scaled)
         for _ in range(_ITERATIONS):
             mean, variance = solve(precision, shift)
+            # the cavity: what all others say, with this item's own factor divided out
             others = (1 / variance - precision).clip(min=_LEAST_PRECISION)
             centre = (mean / variance - shift) / others
             if not fair:
                 rate = (probability.sum() + 1) / (items + 2)  # Laplace's rule of succession
                 odds += _DAMPING * (logit(rate) - odds)
             before, probability = probability, expit((centre - 0.5) * others + odds)
+            # moments of the tilted Bernoulli, which the normal factor is to match
             own = (probability * (1 - probability)).clip(min=_LEAST_VARIANCE)
             fitted, pull = 1 / own - others, probability / own - centre * others
+            # a factor of negative precision is no normal: the old one stays for this round
             sound = fitted > _LEAST_PRECISION
             precision = np.where(sound, precision + _DAMPING * (fitted - precision), precision)
             shift = np.where(sound, shift + _DAMPING * (pull - shift), shift)
@@ -183,6 +190,7 @@ def _solve_by_equation(system: WhiteSystem) -> _Solver:
         both = np.column_stack([scaled, rest - matrix @ start])
         white = solve_triangular(root, both, lower=True, check_finite=False)
         explained, left = white[:, :-1], white[:, -1]
+        # Woodbury: with fewer equations than items the smaller matrix is factored
         variance = (1 - (explained**2).sum(axis=0)) / precision
         return start + deviation * (left @ explained), variance.clip(min=_TINY)
 

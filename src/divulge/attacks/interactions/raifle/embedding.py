@@ -39,6 +39,7 @@ def main_direction_signal(moved: Float[np.ndarray, "items width"]) -> MovementSi
     Items that did not move count as neither.
     """
     direction = _directions(moved)
+    # width by width, and not items by items: the same right singular directions
     values, vectors = np.linalg.eigh(direction.T @ direction)
     along = direction @ vectors[:, -1]
     strength = float(values[-1] / max(values.sum(), 1.0))
@@ -61,6 +62,7 @@ def simulated_signal(
     ]
     labels, privates = (np.stack(each) for each in zip(*drawn, strict=True))
     movements = user.simulate_movements(labels, privates)
+    # covariance with centred labels: what all items share, acted on or not, drops out
     way = np.einsum("ti,tiw->iw", labels - POSITIVE_SHARE, movements)
     along: Float[np.ndarray, " items"] = (moved * _directions(way)).sum(axis=1)
     return along

@@ -50,8 +50,8 @@ def gauss_newton(
     learner: LinearisedLearner,
     sent: Mapping[str, Any],
     items: Any,
-    update: Float[np.ndarray, " seen"],
-    seen: Bool[np.ndarray, " numbers"],
+    update: Float[np.ndarray, " received"],
+    received: Bool[np.ndarray, " numbers"],
     steps: int,
 ) -> Solution:
     """Posterior means of linear systems, each along the weights' way that the last one leads to.
@@ -65,19 +65,19 @@ def gauss_newton(
         sent: the global weights, as tensors of the learner's framework.
         items: features of the items shown, as a tensor of the learner's framework.
         update: the received numbers, tensors in the order of their names.
-        seen: true for the numbers of an update that arrived.
+        received: true for the numbers of an update that arrived.
         steps: the most systems to solve.
     """
     best: _Posterior | None = None
     value = np.full(len(items), PRIOR_MEAN)
     for step in range(1, steps + 1):
         way = items.new_tensor(np.clip(value, 0.0, 1.0))
-        affine = select_received(learner.linearise(sent, items, way), seen)
-        found = _posterior(affine, update)
-        if best is not None and found.surprise >= best.surprise:
+        affine = select_received(learner.linearise(sent, items, way), received)
+        posterior = _posterior(affine, update)
+        if best is not None and posterior.surprise >= best.surprise:
             break
-        moved = float(np.abs(found.value - value).max())
-        best, value, systems = found, found.value, step
+        moved = float(np.abs(posterior.value - value).max())
+        best, value, systems = posterior, posterior.value, step
         left = _unexplained_share(affine, update, value)
         if learner.exact or moved < _SMALLEST_MOVE:
             break
@@ -89,8 +89,8 @@ def settle_coins(
     learner: LinearisedLearner,
     sent: Mapping[str, Any],
     items: Any,
-    update: Float[np.ndarray, " seen"],
-    seen: Bool[np.ndarray, " numbers"],
+    update: Float[np.ndarray, " received"],
+    received: Bool[np.ndarray, " numbers"],
     start: Solution,
     rng: np.random.Generator,
 ) -> Solution:
@@ -106,22 +106,22 @@ def settle_coins(
         sent: the global weights, as tensors of the learner's framework.
         items: features of the items shown, as a tensor of the learner's framework.
         update: the received numbers, tensors in the order of their names.
-        seen: true for the numbers of an update that arrived.
+        received: true for the numbers of an update that arrived.
         start: solution of `gauss_newton`.
         rng: random numbers of the orders.
     """
     ordered = [learner.reorder(rng, _LINEARISED_ORDERS), learner.reorder(rng, _FURTHER_ORDERS)]
-    learners = [one for one in ordered if one is not None] or [learner]
+    learners = [drawn for drawn in ordered if drawn is not None] or [learner]
     value, moved, systems = start.value.clip(0.0, 1.0), np.inf, 0
     while moved >= _SMALLEST_MOVE and systems < _COIN_SYSTEMS:
-        affine, drifts = _average_orders(learners, sent, items, value, seen)
-        kept = (update != 0) | ~affine.matrix.any(axis=1)
+        affine, drifts = _average_orders(learners, sent, items, value, received)
+        informative = (update != 0) | ~affine.matrix.any(axis=1)
         rest = update - affine.constant
-        white = coins.whiten(affine.matrix[kept], rest[kept], drifts[:, kept])
+        white = coins.whiten(affine.matrix[informative], rest[informative], drifts[:, informative])
         before, value = value, coins.propagate(white)
         moved, systems = float(np.abs(value - before).max()), systems + 1
-    rounded = ((one > PRIOR_MEAN).astype(np.float64) for one in (start.value, value))
-    by_normal, by_coins = (coins.unexplained(white, one) for one in rounded)
+    rounded = ((mean > PRIOR_MEAN).astype(np.float64) for mean in (start.value, value))
+    by_normal, by_coins = (coins.unexplained(white, labels) for labels in rounded)
     if by_normal < by_coins:
         return start
     left = _unexplained_share(affine, update, value)
@@ -133,8 +133,8 @@ def _average_orders(
     sent: Mapping[str, Any],
     items: Any,
     value: Float[np.ndarray, " items"],
-    seen: Bool[np.ndarray, " numbers"],
-) -> tuple[Affine, Float[np.ndarray, "orders seen"]]:
+    received: Bool[np.ndarray, " numbers"],
+) -> tuple[Affine, Float[np.ndarray, "orders received"]]:
     """Linearise the mean update over orders, and say how far each order's update is from it.
 
     The learners are those of several orders each, of which the first are linearised; or the one
@@ -142,13 +142,13 @@ def _average_orders(
     """
     way = items.new_tensor(value)
     matrix = learners[0].linearise(sent, items, way).matrix
-    matrix = matrix.reshape(-1, *matrix.shape[-2:]).mean(axis=0)[seen]
-    changes = [one.update(sent, items, way) for one in learners]
+    matrix = matrix.reshape(-1, *matrix.shape[-2:]).mean(axis=0)[received]
+    changes = [learner.update(sent, items, way) for learner in learners]
     parts = [
         np.concatenate([change[n].numpy().reshape(-1, sent[n].numel()) for n in sorted(change)], 1)
         for change in changes
     ]
-    updates = np.concatenate(parts)[:, seen]
+    updates = np.concatenate(parts)[:, received]
     mean = updates.mean(axis=0)
     return Affine(mean - matrix @ value, matrix), updates - mean
 
@@ -188,15 +188,19 @@ def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Poster
     """
     matrix = affine.matrix
     numbers, items = matrix.shape
+    # centred on the prior mean, so that what is not determined stays there
     rest = update - affine.constant - matrix.sum(axis=1) * PRIOR_MEAN
     pull = matrix.T @ rest
+    # the smaller product: both have the same eigenvalues but for zeros
     square, basis = np.linalg.eigh(matrix.T @ matrix if items <= numbers else matrix @ matrix.T)
     square = square.clip(min=0.0)
     along = basis.T @ (pull if items <= numbers else rest)
     power = along**2 if items <= numbers else square * along**2
     total = max(float(rest @ rest), 1e-200)
     noises = total / numbers * np.exp(np.linspace(-20, 2, 89))
+    # for each size of noise the update's variance along each axis
     spread = PRIOR_VARIANCE * square + noises[:, None]
+    # the quadratic form of the evidence (MacKay, eq. 2.13), by Woodbury
     fit = (total - (PRIOR_VARIANCE * power / spread).sum(axis=1)) / noises
     size = np.log(spread).sum(axis=1) + (numbers - len(square)) * np.log(noises)
     surprise = (size + fit) / 2
@@ -210,16 +214,17 @@ def _posterior(affine: Affine, update: Float[np.ndarray, " numbers"]) -> _Poster
     return _Posterior(mean, float(surprise[likeliest]), len(counted), condition)
 
 
-def select_received(affine: Affine, seen: Bool[np.ndarray, " numbers"]) -> Affine:
+def select_received(affine: Affine, received: Bool[np.ndarray, " numbers"]) -> Affine:
     """The map to those numbers of an update that arrived."""
-    if seen.all():
+    if received.all():
         return affine
-    return Affine(affine.constant[seen], affine.matrix[seen])
+    return Affine(affine.constant[received], affine.matrix[received])
 
 
 def _least_squares(
     affine: Affine, update: Float[np.ndarray, " numbers"]
 ) -> tuple[Float[np.ndarray, " items"], int, float]:
+    # eq. 12 by singular values: its normal equations would square the condition number
     solution, _, rank, values = np.linalg.lstsq(
         affine.matrix, update - affine.constant, rcond=_cutoff(affine, update)
     )

@@ -64,12 +64,13 @@ def nearest_of_another_label(
     x: Flat, label: Int[np.ndarray, " records"], y: Int[np.ndarray, " records"]
 ) -> Int[np.ndarray, " records"]:
     """Position of the nearest record whose label differs from each record's class; -1 if none."""
-    found, squares = np.full(len(x), -1), (x**2).sum(axis=1)
+    nearest, squares = np.full(len(x), -1), (x**2).sum(axis=1)
     for begin in range(0, len(x), _ROWS_AT_ONCE):
         rows = slice(begin, begin + _ROWS_AT_ONCE)
+        # |a - b|² less |a|², which is the same for all candidates b: enough to compare them
         distance = squares - 2 * x[rows] @ x.T
         distance[label[None] == y[rows, None]] = np.inf
         best = distance.argmin(axis=1)
         some = np.isfinite(distance[np.arange(len(best)), best])
-        found[rows] = np.where(some, best, -1)
-    return found
+        nearest[rows] = np.where(some, best, -1)
+    return nearest

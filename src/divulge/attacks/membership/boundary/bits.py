@@ -33,6 +33,7 @@ def _shorten(
     questions: int,
 ) -> Bool[np.ndarray, "records features"]:
     """The fewest of these flips, those of most weight first, that still change the label."""
+    # ranks by weight: the first k flips of a record are one comparison
     rank = np.where(flips, -weight, np.inf).argsort(axis=1).argsort(axis=1)
     low, high = np.zeros(len(flips), np.int64), flips.sum(axis=1)
     for _ in range(questions):
@@ -53,12 +54,14 @@ def _weigh(
     counts = np.zeros(flips.shape[1])
     rows = np.arange(len(flips))
     for _ in range(neighbours):
+        # neighbours take back a part of the flips: what matters shows in whether they still cross
         stays = search.rng.random(flips.shape[1]) >= _FLIPPED_BACK
         crossed = _ask(search, flips & stays, rows)[:, None]
         with_it += crossed & stays
         without += crossed & ~stays
         counts += stays
     return np.asarray(
+        # the difference of two means: a flip that matters crosses oftener when it stays
         with_it / np.maximum(counts, 1) - without / np.maximum(neighbours - counts, 1)
     )
 

@@ -23,9 +23,11 @@ def find(search: Search, start: Flat) -> Float64[np.ndarray, " records"]:
     away = _bisect(search, away, allowed.start)
     for step in range(allowed.rounds):
         normal = _normal(search, away, scale, allowed.neighbours)
+        # algorithm 2: the distance over the root of the iteration, halved until it crosses
         length = _norm(away, scale) / np.sqrt(step + 1)
         stepped = _step(search, away, normal * scale, length, allowed.tries)
         nearer = _bisect(search, stepped, allowed.bisection)
+        # a step that leads away is dropped: queries are too few for the search to recover
         better = _norm(nearer, scale) < _norm(away, scale)
         away = np.where(better[:, None], nearer, away)
     return _norm(away, scale)
@@ -56,23 +58,24 @@ def _normal(
         axis=1,
     )
     mean = signs.mean(axis=1, keepdims=True)
-    found = np.where(np.abs(mean) < 1, signs - mean, signs) @ directions
-    return np.asarray(found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12))
+    # eq. 16's baseline takes off the mean sign; where all signs agree nothing would be left
+    weighted = np.where(np.abs(mean) < 1, signs - mean, signs) @ directions
+    return np.asarray(weighted / np.maximum(np.linalg.norm(weighted, axis=1, keepdims=True), 1e-12))
 
 
 def _step(
     search: Search, away: Flat, direction: Flat, length: Float64[np.ndarray, " records"], tries: int
 ) -> Flat:
     """Points further along the direction that still have another label; else where they were."""
-    found, rows = away.copy(), np.arange(len(away))
+    reached, rows = away.copy(), np.arange(len(away))
     for _ in range(tries):
         points = away[rows] + length[rows, None] * direction[rows]
         crossed = search.crossed(search.x[rows] + points, rows)
-        found[rows[crossed]] = points[crossed]
+        reached[rows[crossed]] = points[crossed]
         length, rows = length / 2, rows[~crossed]
         if not len(rows):
             break
-    return found
+    return reached
 
 
 def _norm(away: Flat, scale: Float64[np.ndarray, " features"]) -> Float64[np.ndarray, " records"]:

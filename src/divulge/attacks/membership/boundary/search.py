@@ -37,6 +37,7 @@ def share_out(questions: int, bisection: int, tries: int) -> Allowance:
         Allowance(start=5, rounds=0, neighbours=0, tries=3, bisection=8)
     """
     left = questions - bisection
+    # as many rounds as keep enough neighbours each: more rounds beat better normals
     rounds = left // (_SMALLEST_ROUND + tries + bisection) if left > 0 else 0
     neighbours = left // rounds - tries - bisection if rounds else 0
     return Allowance(min(questions, bisection), rounds, neighbours, tries, bisection)

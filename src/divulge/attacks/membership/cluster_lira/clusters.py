@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Float64, Int
 
 from divulge.attacks.membership.cluster_lira import mixtures
-from divulge.attacks.membership.cluster_lira.mixtures import SMALLEST_VARIANCE, Shape
+from divulge.attacks.membership.cluster_lira.mixtures import SMALLEST_VARIANCE
+from divulge.attacks.membership.cluster_lira.shape import Shape
 
 Points = Float64[np.ndarray, "records dimensions"]
 Ratios = Float64[np.ndarray, " records"]
@@ -66,11 +67,12 @@ class Clusters:
     outside: Shape
     """Distribution of the non-members of each known class."""
 
-    def log_ratio(self, asked: Population) -> Ratios:
+    def log_ratio(self, population: Population) -> Ratios:
         """How much likelier each record's answer is for a member; 0 where nothing is known."""
-        ratio = np.zeros(len(asked.y))
-        rows, place = _rows_of_classes(asked.y, self.known)
-        z = asked.z[rows][:, None]
+        ratio = np.zeros(len(population.y))
+        rows, place = _rows_of_classes(population.y, self.known)
+        z = population.z[rows][:, None]
+        # Student's tails for non-members: a far outlier is no member for lying far out
         ratio[rows] = (self.inside.gaussian(z, place) - self.outside.student(z, place))[:, 0]
         return ratio
 
@@ -112,12 +114,12 @@ class ExponentialTilt:
     outside: Shape
     """Distribution of the non-members of each known class."""
 
-    def log_ratio(self, asked: Population) -> Ratios:
+    def log_ratio(self, population: Population) -> Ratios:
         """`STEEPEST` times the standardised own log probability, before it is normalised."""
-        ratio = np.zeros(len(asked.y))
-        rows, place = _rows_of_classes(asked.y, self.known)
+        ratio = np.zeros(len(population.y))
+        rows, place = _rows_of_classes(population.y, self.known)
         deviation = np.sqrt(self.outside.scatter[place, 0, 0])
-        ratio[rows] = (asked.z[rows, 0] - self.outside.mean[place, 0]) / deviation
+        ratio[rows] = (population.z[rows, 0] - self.outside.mean[place, 0]) / deviation
         return STEEPEST * ratio
 
 
@@ -132,6 +134,7 @@ def _nonmember_shapes(known: Classes, nonmembers: Population) -> Shape:
     everybody = _pooled_shape(nonmembers)
     rows, place = _rows_of_classes(nonmembers.y, known)
     total, count = _class_sums(nonmembers.z[rows], place, len(known))
+    # shrunk towards all: few non-members of a class do not fix its centre
     mean = (total + SHRINKAGE * everybody.mean) / (count + SHRINKAGE)
     return Shape(mean, np.broadcast_to(everybody.scatter, (len(known), *everybody.scatter.shape)))
 
@@ -142,6 +145,7 @@ def _pooled_shape(nonmembers: Population) -> Shape:
     total, count = _class_sums(nonmembers.z, place, len(labels))
     residual = nonmembers.z - (total / count)[place]
     freedom = max(1, len(residual) - len(labels))
+    # points that do not vary in one direction would leave no Cholesky factor
     ridge = SMALLEST_VARIANCE * np.eye(residual.shape[1])
     return Shape(nonmembers.z.mean(axis=0), residual.T @ residual / freedom + ridge)
 

@@ -1,20 +1,25 @@
 """Expectation and maximisation finds one cluster among other points, in many groups at once."""
 
 from collections.abc import Iterator, Sequence
-from types import EllipsisType
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
-from scipy import special
+
+from divulge.attacks.membership.cluster_lira.shape import Shape
+from divulge.attacks.membership.cluster_lira.symmetric_matrices import (
+    Entries,
+    Matrices,
+    as_entries,
+    as_matrices,
+    coordinate_pairs,
+    inverse_factor,
+    log_det,
+    precision,
+)
 
 Points = Float64[np.ndarray, "_ dimensions"]
 Grid = Float64[np.ndarray, "groups longest dimensions"]
-Matrices = Float64[np.ndarray, "groups clusters dimensions dimensions"]
-Of = Int[np.ndarray, " chosen"] | EllipsisType
-
-FREEDOM = 6.0
-"""Degrees of freedom of the non-members' Student t: outliers among them are common."""
 
 PSEUDO_COUNT = 6.0
 """Weight of the expected share of members, as a number of suspects."""
@@ -44,57 +49,6 @@ _NEVER = 1e6
 """Log density outside of what groups are filled up with."""
 
 
-class Shape(NamedTuple):
-    """Centre and covariance of one cluster; of several, stacked."""
-
-    mean: Float64[np.ndarray, "*clusters dimensions"]
-    scatter: Float64[np.ndarray, "*clusters dimensions dimensions"]
-
-    def take(self, chosen: Int[np.ndarray, " chosen"]) -> "Shape":
-        """The chosen clusters."""
-        return Shape(self.mean[chosen], self.scatter[chosen])
-
-    def gaussian(
-        self, z: Float64[np.ndarray, "*some points dimensions"], of: Of = ...
-    ) -> Float64[np.ndarray, "*other points"]:
-        """Log density without the factor (2π)^(-d/2), which `student` leaves out too.
-
-        Clusters and points are broadcast: of all points for each cluster.
-
-        Args:
-            z: the points.
-            of: numbers of the clusters, if not each once.
-        """
-        squared, log_det = self._distances(z, of)
-        density: np.ndarray = -0.5 * (log_det + squared)
-        return density
-
-    def student(
-        self, z: Float64[np.ndarray, "*some points dimensions"], of: Of = ...
-    ) -> Float64[np.ndarray, "*other points"]:
-        """Log density of a multivariate t with this centre and scale matrix, as `gaussian`."""
-        d, nu = self.mean.shape[-1], FREEDOM
-        squared, log_det = self._distances(z, of)
-        constant = special.gammaln((nu + d) / 2) - special.gammaln(nu / 2) - d / 2 * np.log(nu / 2)
-        density: np.ndarray = constant - 0.5 * log_det - (nu + d) / 2 * np.log1p(squared / nu)
-        return density
-
-    def _distances(self, z: np.ndarray, of: Of) -> tuple[np.ndarray, np.ndarray]:
-        """Squared Mahalanobis distances (*clusters points), and log determinants (*clusters 1)."""
-        mean, factor = self.mean[of], np.linalg.cholesky(self.scatter)[of]
-        squared: np.ndarray = np.zeros(())
-        white: list[np.ndarray] = []
-        for i in range(self.mean.shape[-1]):  # few dimensions, many points: solved a row at a time
-            row = z[..., i] - mean[..., i, None]
-            for j, known in enumerate(white):
-                row -= factor[..., i, j, None] * known
-            row /= factor[..., i, i, None]
-            white.append(row)
-            squared = squared + row**2
-        log_det = 2 * np.log(np.diagonal(factor, axis1=-2, axis2=-1)).sum(axis=-1, keepdims=True)
-        return squared, log_det
-
-
 def find_clusters(
     groups: Sequence[Points], others: Shape, share: float, widths: Sequence[float]
 ) -> Shape:
@@ -114,9 +68,9 @@ def find_clusters(
     scatter = np.empty((*mean.shape, dimensions))
     thinned = [_thin_points(points) for points in groups]
     for block in _group_blocks(thinned):
-        found = _best_clusters([thinned[k] for k in block], others.take(block), share, widths)
-        mean[:, block] = found.mean.swapaxes(0, 1)
-        scatter[:, block] = found.scatter.swapaxes(0, 1)
+        clusters = _best_clusters([thinned[k] for k in block], others.take(block), share, widths)
+        mean[:, block] = clusters.mean.swapaxes(0, 1)
+        scatter[:, block] = clusters.scatter.swapaxes(0, 1)
     return Shape(mean, scatter)
 
 
@@ -152,9 +106,9 @@ def _best_clusters(
     ridge = SMALLEST_VARIANCE * np.eye(z.shape[-1])
     wide = np.asarray(widths)[:, None, None] * others.scatter[:, None] + ridge
     among = _GroupPoints(z, here[:, None], others.student(z)[:, None], share)
-    begun = np.full((len(z), len(widths) * starts.shape[1], 1), share)
+    shares = np.full((len(z), len(widths) * starts.shape[1], 1), share)
     each = np.repeat(wide, starts.shape[1], axis=1)
-    mixed = among.run_em(Shape(np.tile(starts, (len(widths), 1)), each), begun, each, SCOUTING)
+    mixed = among.run_em(Shape(np.tile(starts, (len(widths), 1)), each), shares, each, SCOUTING)
     best = mixed.fitness.reshape(len(z), len(widths), -1).argmax(axis=2)
     best += starts.shape[1] * np.arange(len(widths))
     group = np.arange(len(z))[:, None]
@@ -198,15 +152,16 @@ class _GroupPoints(NamedTuple):
         outside, with weights that depend on the cluster: so they are a matrix product, as are the
         moments of a cluster.
         """
-        size, pairs = self.here.sum(axis=-1), _pairs(self.z.shape[-1])
+        size = self.here.sum(axis=-1)
         # around their centre, products of coordinates lose least
         centre = (self.z.sum(axis=1) / size)[:, None]
         terms = _terms(np.where(self.here.swapaxes(1, 2), self.z - centre, 0.0))
         basis = np.concatenate([terms, np.where(self.here, self.other, _NEVER)], axis=1)
         mean = [*np.moveaxis(cluster.mean - centre, -1, 0)]
-        scatter, wide = _as_entries(cluster.scatter), _as_entries(expected)
+        scatter, wide = as_entries(cluster.scatter), as_entries(expected)
         inside, odds = share[..., 0], np.empty((*share.shape[:2], self.z.shape[1]))
         for step in range(steps):
+            # E-step: log odds of all points by one matrix product
             rest = np.log1p(-inside)
             np.matmul(_minus_log_odds(mean, scatter, rest - np.log(inside)), basis, out=odds)
             np.minimum(odds, _MOST_ODDS, out=odds)
@@ -215,63 +170,57 @@ class _GroupPoints(NamedTuple):
             odds += 1.0
             if step + 1 == steps:
                 last += np.log(odds).sum(axis=-1)  # of 1 + exp(log odds)
+            # 1 / (1 + e^-log odds), in place: the largest array of the fit
             weight = np.reciprocal(odds, out=odds)
+            # M-step: zeroth, first and second moments of the weighted points at once
             count, *moments = np.ascontiguousarray(
                 np.moveaxis(weight @ terms.swapaxes(1, 2), -1, 0)
             )
             total, squares = moments[: len(mean)], moments[len(mean) :]
+            # posterior mode under a Beta prior: a cluster can neither vanish nor take all
             inside = (count + PSEUDO_COUNT * self.share) / (size + PSEUDO_COUNT)
-            some, all_of_it = np.maximum(count, SMALLEST_VARIANCE), count + SCATTER_COUNT
+            some = np.maximum(count, SMALLEST_VARIANCE)
             mean = [of / some for of in total]
-            scatter = [
-                (
-                    square
-                    - total[i] * mean[j]
-                    - mean[i] * total[j]
-                    + count * mean[i] * mean[j]
-                    + SCATTER_COUNT * belief
-                )
-                / all_of_it
-                for (i, j), square, belief in zip(pairs, squares, wide, strict=True)
-            ]
-        found = Shape(np.stack(mean, axis=-1) + centre, _as_matrices(scatter))
+            scatter = _posterior_scatter(count, total, squares, mean, wide)
+        fitted = Shape(np.stack(mean, axis=-1) + centre, as_matrices(scatter))
         fitness = last + size * rest + (self.other * self.here).sum(axis=-1)
-        return _FittedMixture(found, inside[..., None], fitness + _log_prior(found, expected))
+        return _FittedMixture(fitted, inside[..., None], fitness + _log_prior(fitted, expected))
 
 
-Entries = Sequence[Float64[np.ndarray, "groups clusters"]]
-"""Of each cluster one entry of a vector, or the entries of a matrix in the order of `_pairs`."""
+def _posterior_scatter(
+    count: np.ndarray, total: Entries, squares: Entries, mean: Entries, expected: Entries
+) -> Entries:
+    """The covariances about new means, drawn towards the expected ones.
 
-
-def _pairs(dimensions: int) -> list[tuple[int, int]]:
-    """Pairs of coordinates, whose products follow in this order."""
-    return [(i, j) for i in range(dimensions) for j in range(i + 1)]
+    Args:
+        count: number of points in each cluster.
+        total: sum of their coordinates.
+        squares: sum of the products of their coordinates.
+        mean: of their coordinates.
+        expected: covariances that are expected.
+    """
+    points = count + SCATTER_COUNT
+    # second moments about the mean without a second pass over the points
+    return [
+        (
+            square
+            - total[i] * mean[j]
+            - mean[i] * total[j]
+            + count * mean[i] * mean[j]
+            + SCATTER_COUNT * belief
+        )
+        / points
+        for (i, j), square, belief in zip(
+            coordinate_pairs(len(mean)), squares, expected, strict=True
+        )
+    ]
 
 
 def _terms(z: Grid) -> Float64[np.ndarray, "groups terms longest"]:
     """One, the coordinates, and their products."""
     columns = np.moveaxis(z, -1, 0)
-    products = [columns[i] * columns[j] for i, j in _pairs(len(columns))]
+    products = [columns[i] * columns[j] for i, j in coordinate_pairs(len(columns))]
     return np.stack([np.ones_like(columns[0]), *columns, *products], axis=1)
-
-
-def _dimensions(entries: Entries) -> int:
-    """Of matrices with these entries."""
-    return int((2 * len(entries)) ** 0.5)
-
-
-def _as_entries(matrices: Matrices) -> Entries:
-    return [matrices[..., i, j] for i, j in _pairs(matrices.shape[-1])]
-
-
-def _as_matrices(entries: Entries) -> Matrices:
-    """Symmetric matrices of these entries."""
-    d = _dimensions(entries)
-    place = np.empty((d, d), np.int64)
-    for k, (i, j) in enumerate(_pairs(d)):
-        place[i, j] = place[j, i] = k
-    matrices: Matrices = np.stack(entries, axis=-1)[..., place]
-    return matrices
 
 
 def _minus_log_odds(
@@ -284,60 +233,27 @@ def _minus_log_odds(
         scatter: its covariance.
         prior: log odds that a point is in none.
     """
-    d, pairs = len(mean), _pairs(len(mean))
-    inverse = _inverse_factor(scatter)
+    d, pairs = len(mean), coordinate_pairs(len(mean))
+    inverse = inverse_factor(scatter)
     white = [sum(inverse[i][j] * mean[j] for j in range(i + 1)) for i in range(d)]
-    weights = [prior + 0.5 * (_log_det(inverse) + sum(row * row for row in white))]
+    weights = [prior + 0.5 * (log_det(inverse) + sum(row * row for row in white))]
     weights += [-sum(inverse[i][j] * white[i] for i in range(j, d)) for j in range(d)]
-    for (i, j), entry in zip(pairs, _precision(inverse), strict=True):
+    for (i, j), entry in zip(pairs, precision(inverse), strict=True):
         weights.append(entry if i != j else 0.5 * entry)
     return np.stack([*weights, np.ones_like(prior)], axis=-1)
 
 
-Factor = list[list[np.ndarray]]
-"""Rows of a lower triangular matrix, whose product with its transpose is inverse to a matrix."""
-
-
-def _inverse_factor(entries: Entries) -> Factor:
-    """The inverse of the Cholesky factor of matrices: few dimensions, so an entry at a time."""
-    d = _dimensions(entries)
-    factor, inverse = ([[np.zeros(())] * d for _ in range(d)] for _ in range(2))
-    for (i, j), entry in zip(_pairs(d), entries, strict=True):
-        rest = entry - sum(factor[i][k] * factor[j][k] for k in range(j))
-        if i == j:
-            factor[i][i] = np.sqrt(rest)
-            inverse[i][i] = 1 / factor[i][i]
-        else:
-            factor[i][j] = rest * inverse[j][j]
-    for i, j in _pairs(d):
-        if i > j:
-            inner = sum(factor[i][k] * inverse[k][j] for k in range(j, i))
-            inverse[i][j] = -inner * inverse[i][i]
-    return inverse
-
-
-def _precision(inverse: Factor) -> Entries:
-    """The entries of the inverse of a matrix."""
-    d = len(inverse)
-    return [np.asarray(sum(inverse[row][i] * inverse[row][j] for row in range(i, d)))
-            for i, j in _pairs(d)]  # fmt: skip
-
-
-def _log_det(inverse: Factor) -> np.ndarray:
-    """The log determinant of a matrix."""
-    return np.asarray(-2 * sum(np.log(inverse[i][i]) for i in range(len(inverse))))
-
-
 def _log_prior(cluster: Shape, expected: Matrices) -> Float64[np.ndarray, "groups clusters"]:
     """Log density of each covariance under the inverse Wishart that `SCATTER_COUNT` stands for."""
-    inverse = _inverse_factor(_as_entries(cluster.scatter))
+    inverse = inverse_factor(as_entries(cluster.scatter))
     trace = sum(
         entry * belief * (1 if i == j else 2)
         for (i, j), entry, belief in zip(
-            _pairs(len(inverse)), _precision(inverse), _as_entries(expected), strict=True
+            coordinate_pairs(len(inverse)), precision(inverse), as_entries(expected), strict=True
         )
     )
-    belief: np.ndarray = -0.5 * SCATTER_COUNT * (_log_det(inverse) + trace)
+    # inverse Wishart: it keeps the width near the expected one where points are few
+    belief: np.ndarray = -0.5 * SCATTER_COUNT * (log_det(inverse) + trace)
     return belief
 
 

@@ -105,17 +105,19 @@ class MRAD:
         reference = view.own or view.reference
         assert reference is not None
         target = CountingTarget(view.target, self.budget)
-        found = self._deviation(target, view.records, view.known, reference, rng)
+        deviation = self._deviation(target, view.records, view.known, reference, rng)
         if view.shadow is None:
-            return Scores(-found)
+            return Scores(-deviation)
         shadow = view.shadow
         usual = self._deviation(shadow.target, view.records, view.known, reference, rng)
         if self.detector == "cade":
-            return Scores(np.log(np.maximum(usual, _TINY)) - np.log(np.maximum(found, _TINY)))
+            # the paper's ratio of the shadow's deviation to the target's, in logarithms
+            return Scores(np.log(np.maximum(usual, _TINY)) - np.log(np.maximum(deviation, _TINY)))
         known = np.ones(shadow.records.x.shape, np.bool_) if shadow.known is None else shadow.known
-        seen = self._deviation(shadow.target, shadow.records, known, reference, rng)
-        sign = -1.0 if membership.auc(-seen, shadow.member).value >= 0.5 else 1.0
-        return Scores(sign * (found - usual))
+        shadow_deviation = self._deviation(shadow.target, shadow.records, known, reference, rng)
+        # feature norms may grow for non-members: the shadow's members tell the direction
+        sign = -1.0 if membership.auc(-shadow_deviation, shadow.member).value >= 0.5 else 1.0
+        return Scores(sign * (deviation - usual))
 
     def _deviation(
         self,

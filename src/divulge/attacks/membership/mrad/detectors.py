@@ -26,32 +26,37 @@ def cade(
 
     A class without own records is taken as all of them.
     """
-    found = np.empty(len(z))
+    deviation = np.empty(len(z))
     for label in np.unique(y):
         mine = own[_class_mask(own_y, int(label))]
         centre = mine.mean(axis=0)
         usual = np.linalg.norm(mine - centre, axis=1)
         middle = np.median(usual)
+        # algorithm 2: the median absolute deviation of the class's own distances
         spread = _CONSISTENT * np.median(np.abs(usual - middle))
         rows = y == label
         distance = np.linalg.norm(z[rows] - centre, axis=1)
-        found[rows] = np.abs(distance - middle) / max(float(spread), _TINY)
-    return found
+        deviation[rows] = np.abs(distance - middle) / max(float(spread), _TINY)
+    return deviation
 
 
 def msad(
     z: Points, y: Int[np.ndarray, " records"], own: Own, own_y: Int[np.ndarray, " own"]
 ) -> Column:
     """The cosine distances to the nearest own records of the class, seen from its centre."""
-    found = np.empty(len(z))
+    deviation = np.empty(len(z))
     for label in np.unique(y):
         mine = _unit_vectors(own[_class_mask(own_y, int(label))])
         centre = _unit_vectors(mine.mean(axis=0, keepdims=True))
         rows = y == label
-        seen, kept = _unit_vectors(_unit_vectors(z[rows]) - centre), _unit_vectors(mine - centre)
-        distance = np.sort(1 - seen @ kept.T, axis=1)[:, :NEAREST]
-        found[rows] = distance.sum(axis=1)
-    return found
+        # mean-shifted: seen from the class's centre, cosines are not all near one
+        directions, own_directions = (
+            _unit_vectors(_unit_vectors(z[rows]) - centre),
+            _unit_vectors(mine - centre),
+        )
+        distance = np.sort(1 - directions @ own_directions.T, axis=1)[:, :NEAREST]
+        deviation[rows] = distance.sum(axis=1)
+    return deviation
 
 
 OF_DISTANCES = {"cade": cade, "msad": msad}
@@ -64,8 +69,8 @@ def nci(at: LastLayer, own: LastLayer, alpha: float) -> Column:
     The sign is turned: the published score is high for what looks like training data.
     """
     z = at.features - own.features.mean(axis=0)
-    said = (at.features @ at.weights.T).argmax(axis=1)
-    along = np.einsum("rh,rh->r", z, at.weights[said]) / np.maximum(_norms(z)[:, 0], _TINY)
+    predicted = (at.features @ at.weights.T).argmax(axis=1)
+    along = np.einsum("rh,rh->r", z, at.weights[predicted]) / np.maximum(_norms(z)[:, 0], _TINY)
     score: Column = -(along + alpha * np.abs(at.features).sum(axis=1))
     return score
 

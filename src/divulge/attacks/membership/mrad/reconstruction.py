@@ -93,6 +93,7 @@ class Descent:
         at = x.astype(np.float64)
         move = _update_rule(self.optimiser)
         for number in range(1, self.iterations + 1):
+            # algorithm 1: descent on the loss over the unknown features alone
             at = at - self.step * move(gradient(at), number)
             if self.limits is not None:
                 at = np.where(known, at, np.clip(at, *self.limits))
@@ -119,13 +120,13 @@ class Descent:
         ahead, behind = (self.epsilon, -self.epsilon) if self.two_sided else (self.epsilon, 0.0)
 
         def loss(here: np.ndarray, labels: np.ndarray) -> np.ndarray:
-            asked = here.reshape(-1, *at.shape[1:]).astype(dtype, copy=False)
-            every = np.repeat(labels, len(asked) // len(labels))
-            return -signals.compute_signal("loss", target.predict(asked), every).reshape(
+            queries = here.reshape(-1, *at.shape[1:]).astype(dtype, copy=False)
+            every = np.repeat(labels, len(queries) // len(labels))
+            return -signals.compute_signal("loss", target.predict(queries), every).reshape(
                 len(labels), -1
             )
 
-        found = np.empty(points.shape)
+        estimate = np.empty(points.shape)
         rows = max(1, BLOCK // u.size)
         for start in range(0, len(at), rows):
             part = slice(start, start + rows)
@@ -134,8 +135,9 @@ class Descent:
             rise -= loss(
                 _move_along(here, behind * u, missing) if self.two_sided else here, y[part]
             )
-            found[part] = rise @ u * hidden[part]
-        return (found / ((ahead - behind) * self.directions)).reshape(at.shape)
+            estimate[part] = rise @ u * hidden[part]
+        # eq. 4: the mean of finite differences along m Gaussian directions
+        return (estimate / ((ahead - behind) * self.directions)).reshape(at.shape)
 
 
 def _move_along(here: np.ndarray, way: np.ndarray, missing: np.ndarray) -> np.ndarray:
@@ -156,13 +158,13 @@ def _update_rule(optimiser: Optimiser) -> Callable[[Points, int], Points]:
         return first[0]
 
     def adam(gradient: Points, number: int) -> Points:
-        one, two, tiny = _ADAM
+        decay, square_decay, tiny = _ADAM
         before = first[0] if first else np.zeros_like(gradient)
         squares = second[0] if second else np.zeros_like(gradient)
-        first[:] = [one * before + (1 - one) * gradient]
-        second[:] = [two * squares + (1 - two) * gradient**2]
-        size = np.sqrt(second[0] / (1 - two**number)) + tiny
-        direction: Points = first[0] / (1 - one**number) / size
+        first[:] = [decay * before + (1 - decay) * gradient]
+        second[:] = [square_decay * squares + (1 - square_decay) * gradient**2]
+        size = np.sqrt(second[0] / (1 - square_decay**number)) + tiny
+        direction: Points = first[0] / (1 - decay**number) / size
         return direction
 
     movers = {"sgd": lambda gradient, _: gradient, "momentum": momentum, "adam": adam}

@@ -81,9 +81,10 @@ class OSLO:
         surrogates = tuple(train_surrogates(scaled, reference.y, classes, both, rng))
         sources, validators = surrogates[: self.sources], surrogates[self.sources :]
         perturbed, belief = self._perturb(space, flatten(x), y, sources, validators)
-        kept = view.target.predict(space.ask(perturbed)).argmax(axis=1) == y
+        keeps_label = view.target.predict(space.ask(perturbed)).argmax(axis=1) == y
         score = np.empty(len(y))
-        score[order] = np.where(kept, -np.log(np.maximum(belief, _TINY)), -1.0)
+        # departure: OSLO says yes or no at one threshold; how far the label held orders the yes
+        score[order] = np.where(keeps_label, -np.log(np.maximum(belief, _TINY)), -1.0)
         return Scores(score)
 
     def _perturb(
@@ -102,8 +103,9 @@ class OSLO:
             if not len(open_):
                 break
             scaled = self._scale(space, at[open_])
-            slope = sum((one.gradient(scaled, y[open_]) for one in sources), np.zeros(1))
+            slope = sum((source.gradient(scaled, y[open_]) for source in sources), np.zeros(1))
             size = np.abs(slope).mean(axis=1, keepdims=True)
+            # momentum of gradients of equal mean size, or the first steep one would decide
             momentum[open_] += slope / np.maximum(size, _TINY)
             at[open_] = self._step(space, x[open_], at[open_], momentum[open_], step + 1)
             belief[open_] = self._believe(space, at[open_], y[open_], validators)
@@ -115,6 +117,7 @@ class OSLO:
         moved = at + np.where(numbers, np.sign(slope) * self.noise * space.spread / self.steps, 0)
         if not space.bits.any():
             return np.asarray(np.clip(moved, space.low, space.high))
+        # what a flip would change a feature by, so that its slope says what the flip gains
         change = (space.low + space.high - 2 * x) / np.where(space.bits, space.spread, 1.0)
         gain = np.where(space.bits, slope * change, -np.inf)
         most = self.flips * space.bits.sum() * step / self.steps
@@ -125,7 +128,9 @@ class OSLO:
         self, space: Space, x: Flat, y: Int[np.ndarray, " records"], validators: Sequence[Surrogate]
     ) -> Float64[np.ndarray, " records"]:
         scaled, rows = self._scale(space, x), np.arange(len(y))
-        return np.asarray(np.mean([one.predict(scaled)[rows, y] for one in validators], axis=0))
+        return np.asarray(
+            np.mean([validator.predict(scaled)[rows, y] for validator in validators], axis=0)
+        )
 
     def _scale(self, space: Space, x: Flat) -> Flat:
         middle = (space.low + space.high) / 2

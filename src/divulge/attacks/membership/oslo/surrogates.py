@@ -37,6 +37,7 @@ class Surrogate(NamedTuple):
         """Gradient of each record's own cross-entropy with respect to its features."""
         hidden = np.maximum(x @ self.first + self.first_bias, 0.0)
         error = self._answer(hidden)
+        # derivative of the cross-entropy by the logits: p less the one-hot label
         error[np.arange(len(y)), y] -= 1.0
         return np.asarray(((error @ self.last.T) * (hidden > 0)) @ self.first.T)
 
@@ -76,9 +77,9 @@ def train_surrogates(
 
 def _with_all_classes(network: object, classes: int) -> Surrogate:
     (first, last), (first_bias, last_bias) = network.coefs_, network.intercepts_  # type: ignore[attr-defined]
-    seen = network.classes_  # type: ignore[attr-defined]
-    if len(seen) == 2:  # scikit-learn has one logit then, that of the second class
+    labels = network.classes_  # type: ignore[attr-defined]
+    if len(labels) == 2:  # scikit-learn has one logit then, that of the second class
         last, last_bias = np.column_stack([0.0 * last, last]), np.array([0.0, last_bias[0]])
     wide, wide_bias = np.zeros((len(last), classes)), np.full(classes, _NEVER)
-    wide[:, seen], wide_bias[seen] = last, last_bias
+    wide[:, labels], wide_bias[labels] = last, last_bias
     return Surrogate(first, first_bias, wide, wide_bias)

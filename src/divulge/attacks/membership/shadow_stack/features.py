@@ -12,18 +12,20 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float64, Int
 
-from divulge.attacks.shared.shadow_scores import (
-    TEMPERATURES,
-    WEIGHTS,
+from divulge.attacks.shared.shadow_signals import (
     Column,
-    InOutMeans,
     Mask,
     Matrix,
     RecordBlock,
+    mean_over_queries,
+)
+from divulge.attacks.shared.shadow_statistics import (
+    TEMPERATURES,
+    WEIGHTS,
+    InOutMeans,
     expected_likelihood,
     fit_in_out_factor,
     log_probability,
-    mean_over_queries,
     shrink_variance,
     student_log_density,
 )
@@ -177,15 +179,19 @@ def _in_out_sums(block: RecordBlock, add: Callable[[np.ndarray], np.ndarray]) ->
 def _side_sums(
     phi: Matrix, likelihood: np.ndarray, mask: Mask, add: Callable[[np.ndarray], np.ndarray]
 ) -> SideSums:
-    kept = np.where(mask, phi, 0.0)
+    own_phi = np.where(mask, phi, 0.0)
     return SideSums(
-        add(mask.astype(np.float64)), add(kept), add(kept**2), add(np.where(mask, likelihood, 0.0))
+        add(mask.astype(np.float64)),
+        add(own_phi),
+        add(own_phi**2),
+        add(np.where(mask, likelihood, 0.0)),
     )
 
 
 def _sums_without_each(values: np.ndarray) -> np.ndarray:
     sums = np.zeros_like(values)
     np.cumsum(values[..., :-1], axis=-1, out=sums[..., 1:])
+    # sums before and after k, and never total less k: see `leave_one_out_sums`
     sums[..., :-1] += np.cumsum(values[..., :0:-1], axis=-1)[..., ::-1]
     return sums
 
@@ -244,6 +250,7 @@ def likelihood_ratios(played: Column, others: InOutSums, usual: PooledStatistics
         log_p = log_probability(played / temperature)
         for weight in WEIGHTS:
             expected = expected_likelihood(InOutMeans(*pair), weight, a)
+            # RMIA's ratio of the record's likelihood to its mean over models
             columns.append(log_p - np.log(np.maximum(expected, SMALLEST)))
     return np.column_stack(columns)
 
@@ -266,6 +273,7 @@ def add_class_shifts(
     of, away = of[order], compared - compared.mean(axis=0)
     counts = np.bincount(of, minlength=len(classes))
     sums = np.stack([np.bincount(of, column, len(classes)) for column in away.T], axis=1)
+    # shrunk to 0, the mean over all classes
     shift = sums / (counts + CLASS_PRIOR)[:, None]
     centred = np.empty_like(compared)
     centred[order] = compared - shift[of]

@@ -68,6 +68,7 @@ def train(
     weights = _Layers.of(layers, len(rows), x.shape[1])
     for layer in weights:
         inputs = layer.shape[1] - 1
+        # He et al. (2015): ReLUs halve the variance, which the 2 makes up for
         layer[:, :inputs] = rng.normal(0.0, np.sqrt(2 / inputs), layer[:, :inputs].shape)
     gradient = np.empty_like(layers)
     slopes = _Layers.of(gradient, len(rows), x.shape[1])
@@ -76,6 +77,7 @@ def train(
     for step in range(steps):
         batch = np.stack([own[rng.integers(len(own), size=BATCH)] for own in rows])
         _differentiate(weights, x[batch], y[batch], slopes)
+        # Adam (Kingma and Ba 2015, algorithm 1), both means and their bias corrections
         moved += (1 - _DECAYS[0]) * (gradient - moved)
         squares += (1 - _DECAYS[1]) * (gradient**2 - squares)
         mean, square = (
@@ -104,22 +106,23 @@ def _size(networks: int, features: int) -> int:
 
 def _forward(weights: _Layers, x: np.ndarray) -> list[np.ndarray]:
     """What each layer says, with x first."""
-    said = [x]
+    outputs = [x]
     for layer in weights:
-        into = said[-1] if len(said) == 1 else np.maximum(said[-1], 0.0)
-        said.append(into @ layer[:, :-1] + layer[:, -1:])
-    return said
+        into = outputs[-1] if len(outputs) == 1 else np.maximum(outputs[-1], 0.0)
+        outputs.append(into @ layer[:, :-1] + layer[:, -1:])
+    return outputs
 
 
 def _differentiate(weights: _Layers, x: np.ndarray, y: np.ndarray, slopes: _Layers) -> None:
     """Write the gradient of the mean logistic loss."""
     x, first, second, odds = _forward(weights, x)
+    # derivative of the mean logistic loss by the log odds
     back = (expit(odds) - y[..., None]) / y.shape[1]
     for layer, slope, into in zip(
         reversed(weights), reversed(slopes), (second, first, x), strict=True
     ):
-        seen = into if into is x else np.maximum(into, 0.0)
-        np.matmul(seen.transpose(0, 2, 1), back, out=slope[:, :-1])
+        inputs = into if into is x else np.maximum(into, 0.0)
+        np.matmul(inputs.transpose(0, 2, 1), back, out=slope[:, :-1])
         np.sum(back, axis=1, keepdims=True, out=slope[:, -1:])
         if into is not x:
             back = (back @ layer[:, :-1].transpose(0, 2, 1)) * (into > 0)

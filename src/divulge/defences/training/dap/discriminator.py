@@ -26,6 +26,7 @@ def evidence(logits: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     """The discriminator's inputs: probabilities, one-hot label and cross-entropy of each record."""
     chances = logits.log_softmax(dim=1)
     label = torch.zeros_like(logits).scatter_(1, y[:, None], 1.0)
+    # section 3: prediction, ground truth and loss of each sample
     return torch.cat([chances.exp(), label, -chances.gather(1, y[:, None])], dim=1)
 
 
@@ -36,9 +37,9 @@ class FastDropout(nn.Dropout):
         """Some of the values left out, and the others made up for it, in training alone."""
         if not self.training:
             return x
-        kept = 1 - self.p
+        keep_rate = 1 - self.p
         coins = torch.rand_like(x, dtype=torch.float64)  # which it draws one by one, and slowly
-        return x * (coins < kept).to(x.dtype).div_(kept)
+        return x * (coins < keep_rate).to(x.dtype).div_(keep_rate)
 
 
 class DiscriminatorBlock(nn.Module):
@@ -100,32 +101,33 @@ def collect_evidence(
     Raises:
         DataError: there are too few members or non-members among them.
     """
-    seen, member = [], []
+    parts, member = [], []
     x, y = map(torch.tensor, cast_to_precision(public, shadows[0]))
     for shadow, subset in zip(shadows, subsets, strict=True):
         with torch.no_grad():
             logits = shadow.cpu()(x)
-        kept = (logits.argmax(dim=1) != y) | (samples == "all")
-        seen.append(evidence(logits, y)[kept].numpy())
-        member.append(subset[kept.numpy()])
-    found = MembershipEvidence(np.concatenate(seen).astype(np.float32), np.concatenate(member))
-    inside = int(found.member.sum())
-    if min(inside, len(found.member) - inside) < _MIN_SAMPLES:
+        # section 3: only what a shadow model classifies wrongly is kept
+        chosen = (logits.argmax(dim=1) != y) | (samples == "all")
+        parts.append(evidence(logits, y)[chosen].numpy())
+        member.append(subset[chosen.numpy()])
+    collected = MembershipEvidence(np.concatenate(parts).astype(np.float32), np.concatenate(member))
+    inside = int(collected.member.sum())
+    if min(inside, len(collected.member) - inside) < _MIN_SAMPLES:
         raise DataError(
             f"expected {_MIN_SAMPLES} members and {_MIN_SAMPLES} non-members that shadows classify "
-            f"wrongly, got {inside} and {len(found.member) - inside}: give more shadows or "
+            f"wrongly, got {inside} and {len(collected.member) - inside}: give more shadows or "
             'records, train them for fewer epochs, or use samples="all"'
         )
-    return found
+    return collected
 
 
-def train_discriminator(found: MembershipEvidence, seed: int) -> Discriminator:
+def train_discriminator(data: MembershipEvidence, seed: int) -> Discriminator:
     """A discriminator that has learned from this evidence, with frozen weights.
 
     A fifth of the samples is held out, by whose loss the epoch is chosen.
     """
     recipe = Recipe(
-        _network_factory(found),
+        _network_factory(data),
         lr=0.01,
         momentum=0.9,
         weight_decay=5e-4,
@@ -135,21 +137,21 @@ def train_discriminator(found: MembershipEvidence, seed: int) -> Discriminator:
         patience=10,
         held_out=0.2,
     )
-    pool = Records(found.evidence, found.member.astype(np.int64))
+    pool = Records(data.evidence, data.member.astype(np.int64))
     everything = np.ones((1, len(pool)), np.bool_)
     (module,) = Fleet(recipe, "one-by-one", 1).networks(pool, everything, [seed])
     assert isinstance(module, Discriminator)
     return module.requires_grad_(requires_grad=False)
 
 
-def random_discriminator(found: MembershipEvidence, seed: int) -> Discriminator:
+def random_discriminator(data: MembershipEvidence, seed: int) -> Discriminator:
     """One that has learned nothing but the scale of the evidence: the control."""
     with temporary_seed(seed, torch.device("cpu")):
-        return _network_factory(found)().eval().requires_grad_(requires_grad=False)
+        return _network_factory(data)().eval().requires_grad_(requires_grad=False)
 
 
-def _network_factory(found: MembershipEvidence) -> Callable[[], Discriminator]:
-    mean, deviation = found.evidence.mean(axis=0), found.evidence.std(axis=0)
+def _network_factory(data: MembershipEvidence) -> Callable[[], Discriminator]:
+    mean, deviation = data.evidence.mean(axis=0), data.evidence.std(axis=0)
     return partial(
         Discriminator, torch.from_numpy(mean), torch.from_numpy(np.maximum(deviation, 1e-6))
     )

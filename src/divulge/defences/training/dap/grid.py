@@ -10,11 +10,8 @@ import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
 
-from divulge.defences.training.dap.loss import (
-    DiscriminatorAdversary,
-    DiscriminatorLoss,
-    shown_records,
-)
+from divulge.defences.training.dap.folded_discriminator import DiscriminatorLoss
+from divulge.defences.training.dap.loss import DiscriminatorAdversary, shown_records
 from divulge.training.engine.dense import dense_layers
 from divulge.training.engine.loop import (
     Job,
@@ -55,7 +52,7 @@ def train_grid(
             going = [k for k in going if best[k].should_continue(stack.load_into(module, k))]
             if not going:
                 break
-    return [restore(deepcopy(module), one.state) for one in best]
+    return [restore(deepcopy(module), epoch.state) for epoch in best]
 
 
 class _DAPStack:
@@ -96,8 +93,9 @@ class _DAPStack:
         suspicion = self._suspicion.losses(logits[shown], labels[shown])
         its = torch.zeros_like(self._r).index_add_(0, whose, suspicion.to(self._r.dtype)) / counts
         ours = cross_entropy(logits, labels, reduction="none").view(-1, len(y)).mean(dim=1)
-        found = self._r * ours.to(self._r.dtype) / its.clamp(min=1e-6)
-        self._beta = torch.where(counts > 0, found, self._beta)
+        # eq. 3: r times the ratio of both losses on held-out records
+        balanced = self._r * ours.to(self._r.dtype) / its.clamp(min=1e-6)
+        self._beta = torch.where(counts > 0, balanced, self._beta)
 
     def step(self, rows: torch.Tensor, rate: float) -> None:
         """One step of all models on the same batch."""
@@ -113,6 +111,7 @@ class _DAPStack:
             share = (self._beta / counts)[whose].to(gradient.dtype)
             everyone = torch.zeros_like(flat).index_copy_(0, shown, gradient * share[:, None])
             again = self._logits(features.detach())  # changes the last layer alone
+            # eq. 2's second term: β / count for each record shown, and for the last layer alone
             total = total + (again * everyone.view_as(again)).sum()
         torch.autograd.backward(total)
         step_optimiser(self._optimiser, rate)

@@ -120,36 +120,39 @@ class DAP(TrainingDefence):
         """
         return self.train_best(self.train_discriminator(pool, job.rows, job.seed), pool, job)
 
-    def train_best(self, found: Discriminator, pool: Records, job: Job) -> "ProtectedModel":
+    def train_best(self, discriminator: Discriminator, pool: Records, job: Job) -> "ProtectedModel":
         """The best by r against this discriminator, and how it was trained.
 
         Raises:
             TargetError: see `train_protected`.
         """
-        tried = self.train_each(found, pool, job)
+        tried = self.train_each(discriminator, pool, job)
         if len(tried) == 1:
             return tried[0]
         data = PoolArrays.prepare(pool, tried[0].module).tensors(self.device)
         parts = self.recipe.split_rows(job.rows, job.seed)
-        merits = [merit("aop", one.module, data, *parts) for one in tried]
+        merits = [merit("aop", model.module, data, *parts) for model in tried]
+        # section 4: the best AOP(2) over r; the released code selects by AOP(10)
         return tried[int(np.argmax(np.nan_to_num(merits, nan=-1.0)))]
 
-    def train_each(self, found: Discriminator, pool: Records, job: Job) -> "list[ProtectedModel]":
+    def train_each(
+        self, discriminator: Discriminator, pool: Records, job: Job
+    ) -> "list[ProtectedModel]":
         """The model with each r; a dense network is trained with all of them at once.
 
         Raises:
             TargetError: see `train_protected`.
         """
-        recipes = [self.against(found, r) for r in self.r]
+        recipes = [self.against(discriminator, r) for r in self.r]
         network = build_network(self.recipe, job)
         data = PoolArrays.prepare(pool, network).tensors(self.device)
         if len(self.r) > 1 and dense_layers(network, data):
-            losses = [DiscriminatorAdversary(found, r, self.samples) for r in self.r]
+            losses = [DiscriminatorAdversary(discriminator, r, self.samples) for r in self.r]
             with torch_threads(self.workers or 1):
                 modules = train_grid(self.recipe, losses, data, job)
         else:
             modules = [self.train_one(recipe, pool, job) for recipe in recipes]
-        return [ProtectedModel(*one) for one in zip(modules, recipes, strict=True)]
+        return [ProtectedModel(*pair) for pair in zip(modules, recipes, strict=True)]
 
     def train_discriminator(self, pool: Records, rows: Rows, seed: int) -> Discriminator:
         """The frozen discriminator of one model.
@@ -167,14 +170,15 @@ class DAP(TrainingDefence):
         plain = replace(self.recipe, select="accuracy" if patient else None, loss=None)
         shadows = list(self.fleet(plain).networks(public, halves, seeds))
         for member, shadow_seed in zip(halves, seeds, strict=True):
+            # what a patient shadow held out did not train it: it is no member there
             member[plain.split_rows(np.flatnonzero(member), shadow_seed)[1]] = False
-        found = discriminators.collect_evidence(shadows, halves, public, self.samples)
+        data = discriminators.collect_evidence(shadows, halves, public, self.samples)
         make = (
             discriminators.train_discriminator
             if self.discriminator == "trained"
             else discriminators.random_discriminator
         )
-        return make(found, seed)
+        return make(data, seed)
 
     def against(self, discriminator: Discriminator, r: float) -> Recipe:
         """How a model is trained against this discriminator."""

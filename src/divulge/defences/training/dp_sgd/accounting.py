@@ -50,11 +50,13 @@ def dp_sgd_epsilon(noise_multiplier: float, rate: float, steps: int, delta: floa
     accounting = _dp_accounting()
     event = _sampled_gaussian(noise_multiplier, rate, steps)
     with np.errstate(divide="ignore"):  # where noise drowns everything
+        # integer orders alone: their closed form always converges (Mironov, Talwar and Zhang)
         renyi = accounting.rdp.RdpAccountant(_ORDERS).compose(event).get_epsilon(delta)
     if not renyi <= _LOOSE_EPSILON:
         return float(renyi)
     grid = _GRID * max(1.0, renyi)  # the distribution's width grows with ε
     losses = accounting.pld.PLDAccountant(value_discretization_interval=grid).compose(event)
+    # both are upper bounds, so the smaller holds; below the grid it is not known
     return max(_GRID, min(float(renyi), float(losses.get_epsilon(delta))))
 
 

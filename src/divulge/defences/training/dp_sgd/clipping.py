@@ -71,6 +71,7 @@ def set_clipped_sum(
 
 def clip_factors(gradients: BatchGradients, max_grad_norm: float) -> Factors:
     """What each record's gradient is multiplied by: at most 1, and 0 if it is not finite."""
+    # algorithm 1, clip gradient: over max(1, norm / C), as a factor of at most 1
     factors = (max_grad_norm / (gradients.squares.sqrt() + _MARGIN)).clamp(max=1.0)
     finite = (gradients.squares + gradients.losses).isfinite()  # neither is minus infinity
     return factors.masked_fill_(~finite, 0.0).to(gradients.losses.dtype)

@@ -69,6 +69,7 @@ def _linear(layer: nn.Linear, got: torch.Tensor, by_given: torch.Tensor) -> Laye
             weighted = by_given * factors[:, None]
             return [weighted.t() @ got, weighted.sum(0)]
 
+        # |a bᵀ|² = |a|² |b|², and the bias adds |b|² (Goodfellow 2015)
         return LayerGradients((weights + 1) * bias, weigh_both)
     a, b = got.flatten(1, -2), by_given.flatten(1, -2)
     squares = _rounding(a, b) + torch.cat([
@@ -95,6 +96,7 @@ def _squares_of_products(
     b: Float[torch.Tensor, "records positions outputs"],
 ) -> Float64[torch.Tensor, " records"]:
     """Squared norm of each record's ``b.T @ a``, the cheaper of two ways."""
+    # Bu et al., section 3: inner products of positions are fewer numbers than the gradient itself
     if 2 * a.shape[1] ** 2 < a.shape[2] * b.shape[2]:
         a, b = a.double(), b.double()  # terms of both signs: in single precision their sum may be 0
         return ((a @ a.mT) * (b @ b.mT)).sum((1, 2)).clamp(min=0.0)
@@ -115,21 +117,22 @@ def _convolution(
     positions = math.prod(by_given.shape[2:])
     size = got.element_size()
     at_a_time = max(1, _ROOM // (size * (inputs * positions + inputs * outputs)))
+    # the same choice between positions and weights, once for the layer
     few = 2 * positions**2 < inputs * outputs
     keep = not few and len(got) * inputs * outputs * size <= _KEPT
     squares: list[torch.Tensor] = []
-    kept: list[torch.Tensor] = []
+    per_record: list[torch.Tensor] = []
     for some, by_some in zip(*(torch.split(t, at_a_time) for t in (got, by_given)), strict=True):
         a, b = _patches(layer, some), by_some.flatten(2).mT
         if keep:
-            kept.append(b.mT @ a)
-            squares.append(squared_norms(kept[-1]))
+            per_record.append(b.mT @ a)
+            squares.append(squared_norms(per_record[-1]))
         else:
             squares.append(_squares_of_products(a, b) + _rounding(a, b))
 
     def weigh(factors: Factors) -> list[torch.Tensor]:
         if keep:
-            whole = torch.tensordot(factors, torch.cat(kept), 1)
+            whole = torch.tensordot(factors, torch.cat(per_record), 1)
             order = (outputs, *layer.kernel_size, layer.in_channels)
             return [whole.view(order).movedim(-1, 1).contiguous()]
         weighted = by_given * factors.view(-1, *(1,) * (by_given.dim() - 1))
@@ -145,13 +148,13 @@ def _patches(
 ) -> Float[torch.Tensor, "records positions inputs"]:
     """The part of each record that each position sees, its channels last."""
     assert not isinstance(layer.padding, str)
-    edges = [edge for one in reversed(layer.padding) for edge in (one, one)]
+    edges = [edge for side in reversed(layer.padding) for edge in (side, side)]
     x = pad(x.movedim(1, -1), (0, 0, *edges)).contiguous()
     kernel, stride, dilation = layer.kernel_size, layer.stride, layer.dilation
     reach = [(k - 1) * d for k, d in zip(kernel, dilation, strict=True)]
     many = [(n - r - 1) // s + 1 for n, r, s in zip(x.shape[1:-1], reach, stride, strict=True)]
     steps = x.stride()[1:-1]
-    seen = x.as_strided(
+    patches = x.as_strided(
         (len(x), *many, *kernel, x.shape[-1]),
         (
             x.stride(0),
@@ -160,7 +163,7 @@ def _patches(
             x.stride(-1),
         ),
     )
-    return seen.reshape(len(x), math.prod(many), -1)
+    return patches.reshape(len(x), math.prod(many), -1)
 
 
 def _embedding(layer: nn.Embedding, got: torch.Tensor, by_given: torch.Tensor) -> LayerGradients:
@@ -188,6 +191,7 @@ def _squares_by_word(
 ) -> Float64[torch.Tensor, " records"]:
     """Squared norm of each record's gradient, and of what rounding may add where it is summed."""
     exact = b.double()
+    # places of one word share a row of weights, so their gradients add up before the norm
     same = words[:, :, None] == words[:, None, :]
     squares = ((exact @ exact.mT) * same).sum((1, 2)).clamp(min=0.0)
     lengths: torch.Tensor = torch.linalg.vector_norm(exact, dim=2).sum(1)

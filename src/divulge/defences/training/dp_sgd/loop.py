@@ -5,7 +5,7 @@ Only networks that treat each record by itself can be trained; `layer_norm` conv
 
 import copy
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Any, NamedTuple
@@ -16,14 +16,22 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from divulge._util.arguments import check_arguments
+from divulge._util.processes import parallel_calls
 from divulge._util.random import stream
-from divulge.core import NoiseKind
+from divulge.core import NoiseKind, Records
 from divulge.defences.noise import SecureNoise
 from divulge.defences.training.dp_sgd.clipping import set_clipped_sum
-from divulge.defences.training.dp_sgd.trial import ClippingWay
-from divulge.training.engine.loop import Job, build_network_unseeded, temporary_seed, torch_threads
+from divulge.defences.training.dp_sgd.clipping_way import ClippingWay
+from divulge.defences.training.dp_sgd.network_trials import translate_training_errors
+from divulge.training.engine.loop import (
+    Job,
+    build_network,
+    build_network_unseeded,
+    temporary_seed,
+    torch_threads,
+)
 from divulge.training.engine.networks import pool_before_relu
-from divulge.training.engine.processes import keep_freed_memory
+from divulge.training.engine.processes import keep_freed_memory, pickle_settings, share_on_disk
 from divulge.training.engine.selection import BestEpoch
 from divulge.training.recipe import Recipe
 from divulge.training.tensors import PoolArrays, to_channels_last
@@ -77,6 +85,7 @@ class _DPSGDStep:
             group["lr"] = rate
         self.optimiser.zero_grad()
         if len(x):
+            # algorithm 1: clip each gradient, add up, add noise, divide by the expected batch size
             set_clipped_sum(self._gradients, x, y, self.optimiser.max_grad_norm)
         else:  # nobody's gradient, but the noise of every step
             for p in self.optimiser.params:
@@ -130,6 +139,7 @@ def _add_secure_noise(optimiser: Any, noise: SecureNoise) -> None:
     sums = torch.cat([p.summed_grad.flatten() for p in params]).double().numpy()
     noisy = torch.from_numpy(noise.add_normal(sums, scale))
     for p, grad in zip(params, torch.split(noisy, [p.numel() for p in params]), strict=True):
+        # noise is drawn in double precision on a grid, and rounded to the weights' type last
         p.grad = grad.to(p.dtype).view_as(p)
 
 
@@ -148,7 +158,44 @@ def _epoch_ends(step: int, plan: DPSGDPlan) -> bool:
     return int((step + 1) * plan.rate) > int(step * plan.rate) or step + 1 == plan.steps
 
 
-def train_privately_in_worker(
+def train_in_workers(
+    recipe: Recipe,
+    plans: Iterable[DPSGDPlan],
+    way: ClippingWay,
+    pool: Records,
+    jobs: Sequence[Job],
+    start: Mapping[str, torch.Tensor] | None,
+    processes: int,
+) -> Iterator[nn.Module]:
+    """Yield one model a job, in order, trained in processes.
+
+    Args:
+        recipe: how each is trained.
+        plans: the plan of each job.
+        way: how gradients are clipped.
+        pool: the records.
+        jobs: rows and seed of each model.
+        start: the state that every model starts from; None for first weights of its own.
+        processes: how many; -1 starts one per core.
+    """
+    from joblib import delayed
+
+    with translate_training_errors():
+        data = PoolArrays.prepare(pool, build_network(recipe, jobs[0]))
+        sent = pickle_settings(recipe, recipe.network)
+        workers = min(processes, len(jobs)) if processes > 0 else processes
+        shared = data if workers == 1 else share_on_disk(pool, data)
+        given = None if start is None else as_arrays(start)
+        tasks = (
+            delayed(_train_in_worker)(sent, plan, way, shared, job._replace(start=None), given)
+            for job, plan in zip(jobs, plans, strict=True)
+        )
+        states = parallel_calls(tasks, workers, batch_size=1, max_nbytes=None)
+        for job, trained in zip(jobs, states, strict=True):
+            yield restore(build_network(recipe, job), as_tensors(trained))
+
+
+def _train_in_worker(
     sent: bytes,
     plan: DPSGDPlan,
     way: ClippingWay,
@@ -160,8 +207,8 @@ def train_privately_in_worker(
     recipe: Recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
     keep_freed_memory()
     with torch_threads(1):  # the same bits whatever the number of cores
-        begun = job if start is None else job._replace(start=as_tensors(start))
-        return as_arrays(state(train_privately(recipe, plan, way, data, begun)))
+        started = job if start is None else job._replace(start=as_tensors(start))
+        return as_arrays(state(train_privately(recipe, plan, way, data, started)))
 
 
 def _generator(seed: int, name: str) -> torch.Generator:

@@ -33,7 +33,8 @@ class OnePassGradients:
 
     Whatever the network does with its weights elsewhere: what is summed is, for each record, the
     product of a row of what each layer got and one of the gradient by what it gave, and its norm is
-    that of this product. `divulge.defences.training.dp_sgd.trial` says whether it is the gradient.
+    that of this product. `divulge.defences.training.dp_sgd.clipping_way` says whether that is the
+    gradient.
 
     Args:
         module: the network; each of its layers treats each record of a batch by itself.
@@ -81,17 +82,17 @@ class OnePassGradients:
         pairs = [(note.got, given) for note, given in zip(notes, by_given, strict=True)]
         with torch.no_grad():
             layers = self._layer_gradients(pairs)
-        squares = torch.stack([one.squares for one in layers]).sum(0)
+        squares = torch.stack([layer.squares for layer in layers]).sum(0)
 
         def weigh(factors: Factors) -> list[torch.Tensor]:
             with torch.no_grad():
                 left_out = factors == 0
-                kept = layers
+                finite = layers
                 if left_out.any():  # 0 times what is not finite is not 0
-                    kept = self._layer_gradients(
+                    finite = self._layer_gradients(
                         [(_zero(got, left_out), _zero(given, left_out)) for got, given in pairs]
                     )
-                return [grad for one in kept for grad in one.weigh(factors)]
+                return [grad for layer in finite for grad in layer.weigh(factors)]
 
         return BatchGradients(losses.detach(), squares, weigh)
 

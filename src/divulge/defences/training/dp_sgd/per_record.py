@@ -55,11 +55,11 @@ class PerRecordGradients:
     def __call__(self, x: torch.Tensor, y: torch.Tensor) -> BatchGradients:
         """The gradients of a batch; see `divulge.defences.training.dp_sgd.clipping`."""
         losses, gradients = self.gradients(x.contiguous(), y)
-        squares = torch.stack([squared_norms(one) for one in gradients]).sum(0)
+        squares = torch.stack([squared_norms(rows) for rows in gradients]).sum(0)
 
         def weigh(factors: Factors) -> list[torch.Tensor]:
             left_out = factors == 0
-            return [_weighted_sum(one, factors, left_out) for one in gradients]
+            return [_weighted_sum(rows, factors, left_out) for rows in gradients]
 
         return BatchGradients(losses, squares, weigh)
 
@@ -83,9 +83,9 @@ class PerRecordGradients:
             loss = cross_entropy(self.module(x[k : k + 1]), y[k : k + 1])
             losses[k] = loss.detach()
             parts = torch.autograd.grad(loss, self.params, allow_unused=True)
-            for one, part in zip(gradients, parts, strict=True):
+            for rows, part in zip(gradients, parts, strict=True):
                 if part is not None:
-                    one[k] = part
+                    rows[k] = part
         return losses, gradients
 
 

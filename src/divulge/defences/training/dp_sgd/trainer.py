@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -11,53 +11,29 @@ from jaxtyping import Bool
 from torch import nn
 
 from divulge._util.arguments import check_arguments
-from divulge._util.extras import name_missing_extra
-from divulge._util.processes import parallel_calls
 from divulge.core import Guarantee, NoiseKind, Range, Records, SearchSpace, Target
 from divulge.defences.training.dp_sgd.accounting import calibrate_noise, dp_sgd_epsilon
 from divulge.defences.training.dp_sgd.clipping import Clipping
 from divulge.defences.training.dp_sgd.loop import (
     DPSGDPlan,
     Watch,
+    train_in_workers,
     train_privately,
-    train_privately_in_worker,
 )
-from divulge.defences.training.dp_sgd.trial import (
-    ClippingWay,
-    check_network,
-    choose_way,
-    draw_trial_records,
+from divulge.defences.training.dp_sgd.network_trials import (
+    NetworkTrials,
+    translate_training_errors,
 )
 from divulge.errors import SpecError
-from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job, build_network, make_jobs, torch_threads
-from divulge.training.engine.networks import pool_before_relu
-from divulge.training.engine.processes import pickle_settings, share_on_disk
 from divulge.training.recipe import Recipe
-from divulge.training.tensors import PoolArrays, cast_to_precision
-from divulge.training.weights import as_arrays, as_tensors, restore
-
-_REMEDY = "make one network by hand, and put a few records to it"
-
-
-class _Trials:
-    """What trials of the network have shown. It follows from the settings, and is none of them."""
-
-    __slots__ = ("_ways_by_kind",)
-    _ways_by_kind: dict[Any, ClippingWay]
-
-    @property
-    def _ways(self) -> dict[Any, ClippingWay]:
-        """By shape and type of records: how the network's gradients are clipped."""
-        if not hasattr(self, "_ways_by_kind"):
-            object.__setattr__(self, "_ways_by_kind", {})
-        return self._ways_by_kind
+from divulge.training.tensors import PoolArrays
 
 
 @check_arguments
 @dataclass(frozen=True, slots=True)
-class DPSGD(_Trials):
+class DPSGD(NetworkTrials):
     """Differentially private SGD: clip every record's gradient, and add noise to the sum.
 
     Every record enters every batch by a coin of its own with probability batch size / n (Poisson
@@ -168,6 +144,7 @@ class DPSGD(_Trials):
         steps = rounds * plan.steps
         spent = self.epsilon
         if spent is None or rounds != self.rounds:
+            # the ε asked for holds for `rounds` trainings; other numbers are accounted anew
             spent = dp_sgd_epsilon(plan.noise, plan.rate, steps, self.delta)
         if not math.isfinite(spent):
             return None
@@ -217,22 +194,6 @@ class DPSGD(_Trials):
         """
         return self._clipping_way(pool).note
 
-    def _clipping_way(self, pool: Records) -> ClippingWay:
-        """How gradients on such records are clipped, tried once for each shape and type."""
-        with name_missing_extra():
-            import opacus  # noqa: F401 (refused before anything is computed)
-        key = (pool.x.shape[1:], pool.x.dtype, pool.regression)
-        if key not in self._ways:
-            with translate_model_errors("a private model to train", _REMEDY), torch_threads(1):
-                network = build_network(self.recipe, Job(np.arange(1), 0)).train()
-                first, _ = cast_to_precision(pool.take(np.arange(min(1, len(pool)))), network)
-                like = torch.tensor(first)
-                with pool_before_relu(network):
-                    trial = draw_trial_records(network, tuple(like.shape[1:]), like.dtype)
-                    check_network(network, trial)
-                    self._ways[key] = choose_way(network, trial.x, self.clipping)
-        return self._ways[key]
-
     def networks(
         self,
         pool: Records,
@@ -257,32 +218,12 @@ class DPSGD(_Trials):
             TargetError: the recipe makes no network, or one that could not be trained.
             MissingExtra: Opacus or dp-accounting is not installed.
         """
-        from joblib import delayed
-
         jobs = make_jobs(subsets, seeds, start)
         if not jobs:
             return
         way = self._clipping_way(pool)
-        with translate_model_errors("a private model to train", _REMEDY):
-            data = PoolArrays.prepare(pool, build_network(self.recipe, jobs[0]))
-            sent = pickle_settings(self.recipe, self.recipe.network)
-            workers = min(self.jobs, len(jobs)) if self.jobs > 0 else self.jobs
-            shared = data if workers == 1 else share_on_disk(pool, data)
-            given = None if start is None else as_arrays(start)
-            tasks = (
-                delayed(train_privately_in_worker)(
-                    sent,
-                    self._plan(self._training_size(job)),
-                    way,
-                    shared,
-                    job._replace(start=None),
-                    given,
-                )
-                for job in jobs
-            )
-            states = parallel_calls(tasks, workers, batch_size=1, max_nbytes=None)
-            for job, found in zip(jobs, states, strict=True):
-                yield restore(build_network(self.recipe, job), as_tensors(found))
+        plans = (self._plan(self._training_size(job)) for job in jobs)
+        yield from train_in_workers(self.recipe, plans, way, pool, jobs, start, self.jobs)
 
     def train(self, records: Records, seed: int, watch: Watch | None = None) -> nn.Module:
         """One private network, trained in this process, in evaluation mode.
@@ -301,7 +242,7 @@ class DPSGD(_Trials):
         """
         (job,) = make_jobs(np.ones((1, len(records)), bool), [seed], None)
         way = self._clipping_way(records)
-        with translate_model_errors("a private model to train", _REMEDY), torch_threads(1):
+        with translate_training_errors(), torch_threads(1):
             data = PoolArrays.prepare(records, build_network(self.recipe, job))
             plan = self._plan(self._training_size(job))
             return train_privately(self.recipe, plan, way, data, job, watch)
@@ -323,10 +264,6 @@ class DPSGD(_Trials):
         for module in self.networks(pool, subsets, seeds):
             yield TorchTarget(module, "logits")
 
-    def _clipping_note(self) -> str:
-        """How gradients are clipped where that is not as set, as far as networks were tried."""
-        return "; ".join(sorted({way.note for way in self._ways.values() if way.note}))
-
     def _clipping_words(self) -> str:
         note = self._clipping_note()
         return f"{note}, " if note else ""
@@ -339,6 +276,7 @@ class DPSGD(_Trials):
         if records < 1:
             raise SpecError(f"expected at least one record to train on, got {records}")
         size = min(self.recipe.batch_size, records)
+        # rounded up: the last epoch is finished where batches do not divide it
         steps = -(-self.recipe.epochs * records // size)
         noise = self.noise_multiplier
         if noise is None:
