@@ -78,7 +78,7 @@ def check_evidence(pack: FilePath, *, public_key: FilePath | None = None) -> Evi
         StoreError: the pack is damaged or changed, holds a file that divulge does not write, a
             script that is not divulge's own or a number that is not finite, is not signed by that
             key, or not signed at all though a key is given.
-        MissingExtra: it is signed, and cryptography is not installed.
+        MissingExtra: it is signed, and py-minisign is not installed.
     """
     wanted = None
     if public_key is not None:
@@ -91,8 +91,8 @@ def check_evidence(pack: FilePath, *, public_key: FilePath | None = None) -> Evi
     if SIGNATURE not in files:
         if wanted is not None:
             raise StoreError(
-                f"expected {place} to be signed by the key {wanted.name}, it is not signed: ask "
-                "for a signed one"
+                f"expected {place} to be signed by the key {minisign.name_key(wanted)}, it is not "
+                "signed: ask for a signed one"
             )
         return EvidenceCheck(told, None, is_known=False, comment="")
     try:
@@ -101,7 +101,9 @@ def check_evidence(pack: FilePath, *, public_key: FilePath | None = None) -> Evi
         raise StoreError(str(error)) from error
     signer = wanted or own
     comment = minisign.verify(files[MANIFEST], files[SIGNATURE], signer)
-    return EvidenceCheck(told, signer.name, is_known=wanted is not None, comment=comment)
+    return EvidenceCheck(
+        told, minisign.name_key(signer), is_known=wanted is not None, comment=comment
+    )
 
 
 def _unpack(packed: bytes, place: Path) -> dict[str, bytes]:

@@ -113,7 +113,7 @@ def evidence(
         SpecError: the key cannot be used, or the pack would lie in the run folder.
         StoreError: the run is damaged or not finished, a figure of it is not finite, or the pack
             cannot be written.
-        MissingExtra: a key is given, and cryptography is not installed.
+        MissingExtra: a key is given, and py-minisign is not installed.
     """
     path, place = Path(run), Path(pack)
     if path.resolve() in place.resolve().parents:
@@ -125,7 +125,7 @@ def evidence(
     if signer is not None:
         comment = f"divulge evidence of {told.name}"
         files[SIGNATURE] = minisign.sign(files[MANIFEST], signer, comment)
-        files[PUBLIC] = signer.public.as_file()
+        files[PUBLIC] = bytes(signer.get_public_key()) + b"\n"
     atomic.write(place, pack_files(files))
     return place
 
