@@ -9,6 +9,7 @@ import pytest
 from divulge.canaries.make import CanaryKind, make_canaries
 from divulge.core import Records
 from divulge.data import canary_files as files
+from divulge.data.canary_coins import open_coins
 from divulge.errors import DataError, SpecError, StoreError
 from tests.canaries import sets
 
@@ -122,7 +123,7 @@ def test_what_was_changed_afterwards_is_refused(path: Path, tmp_path: Path) -> N
         held["digest"] = np.array([files.sha256(held["x"], held["y"])])
     np.savez(folder / path, **held)
     with pytest.raises(StoreError, match=f"{path.name} as `divulge canary make`"):
-        files.open_coins(folder, files.read_candidates(folder), ["s"], "any")
+        open_coins(folder, files.read_candidates(folder), ["s"], "any")
     assert not (folder / files.OPENED).exists()
 
 
@@ -134,7 +135,7 @@ def test_a_damaged_file_is_refused(path: Path, content: bytes | None, tmp_path: 
     if content is not None:
         (folder / path).write_bytes(content)
     with pytest.raises(StoreError):
-        files.open_coins(folder, files.read_candidates(folder), ["s"], "any")
+        open_coins(folder, files.read_candidates(folder), ["s"], "any")
 
 
 def test_records_are_left_alone(tmp_path: Path) -> None:

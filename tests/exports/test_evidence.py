@@ -418,3 +418,20 @@ def test_the_script_repeats_the_audit_and_sees_another_model(
     (tmp_path / "answers.csv").write_text("\n".join(["label,p_0,p_1,member", *rows[::2]]) + "\n")
     assert reproduce.main(str(settings), str(tmp_path / "other")) == 1
     assert "is another" in capsys.readouterr().out
+
+
+def test_a_damaged_key_without_a_password_is_refused(tmp_path: Path) -> None:
+    pair = pytest.importorskip("minisign").KeyPair.generate()
+    comment, line = bytes(pair.secret_key).splitlines()
+    raw = bytearray(base64.b64decode(line))
+    raw[-50] ^= 1  # of the public key
+    (tmp_path / "damaged.key").write_bytes(comment + b"\n" + base64.b64encode(bytes(raw)))
+    with pytest.raises(SpecError, match="expected a secret key"):
+        minisign.read_secret_key(tmp_path / "damaged.key", None)
+
+
+def test_a_comment_holds_what_minisign_takes(keys: Path) -> None:
+    secret = minisign.read_secret_key(keys / "mine.key", PASSWORD)
+    signature = minisign.sign(b"text", secret, "evidence of Größe")
+    public = minisign.read_public_key((keys / "mine.pub").read_bytes(), "mine.pub")
+    assert minisign.verify(b"text", signature, public) == r"evidence of Gr\xf6\xdfe"

@@ -228,7 +228,7 @@ def test_a_gate_makes_its_verdict_an_error_and_adds_what_the_verdict_does_not_sa
     assert levels[0] == ("undecided", "error")
     gate = [one for one in levels if one[0].startswith("gate-")]
     told = cases_of("tiny", **asked)
-    ceilings = [case.result for case in told.gate if case.asked.startswith("fail-above")]
+    ceilings = [case.result for case in told.gate if case.condition.startswith("fail-above")]
     assert [rule.removeprefix("gate-") for rule, _ in gate] == [
         result for result in ceilings if result != "passed"
     ]

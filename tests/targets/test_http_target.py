@@ -28,7 +28,7 @@ from divulge.audits import config, inputs
 from divulge.core import Need
 from divulge.defences import Rounding
 from divulge.errors import BudgetSpent, SpecError, TargetError
-from divulge.targets import HTTPTarget, http, http_client, http_keys
+from divulge.targets import HTTPTarget, http, http_client, http_keys, http_pace
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
 from divulge.targets.defended import DefendedTarget
@@ -260,7 +260,7 @@ def test_a_server_is_given_the_rest_that_it_asks_for(
     server: Endpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rests: list[float] = []
-    monkeypatch.setattr(http_client.Pace, "rest", lambda _, seconds: rests.append(seconds))
+    monkeypatch.setattr(http_pace.Pace, "rest", lambda _, seconds: rests.append(seconds))
     server.faults.extend(["status:429 1", "status:503 Sun, 06 Nov 1994 08:49:37 GMT"])
     ask(server).predict(X[:3])
     assert rests == [1.0, 0.0]
@@ -274,7 +274,7 @@ def test_requests_a_second(server: Endpoint, monkeypatch: pytest.MonkeyPatch) ->
         slept.append(seconds)
         now[0] += seconds
 
-    monkeypatch.setattr(http_client, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(http_pace, "time", SimpleNamespace(monotonic=lambda: now[0]))
     monkeypatch.setattr(http_client.Session, "_sleep", sleep)
     ask(server, concurrency=1, requests_per_second=4.0).predict(X[:20])
     assert slept == [0, 0.25, 0.25, 0.25]

@@ -7,14 +7,8 @@ from typing import Any
 from divulge.audits.checks.columns import match_columns
 from divulge.audits.subject import AuditInputs
 from divulge.core import Check, Records, Verdict
-from divulge.data.class_names import (
-    ClassMatch,
-    class_key,
-    describe_classes,
-    match_classes,
-    own_numbers,
-    show,
-)
+from divulge.data.class_keys import class_key, own_numbers
+from divulge.data.class_names import ClassMatch, describe_classes, match_classes, show
 from divulge.data.encoding import share_encoding
 from divulge.data.labels import find_labels, name_alike, number_records
 from divulge.errors import DataError

@@ -19,7 +19,8 @@ from divulge.canaries.noise import check_noise
 from divulge.canaries.plan import Epsilon
 from divulge.canaries.result import SUMMARY, CanaryAudit, audit_of, begin_run
 from divulge.core import Estimate, NoiseAssumption
-from divulge.data.canary_files import Canaries, Coins, open_coins, read_candidates
+from divulge.data.canary_coins import open_coins
+from divulge.data.canary_files import Canaries, Coins, read_candidates
 from divulge.data.canary_scores import CanaryScores, read_arrays, read_scores
 from divulge.errors import DataError, SpecError
 from divulge.metrics import epsilon as bounds

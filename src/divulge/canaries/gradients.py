@@ -12,7 +12,7 @@ from torch.func import functional_call, grad, vmap
 from torch.nn.functional import cross_entropy
 from torch.nn.modules.batchnorm import _NormBase
 
-from divulge._util.arguments import shorten
+from divulge._util.hints import shorten
 from divulge.errors import SpecError, TargetError
 from divulge.targets.batching import translate_model_errors
 

@@ -18,9 +18,8 @@ import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 from jaxtyping import Bool, Int64, Shaped
@@ -68,9 +67,9 @@ class Canaries:
         """What a coin decides, for clients of a federation; None where canaries are records."""
         if self.x.dtype.kind != "U" or self.x.ndim != 1 or not len(self.x):
             return None
-        found = [_KEY.fullmatch(key) for key in self.x.tolist()]
-        kinds = {one[1] for one in found if one is not None}
-        if None in found or len(kinds) != 1:
+        matches = [_KEY.fullmatch(key) for key in self.x.tolist()]
+        kinds = {match[1] for match in matches if match is not None}
+        if None in matches or len(kinds) != 1:
             return None
         return next(kind for kind in get_args(Neighbours) if kind in kinds)
 
@@ -84,34 +83,13 @@ class Canaries:
         }[self.neighbours]
 
 
-@dataclass(frozen=True, slots=True)
-class Opening:
-    """What was looked at when the coins were opened."""
-
-    opened: str
-    """UTC, ISO 8601."""
-    scores: tuple[str, ...]
-    """SHA-256 digests of the scores, sorted."""
-    noise: str
-    """The supposition of the bound."""
-
-
-class SealedCoins(NamedTuple):
-    """What the auditor keeps."""
-
-    inserted: Coins
-    salt: np.ndarray
-    candidates: str
-    train: str
-
-
 def sha256(*parts: np.ndarray) -> str:
     """One digest of arrays: 64 hexadecimal digits."""
-    made = hashlib.sha256()
+    digest = hashlib.sha256()
     for part in parts:
-        made.update(f"{part.dtype.str}{part.shape}".encode())
-        made.update(np.ascontiguousarray(part).tobytes())
-    return made.hexdigest()
+        digest.update(f"{part.dtype.str}{part.shape}".encode())
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()
 
 
 def write_canaries(
@@ -147,9 +125,9 @@ def write_canaries(
         "candidates": np.array([canaries.digest]),
         "train": np.array([sha256(train["x"], train["y"])]),
     }
-    held = {"x": canaries.x, "y": canaries.y, "digest": np.array([canaries.digest])}
+    candidates = {"x": canaries.x, "y": canaries.y, "digest": np.array([canaries.digest])}
     atomic.write_arrays(staged / SEALED, sealed)
-    atomic.write_arrays(staged / CANDIDATES, held | {"commitment": commitment})
+    atomic.write_arrays(staged / CANDIDATES, candidates | {"commitment": commitment})
     atomic.write_arrays(staged / TRAIN, train | {"commitment": commitment})
     with atomic.translate_os_errors(folder):
         for part in _PARTS:
@@ -195,13 +173,14 @@ def read_candidates(folder: Path) -> Canaries:
         StoreError: they are missing, damaged, or not those that were made.
     """
     path = folder / CANDIDATES
-    held = _read(path, ("x", "y", "digest", "commitment"))
-    if held["y"].dtype != np.int64 or held["y"].ndim != 1 or len(held["x"]) != len(held["y"]):
-        raise _changed(path, "x and y do not go together")
-    found = Canaries(held["x"], held["y"], _text(held["commitment"], path))
-    if found.digest != _text(held["digest"], path):
-        raise _changed(path, "their digest is another")
-    return found
+    content = read_file(path, ("x", "y", "digest", "commitment"))
+    x, y = content["x"], content["y"]
+    if y.dtype != np.int64 or y.ndim != 1 or len(x) != len(y):
+        raise changed_error(path, "x and y do not go together")
+    canaries = Canaries(x, y, read_text(content["commitment"], path))
+    if canaries.digest != read_text(content["digest"], path):
+        raise changed_error(path, "their digest is another")
+    return canaries
 
 
 def read_clients(folder: Path) -> Canaries:
@@ -211,13 +190,13 @@ def read_clients(folder: Path) -> Canaries:
         StoreError: they are missing, damaged, or not those that were made.
         DataError: the folder holds canaries of another kind.
     """
-    found = read_candidates(folder)
-    if found.neighbours is None:
+    canaries = read_candidates(folder)
+    if canaries.neighbours is None:
         raise DataError(
             f"expected canary clients in {folder}, got records: make them with `divulge canary "
             "clients`"
         )
-    return found
+    return canaries
 
 
 class TakingPart(NamedTuple):
@@ -236,86 +215,45 @@ def read_taking_part(folder: Path, canaries: Canaries) -> TakingPart:
         StoreError: the trainer's file is missing, damaged, or not about these canaries.
     """
     path = folder / TRAIN
-    held = _read(path, ("x", "y", "commitment"))
+    content = read_file(path, ("x", "y", "commitment"))
     place = {key: position for position, key in enumerate(canaries.x.tolist())}
-    keys, signs = held["x"].tolist(), held["y"]
+    keys, signs = content["x"].tolist(), content["y"]
     if (
-        _text(held["commitment"], path) != canaries.commitment
+        read_text(content["commitment"], path) != canaries.commitment
         or not set(keys) <= place.keys()
         or not len(keys) == len(set(keys)) == len(signs)
         or signs.dtype != np.int64
         or not np.isin(signs, (-1, 1)).all()
     ):
-        raise _changed(path, "not of these canaries")
+        raise changed_error(path, "not of these canaries")
     return TakingPart(np.array([place[key] for key in keys], np.int64), signs)
 
 
-def open_coins(folder: Path, canaries: Canaries, scores: Sequence[str], noise: str) -> Coins:
-    """The coins, for one look: other scores under the same coins are refused from then on.
-
-    Args:
-        folder: as `make_canaries` wrote it.
-        canaries: as read from it.
-        scores: digests of all scores that the verdict looks at.
-        noise: the supposition of the bound.
+def read_file(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """The arrays of one file of a set.
 
     Raises:
-        StoreError: a file is missing, damaged or changed; or the coins were opened before for
-            other scores.
+        StoreError: it is missing or damaged.
     """
-    sealed = _read_sealed(folder / SEALED, len(canaries.y))
-    train = _read(folder / TRAIN, ("x", "y", "commitment"))
-    for path, found, expected in (
-        (CANDIDATES, canaries.digest, sealed.candidates),
-        (TRAIN, sha256(train["x"], train["y"]), sealed.train),
-        (TRAIN, _text(train["commitment"], folder / TRAIN), canaries.commitment),
-        (SEALED, commit(sealed.inserted, sealed.salt, canaries.digest), canaries.commitment),
-    ):
-        if found != expected:
-            raise _changed(folder / path, f"SHA-256 {expected[:16]}... expected, {found[:16]}...")
-    _note_opening(folder / OPENED, tuple(sorted(scores)), noise)
-    return sealed.inserted
-
-
-def _note_opening(path: Path, scores: tuple[str, ...], noise: str) -> None:
-    """Note what the coins are opened for, before they are used."""
-    if path.exists() or path.is_symlink():
-        before = atomic.from_json(atomic.read(path), Opening, path)
-        if (before.scores, before.noise) != (scores, noise):
-            raise StoreError(
-                "expected sealed coins, or the same scores and noise as when they were opened at "
-                f"{before.opened} (noise {before.noise!r}), got others: a second look is no "
-                "test; make new canaries, and train again"
-            )
-        return
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    told = Opening(now, scores, noise)
-    atomic.write(path, atomic.to_json(told, Opening).encode())
-
-
-def _read_sealed(path: Path, canaries: int) -> SealedCoins:
-    held = _read(path, ("inserted", "salt", "candidates", "train"))
-    inserted = held["inserted"]
-    if inserted.dtype != bool or inserted.shape != (canaries,):
-        raise _changed(path, "not one coin a canary")
-    digests = (_text(held[name], path) for name in ("candidates", "train"))
-    return SealedCoins(inserted, held["salt"], *digests)
-
-
-def _read(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
     try:
         return arrays.read_npz(path, names, error=StoreError, links=False)
     except arrays.DamagedArrays as error:
-        raise _changed(path, str(error)) from error
+        raise changed_error(path, str(error)) from error
 
 
-def _text(held: Any, path: Path) -> str:
-    if held.dtype.kind != "U" or held.shape != (1,):
-        raise _changed(path, "a digest is no text")
-    return str(held[0])
+def read_text(array: np.ndarray, path: Path) -> str:
+    """The one text in an array, such as a digest.
+
+    Raises:
+        StoreError: the array holds something else.
+    """
+    if array.dtype.kind != "U" or array.shape != (1,):
+        raise changed_error(path, "a digest is no text")
+    return str(array[0])
 
 
-def _changed(path: Path, why: str) -> StoreError:
+def changed_error(path: Path, why: str) -> StoreError:
+    """The complaint about a file that is not as it was made."""
     return StoreError(
         f"expected {path} as `divulge canary make` wrote it, got something else ({why}): restore "
         "the file, or make new canaries and train again"

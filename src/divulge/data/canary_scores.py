@@ -115,18 +115,8 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
             f"{'no numbers' if missing is None else f'{len(canaries.y) - missing:,}'}: score every "
             "canary; a missing score is no low score"
         )
-    rounds = held.get("rounds", np.zeros(0))
-    stated = held.get("stated", np.zeros(0))
-    rounding = held.get("rounding", np.zeros(0))
-    numbers = (rounds, stated, rounding)
-    if (
-        any(one.dtype != np.float64 or not np.isfinite(one).all() for one in numbers)
-        or len(rounds) % len(score)
-        or len(stated) not in (0, 2)
-        or len(rounding) > 1
-    ):
-        raise atomic.damaged_file_error(path, ValueError("its rounds are not of these canaries"))
     try:
+        rounds, stated, rounding = _read_rounds(held, len(score))
         batches, statistics = SeenBatches.from_arrays(held), read_statistics(held)
         noise = SeenNoise.from_arrays(held)
     except (SpecError, ValueError) as error:
@@ -144,6 +134,28 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         statistics,
         noise,
     )
+
+
+def _read_rounds(
+    held: Mapping[str, np.ndarray], canaries: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Scores of rounds, what a mechanism states of them, and how far rounding may put an entry.
+
+    Raises:
+        ValueError: they are not of so many canaries.
+    """
+    rounds, stated, rounding = (
+        held.get(name, np.zeros(0)) for name in ("rounds", "stated", "rounding")
+    )
+    numbers = (rounds, stated, rounding)
+    if (
+        any(array.dtype != np.float64 or not np.isfinite(array).all() for array in numbers)
+        or len(rounds) % canaries
+        or len(stated) not in (0, 2)
+        or len(rounding) > 1
+    ):
+        raise ValueError("its rounds are not of these canaries")
+    return rounds, stated, rounding
 
 
 def read_statistics(held: Mapping[str, np.ndarray]) -> tuple[str, ...]:

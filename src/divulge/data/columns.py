@@ -5,7 +5,7 @@ import math
 import struct
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -247,3 +247,25 @@ def narrow(features: Features) -> Features:
         return features
     groups = np.arange(features.shape[1]) % WIDEST
     return np.stack([features[:, groups == group].sum(axis=1) for group in range(WIDEST)], axis=1)
+
+
+def hash_parts(records: Iterable[tuple[np.ndarray, ...]]) -> Contents:
+    """A hash of the arrays of each record."""
+    hashes = [
+        hashlib.blake2b(b"".join(part.tobytes() for part in parts), digest_size=16).digest()
+        for parts in records
+    ]
+    return np.frombuffer(b"".join(hashes), np.uint8).reshape(len(hashes), 16)
+
+
+def check_finite(numbers: np.ndarray, where: str) -> None:
+    """Refuse features that are no finite numbers.
+
+    Raises:
+        DataError: one is NaN or infinite.
+    """
+    if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
+        raise DataError(
+            f"expected finite features, got NaN or infinity in {where}: impute or drop them, as "
+            "for training"
+        )

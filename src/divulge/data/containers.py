@@ -4,16 +4,14 @@ A kind of container says how many records there are, takes some of them, puts se
 together, what a record consists of, and which numbers describe it.
 """
 
-import hashlib
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 
-from divulge._util.contents import quote_error
+from divulge.data import array_dicts, frame_joins
 from divulge.data.columns import (
     MOST_CATEGORIES,
     WIDEST,
@@ -23,21 +21,20 @@ from divulge.data.columns import (
     array_columns,
     as_objects,
     cell_contents,
+    check_finite,
     column_contents,
     describe_column,
     describe_columns,
     frame_columns,
-    is_exact,
+    hash_parts,
     is_pandas,
     is_polars,
     is_series,
-    narrow,
 )
 from divulge.data.dtypes import (
     OBJECTS,
     join_arrays,
     kind_of_dtype,
-    refuse_unlike_columns,
     refuse_unlike_kinds,
 )
 from divulge.errors import DataError
@@ -74,70 +71,8 @@ def container_of(rows: Any) -> Container:
     )
 
 
-# Frames, and arrays of objects: records with columns.
-
-
-def _join_pandas(parts: Sequence[Any]) -> Any:
-    import pandas as pd
-
-    first = parts[0]
-    same = [_like(part, first)[list(first.columns)] for part in parts]
-    refuse_unlike_columns(same)
-    joined = pd.concat(same, ignore_index=True)
-    for name in first.columns:  # categories that differ would become objects
-        if all(isinstance(part[name].dtype, pd.CategoricalDtype) for part in same):
-            whole = pd.api.types.union_categoricals(
-                [part[name] for part in same], ignore_order=True
-            )
-            kept = first[name].cat.categories
-            if len(whole.categories) == len(kept):
-                whole = pd.Categorical(whole, categories=kept, ordered=first[name].cat.ordered)
-            joined[name] = whole
-    return joined
-
-
-def _join_polars(parts: Sequence[Any]) -> Any:
-    import polars as pl
-
-    same = [_like(part, parts[0]).select(parts[0].columns) for part in parts]
-    refuse_unlike_columns(same)
-    try:
-        return pl.concat(same, how="vertical_relaxed")
-    except pl.exceptions.PolarsError as error:  # such as of two time zones
-        raise DataError(
-            "expected columns of one type in members, non-members and all other records, got "
-            f"others ({quote_error(error).splitlines()[0][:200]}): prepare them in the same way"
-        ) from error
-
-
-def _like(part: Any, first: Any) -> Any:
-    """The part, if it has the columns of the first.
-
-    Raises:
-        DataError: its columns have other names.
-    """
-    for one, other, what in ((first, part, "lacks"), (part, first, "has besides")):
-        known = set(other.columns)
-        if odd := [name for name in one.columns if name not in known]:
-            raise DataError(
-                f"expected the columns {', '.join(map(str, list(first.columns)[:20]))}, got a "
-                f"frame that {what} {odd[0]!r}: columns are matched by name"
-            )
-    return part
-
-
 def _join_tables(parts: Sequence[np.ndarray]) -> np.ndarray:
     return join_arrays(parts, "records")
-
-
-def _take_series(rows: Any, index: Rows) -> Any:
-    return rows.iloc[index].reset_index(drop=True) if hasattr(rows, "iloc") else rows[index]
-
-
-def _join_series(parts: Sequence[Any]) -> Any:
-    join = _join_pandas if hasattr(parts[0], "iloc") else _join_polars
-    frame = join([part.rename("x").to_frame() for part in parts])
-    return frame["x"].rename(parts[0].name)
 
 
 # Texts and objects.
@@ -211,27 +146,10 @@ def _sparse_contents(rows: Any) -> Contents:
     matrix = rows.tocsr().copy()
     matrix.sum_duplicates()
     matrix.eliminate_zeros()
-    _check_finite(matrix.data, "a sparse matrix")
+    check_finite(matrix.data, "a sparse matrix")
     columns, values = matrix.indices.astype("<i8"), cell_contents(matrix.data)
     ends = zip(matrix.indptr[:-1].tolist(), matrix.indptr[1:].tolist(), strict=True)
-    return _hash_parts((columns[start:end], values[start:end]) for start, end in ends)
-
-
-def _hash_parts(records: Iterable[tuple[np.ndarray, ...]]) -> Contents:
-    """A hash of the arrays of each record."""
-    hashed = [
-        hashlib.blake2b(b"".join(part.tobytes() for part in parts), digest_size=16).digest()
-        for parts in records
-    ]
-    return np.frombuffer(b"".join(hashed), np.uint8).reshape(len(hashed), 16)
-
-
-def _check_finite(numbers: np.ndarray, where: str) -> None:
-    if numbers.dtype.kind == "f" and not np.isfinite(numbers).all():
-        raise DataError(
-            f"expected finite features, got NaN or infinity in {where}: impute or drop them, as "
-            "for training"
-        )
+    return hash_parts((columns[start:end], values[start:end]) for start, end in ends)
 
 
 def _sparse_features(rows: Any) -> Features:
@@ -246,72 +164,6 @@ def _sparse_features(rows: Any) -> Features:
     return np.asarray(matrix.toarray(), dtype=np.float64)
 
 
-# Several arrays, such as the numbers of tokens and their masks.
-
-
-def _count_arrays(rows: Mapping[str, Any]) -> int:
-    lengths = {name: len(part) for name, part in rows.items()}
-    if len(set(lengths.values())) != 1:
-        said = ", ".join(f"{name}: {length}" for name, length in list(lengths.items())[:10])
-        raise DataError(f"expected arrays of one length in each dict, got {said or 'none'}")
-    return next(iter(lengths.values()))
-
-
-def _take_arrays(rows: Mapping[str, Any], index: Rows) -> dict[str, np.ndarray]:
-    return {name: np.asarray(part)[index] for name, part in rows.items()}
-
-
-def _join_arrays(parts: Sequence[Mapping[str, Any]]) -> dict[str, np.ndarray]:
-    first = parts[0]
-    for part in parts:
-        if set(part) != set(first):
-            raise DataError(
-                f"expected arrays named {', '.join(first)} in each dict, got {', '.join(part)}"
-            )
-    return {
-        name: join_arrays([np.asarray(part[name]) for part in parts], f"arrays {name!r}")
-        for name in first
-    }
-
-
-def _flat_arrays(rows: Mapping[str, Any]) -> Iterator[np.ndarray]:
-    for name in sorted(rows):
-        part = _read_array(rows[name], name)
-        if part.dtype.kind not in "fiub":
-            raise DataError(
-                f"expected numbers in each array of a dict, got {name!r} of type {part.dtype}: "
-                "pass texts as a list, and tables as a data frame"
-            )
-        _check_finite(part, f"{name!r}")
-        yield part.reshape(len(part), math.prod(part.shape[1:]))
-
-
-def _read_array(part: Any, name: str) -> np.ndarray:
-    try:
-        return np.asarray(part)
-    except Exception as error:  # rows of different lengths, or a tensor on another device
-        raise DataError(
-            f"expected {name!r} as an array with one length for all records, got "
-            f"{type(part).__name__} that NumPy cannot read: pad all records to one length, and "
-            "move tensors to the CPU"
-        ) from error
-
-
-def _array_contents(rows: Mapping[str, Any]) -> Contents:
-    """Alike for numbers of any type."""
-    parts = list(_flat_arrays(rows))
-    types = ["<f8" if is_exact(part.ravel()) else "<i8" for part in parts]
-    return _hash_parts(
-        tuple(part[at].astype(kind) + 0 for part, kind in zip(parts, types, strict=True))
-        for at in range(len(parts[0]))
-    )
-
-
-def _arrays_features(rows: Mapping[str, Any]) -> Features:
-    parts = [part.astype(np.float64) for part in _flat_arrays(rows)]
-    return narrow(np.concatenate(parts, axis=1))
-
-
 _STATED = (
     "numbers as they are, with the median where one is missing and a column that says where; dates "
     f"as days; the {MOST_CATEGORIES} most frequent categories as columns of 0 and 1, with the "
@@ -324,7 +176,7 @@ CONTAINERS: tuple[Container, ...] = (
         is_pandas,
         len,
         lambda rows, index: rows.iloc[index].reset_index(drop=True),
-        _join_pandas,
+        frame_joins.join_pandas,
         lambda rows: column_contents(frame_columns(rows)),
         lambda rows: describe_columns(frame_columns(rows)),
     ),
@@ -333,7 +185,7 @@ CONTAINERS: tuple[Container, ...] = (
         is_polars,
         len,
         lambda rows, index: rows[index],
-        _join_polars,
+        frame_joins.join_polars,
         lambda rows: column_contents(frame_columns(rows)),
         lambda rows: describe_columns(frame_columns(rows)),
     ),
@@ -341,8 +193,8 @@ CONTAINERS: tuple[Container, ...] = (
         f"a column of a data frame: {_STATED}",
         is_series,
         len,
-        _take_series,
-        _join_series,
+        frame_joins.take_series,
+        frame_joins.join_series,
         lambda rows: column_contents(frame_columns(rows.to_frame())),
         lambda rows: describe_columns(frame_columns(rows.to_frame())),
     ),
@@ -358,11 +210,11 @@ CONTAINERS: tuple[Container, ...] = (
     Container(
         f"a dict of arrays: all their numbers, or {WIDEST} sums of them where there are more",
         lambda rows: isinstance(rows, Mapping) and bool(rows),
-        _count_arrays,
-        _take_arrays,
-        _join_arrays,
-        _array_contents,
-        _arrays_features,
+        array_dicts.count,
+        array_dicts.take,
+        array_dicts.join,
+        array_dicts.contents,
+        array_dicts.features,
     ),
     Container(
         f"texts: counts of their words, hashed into {WORD_COLUMNS} columns, and their length",

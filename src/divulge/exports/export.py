@@ -99,8 +99,8 @@ def export(
         StoreError: the run is damaged or not finished, or an output cannot be written; where that
             shows only while it is written, says which were written and which not.
     """
-    asked = (junit, sarif, job_summary, model_card, archive, mlflow, wandb)
-    if all(one is None for one in asked):
+    outputs = (junit, sarif, job_summary, model_card, archive, mlflow, wandb)
+    if all(output is None for output in outputs):
         raise SpecError(
             "expected a file to write, got none: give --junit, --sarif, --job-summary, "
             "--model-card, --archive, --mlflow or --wandb"
@@ -110,15 +110,15 @@ def export(
     place = _place_in_repository(settings)
     summary_file = _name_summary_file(job_summary)
     path = Path(run)
-    found = load(path)
+    finished = load(path)
     folder = Path(place).parent
-    gate = read_gate(found, tuple(fail_on), fail_above, judge, not_worse_than, folder)
-    cases = gather_cases(found, path, gate)
-    figures = gather_figures(found)
+    gate = read_gate(finished, tuple(fail_on), fail_above, judge, not_worse_than, folder)
+    cases = gather_cases(finished, path, gate)
+    figures = gather_figures(finished)
     card = _add_section(cases, model_card)
     if model_index is not None:
-        card = _add_figures(card, model_index, cases.name, found, figures)
-    ruling = found.judged().rule(gate) if "" in found.parts else Ruling()
+        card = _add_figures(card, model_index, cases.name, finished, figures)
+    ruling = finished.judged().rule(gate) if "" in finished.parts else Ruling()
     contents = {
         "--junit": (junit, junit_files.render(cases)),
         "--sarif": (sarif, sarif_files.render(cases, place)),
@@ -131,7 +131,7 @@ def export(
     write_outputs(
         [
             *_prepare_files(contents, path, archive),
-            *_prepare_trackers(cases, found, path, figures, mlflow, wandb),
+            *_prepare_trackers(cases, finished, path, figures, mlflow, wandb),
         ]
     )
     return ruling
@@ -166,7 +166,7 @@ def _prepare_files(
 
 def _prepare_trackers(
     cases: RunCases,
-    found: FinishedRun,
+    finished: FinishedRun,
     path: Path,
     figures: tuple[TrackedFigure, ...],
     mlflow: str | Literal[True] | None,
@@ -184,7 +184,7 @@ def _prepare_trackers(
         cases.name,
         name_figures(figures),
         name_tags(cases.verdicts, cases.divulge),
-        read_report(path, found.page),
+        read_report(path, finished.page),
     )
     outputs = []
     if wandb is not None:
@@ -200,7 +200,7 @@ def _prepare_trackers(
 
 
 def read_gate(
-    found: FinishedRun,
+    finished: FinishedRun,
     fail_on: Iterable[FailOn | CanaryFailOn] = (),
     fail_above: Ceilings | None = None,
     judge: Judge | None = None,
@@ -214,11 +214,11 @@ def read_gate(
         StoreError: the run's settings are damaged.
     """
     asks = fail_on or fail_above or not_worse_than
-    if "" not in found.parts and not asks:
+    if "" not in finished.parts and not asks:
         return Gate()
-    about, held = found.judged().about, found.head
-    raw = atomic.to_json(held.settings.get("gate", {}), dict)
-    spec = atomic.from_json(raw.encode(), GateSpec, (found.path or Path()) / HEAD)
+    about, head = finished.judged().about, finished.head
+    raw = atomic.to_json(head.settings.get("gate", {}), dict)
+    spec = atomic.from_json(raw.encode(), GateSpec, (finished.path or Path()) / HEAD)
     return join_gate(spec, about, fail_on, fail_above, judge, not_worse_than, folder)
 
 
@@ -237,9 +237,9 @@ def _place_in_repository(settings: str | Path) -> str:
     return str(place)
 
 
-def _name_summary_file(asked: str | Path | Literal[True] | None) -> str | Path | None:
-    if asked is not True:
-        return asked
+def _name_summary_file(requested: str | Path | Literal[True] | None) -> str | Path | None:
+    if requested is not True:
+        return requested
     if named := os.environ.get(STEP_SUMMARY):
         return named
     raise SpecError(
@@ -261,8 +261,8 @@ def _add_section(cases: RunCases, path: str | Path | None) -> bytes:
     """
     try:
         text = _read_before(path).decode()
-        told = cases.markdown, cases.created, cases.divulge
-        return model_cards.put_section(text, *told).encode()
+        parts = cases.markdown, cases.created, cases.divulge
+        return model_cards.put_section(text, *parts).encode()
     except ValueError as error:
         raise StoreError(
             f"expected a model card in UTF-8 with at most one whole section of divulge in {path}, "
@@ -271,7 +271,7 @@ def _add_section(cases: RunCases, path: str | Path | None) -> bytes:
 
 
 def _add_figures(
-    card: bytes, model: str, run: str, found: FinishedRun, figures: tuple[TrackedFigure, ...]
+    card: bytes, model: str, run: str, finished: FinishedRun, figures: tuple[TrackedFigure, ...]
 ) -> bytes:
     """The model card with figures in its metadata.
 
@@ -279,7 +279,7 @@ def _add_figures(
         StoreError: its metadata are damaged.
     """
     try:
-        return put_figures(card.decode(), model, run, found.about, figures).encode()
+        return put_figures(card.decode(), model, run, finished.about, figures).encode()
     except ValueError as error:
         raise StoreError(
             "expected a model card with metadata as Hugging Face takes them, got something else "

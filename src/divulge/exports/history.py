@@ -75,13 +75,13 @@ class History:
         from divulge.exports import history_page  # draws, so it loads the chart library
 
         place = Path(path)
-        told = history_page.HistoryStory(
+        story = history_page.HistoryStory(
             self.headline,
             tuple((one.run, one.name, one.created, one.level) for one in self.versions),
             self.figures,
             tuple(tuple(describe_change(one) for one in changes) for changes in self.changes),
         )
-        atomic.write(place, history_page.render(told).encode())
+        atomic.write(place, history_page.render(story).encode())
         return place
 
 
@@ -128,17 +128,17 @@ def history(runs: Iterable[FilePath]) -> History:
     paths = list(runs)
     if len(paths) < 2:
         raise SpecError(f"expected two run folders or more, got {len(paths)}: name the others too")
-    found = [load(path).judged() for path in paths]
-    for path, one in zip(paths, found, strict=True):
-        if one.about != found[0].about:
+    audits = [load(path).judged() for path in paths]
+    for path, one in zip(paths, audits, strict=True):
+        if one.about != audits[0].about:
             raise SpecError(
-                f"expected audits of {found[0].about} as in {paths[0]}, got one of {one.about} in "
+                f"expected audits of {audits[0].about} as in {paths[0]}, got one of {one.about} in "
                 f"{path}: name runs about one secret"
             )
-    pairs = list(itertools.pairwise(found))
+    pairs = list(itertools.pairwise(audits))
     total = sum(len(compare_figures(*pair)) for pair in pairs)
     changes = tuple(compare_figures(*pair, comparisons=total) for pair in pairs)
-    return History(found[0].about, tuple(map(_version, paths, found)), _series(found), changes)
+    return History(audits[0].about, tuple(map(_version, paths, audits)), _series(audits), changes)
 
 
 @check_arguments
@@ -187,13 +187,13 @@ def describe_change(change: FigureChange) -> str:
         'gap: auc 0.600 to 0.750, difference +0.150 (+0.080 to +0.220): more than before'
     """
     less = change.difference
-    told = "no difference shown"
+    direction = "no difference shown"
     if change.is_worse or change.is_better:
-        told = "more than before" if change.is_worse else "less than before"
+        direction = "more than before" if change.is_worse else "less than before"
     return (
         f"{make_showable(change.attack)}: {change.metric} {change.before.value:.3f} to "
         f"{change.after.value:.3f}, difference {less.value:+.3f} ({less.low:+.3f} to "
-        f"{less.high:+.3f}): {told}"
+        f"{less.high:+.3f}): {direction}"
     )
 
 
@@ -201,22 +201,22 @@ def _change_as_json(change: FigureChange) -> dict[str, JSON]:
     return {**asdict(change), "is_worse": change.is_worse, "is_better": change.is_better}
 
 
-def _version(path: str | Path, found: GatedAudit) -> RunVersion:
-    held = found.head
+def _version(path: str | Path, audit: GatedAudit) -> RunVersion:
+    head = audit.head
     return RunVersion(
         run=make_showable(str(path)),
-        name=make_showable(held.name),
-        created=make_showable(held.created),
-        level=found.verdict.level,
-        headline=make_showable(found.verdict.headline),
+        name=make_showable(head.name),
+        created=make_showable(head.created),
+        level=audit.verdict.level,
+        headline=make_showable(audit.verdict.headline),
     )
 
 
 def _series(
-    found: list[GatedAudit],
+    audits: list[GatedAudit],
 ) -> Mapping[str, Mapping[str, tuple[Estimate | None, ...]]]:
-    about = found[0].about
-    each = [one.figures() for one in found]
+    about = audits[0].about
+    each = [one.figures() for one in audits]
     labels = list(dict.fromkeys(label for one in each for label in one))
     series: dict[str, dict[str, tuple[Estimate | None, ...]]] = {}
     for metric in SHOWN.get(about, (LEAD[about],)):
@@ -227,14 +227,14 @@ def _series(
     return series
 
 
-def _settings(found: GatedAudit) -> dict[str, JSON]:
-    held = found.head
-    settings = {"seed": held.seed, "divulge": held.divulge, **held.settings}
-    return dict(_flatten(settings, "")) | {"attacks": list(map(make_showable, held.attacks))}
+def _settings(audit: GatedAudit) -> dict[str, JSON]:
+    head = audit.head
+    settings = {"seed": head.seed, "divulge": head.divulge, **head.settings}
+    return dict(_flatten(settings, "")) | {"attacks": list(map(make_showable, head.attacks))}
 
 
-def _data(found: GatedAudit) -> dict[str, JSON]:
-    return {"challenge": found.head.challenge, **found.sizes}
+def _data(audit: GatedAudit) -> dict[str, JSON]:
+    return {"challenge": audit.head.challenge, **audit.sizes}
 
 
 def _flatten(settings: Mapping[str, JSON], prefix: str) -> Iterator[tuple[str, JSON]]:

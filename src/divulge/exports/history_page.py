@@ -29,22 +29,22 @@ class HistoryStory:
     """Of each version but the first, a sentence an attack."""
 
 
-def render(told: HistoryStory) -> str:
+def render(story: HistoryStory) -> str:
     """Render the page; every text is escaped."""
-    lead = next(iter(told.figures.values()), {})
+    lead = next(iter(story.figures.values()), {})
     order = sorted(lead, key=lambda label: -max(one.value for one in lead[label] if one))
     svgs = {
         metric: charts.render(draw_history(metric, rows, order[:_MOST]), "svg").decode()
-        for metric, rows in told.figures.items()
+        for metric, rows in story.figures.items()
     }
     return (
         template_environment("divulge.exports")
         .get_template("history.html.j2")
         .render(
-            told=told,
+            told=story,
             figures={name: inline_figure(svg) for name, svg in svgs.items()},
             left_out={
-                name: len(rows.keys() - set(order[:_MOST])) for name, rows in told.figures.items()
+                name: len(rows.keys() - set(order[:_MOST])) for name, rows in story.figures.items()
             },
         )
     )

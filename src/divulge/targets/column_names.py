@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from divulge.data.class_names import class_key, class_number, find_places
+from divulge.data.class_keys import class_key, class_number, find_places
 
 Names = tuple[str, ...]
 

@@ -24,19 +24,12 @@ from divulge.core import Need
 from divulge.errors import SpecError, TargetError
 from divulge.targets import http_client, http_keys
 from divulge.targets.batching import count_rows, take_rows
+from divulge.targets.http_account import Account, Prices, Spent
 from divulge.targets.http_address import shown_address
-from divulge.targets.http_client import (
-    Account,
-    Memory,
-    Pace,
-    Patience,
-    Prices,
-    Question,
-    Session,
-    Spent,
-)
+from divulge.targets.http_client import Memory, Question, Session
 from divulge.targets.http_formats import ProtocolName, WireFormat, to_rows
 from divulge.targets.http_keys import FilledSettings
+from divulge.targets.http_pace import Pace, Patience
 from divulge.targets.outputs import Output, access_of, to_probabilities
 
 Seconds = Annotated[float, pydantic.Field(gt=0, le=86400)]

@@ -7,21 +7,21 @@ obeys, and without the keys and the contents of records that it was sent.
 
 import asyncio
 import contextlib
-import email.utils
 import functools
 import json
 import random
 import ssl
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from divulge._util import credentials, untrusted
 from divulge._util.json import JSON, RepeatedKey, parse_json
-from divulge.errors import BudgetSpent, TargetError
+from divulge.errors import TargetError
+from divulge.targets.http_account import Account
 from divulge.targets.http_address import shown_address
 from divulge.targets.http_keys import FilledSettings
+from divulge.targets.http_pace import Pace, Patience, retry_after
 
 if TYPE_CHECKING:
     import httpx
@@ -34,87 +34,6 @@ MAX_RESPONSE_BYTES: Final = 16 * 2**20
 FIRST_WAIT, LONGEST_WAIT = 0.5, 60.0  # seconds before the first repetition, and before a later one
 
 _JITTER = random.SystemRandom()  # of its own: nobody's seeded numbers change
-
-
-class Spent(NamedTuple):
-    """What the questions to an endpoint have cost since the target was made."""
-
-    requests: int
-    records: int
-    """Records in these requests, those of repeated requests each time."""
-    cost: float
-    """In the currency of the prices."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prices:
-    """What a request costs, whether it is answered or not, and where that has to end."""
-
-    per_request: float
-    per_record: float
-    most: float | None
-
-
-@dataclass(slots=True)
-class Account:
-    """Counts requests and their cost, and refuses those that would exceed the highest cost."""
-
-    prices: Prices
-    requests: int = 0
-    records: int = 0
-
-    @property
-    def spent(self) -> Spent:
-        """What was asked so far, and its cost."""
-        return Spent(self.requests, self.records, self._cost(self.requests, self.records))
-
-    def charge(self, records: int) -> None:
-        """Count one request.
-
-        Raises:
-            BudgetSpent: it would exceed the highest cost; it is not counted.
-        """
-        after = self._cost(self.requests + 1, self.records + records)
-        most = self.prices.most
-        if most is not None and after > most * (1 + 1e-9):  # sums of prices round
-            raise BudgetSpent(
-                f"expected to spend {most:g} at most, got a request that would raise the "
-                f"{self.spent.cost:g} spent on {self.requests:,} requests to {after:g}: raise "
-                "max_cost or audit fewer records; in a run folder, answers so far are kept"
-            )
-        # Counted before it is sent: a request whose answer gets lost was paid for all the same.
-        self.requests += 1
-        self.records += records
-
-    def _cost(self, requests: int, records: int) -> float:
-        return requests * self.prices.per_request + records * self.prices.per_record
-
-
-@dataclass(slots=True)
-class Pace:
-    """When the next request may start: so many a second, and none while the server wants a rest."""
-
-    per_second: float | None
-    _next: float = field(default=0.0, init=False)
-
-    def take_turn(self) -> float:
-        """The seconds from now at which the next request may start, which takes this turn."""
-        now = time.monotonic()
-        start = max(self._next, now)
-        self._next = start + (0.0 if self.per_second is None else 1 / self.per_second)
-        return start - now
-
-    def rest(self, seconds: float) -> None:
-        """Let no request start for so many seconds."""
-        self._next = max(self._next, time.monotonic() + seconds)
-
-
-class Patience(NamedTuple):
-    """How long an answer may take, how often it is asked for again, and how long between."""
-
-    timeout: float
-    retries: int
-    max_wait: float
 
 
 class RetryableError(Exception):
@@ -361,23 +280,6 @@ def tls_settings() -> ssl.SSLContext:
     import httpx
 
     return httpx.create_ssl_context()
-
-
-def retry_after(said: str | None) -> float | None:
-    """The seconds that a header ``Retry-After`` asks for, which holds a number or a date.
-
-    Examples:
-        >>> retry_after("120"), retry_after("soon"), retry_after(None)
-        (120.0, None, None)
-    """
-    if said is None:
-        return None
-    if said.strip().isdecimal() and said.isascii():
-        return float(said.strip()[:9])
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(said).timestamp() - time.time())
-    except (ValueError, TypeError, OverflowError, IndexError, OSError):
-        return None
 
 
 def write_json(body: Any) -> bytes:

@@ -8,15 +8,8 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from divulge.data import tables
-from divulge.data.class_names import (
-    ClassMatch,
-    class_key,
-    class_number,
-    describe_classes,
-    find_places,
-    match_classes,
-    name_list,
-)
+from divulge.data.class_keys import class_key, class_number, find_places
+from divulge.data.class_names import ClassMatch, describe_classes, match_classes, name_list
 from divulge.errors import DataError
 from divulge.targets.column_names import ColumnNames
 from divulge.targets.outputs import MOST_CLASSES

@@ -13,7 +13,8 @@ from divulge._util import untrusted
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.extras import name_missing_extra
 from divulge.core import Need
-from divulge.data.class_names import find_places, own_numbers, show
+from divulge.data.class_keys import find_places, own_numbers
+from divulge.data.class_names import show
 from divulge.errors import TargetError
 from divulge.targets.batching import query_in_batches, translate_model_errors
 from divulge.targets.onnx_labels import Labels, read_labels

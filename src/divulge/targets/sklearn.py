@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, Shaped
 
 from divulge._util.arguments import check_arguments
 from divulge.core import Need, Target
-from divulge.data.class_names import find_places, own_numbers
+from divulge.data.class_keys import find_places, own_numbers
 from divulge.errors import TargetError
 from divulge.targets.batching import count_rows, translate_model_errors, unlock
 from divulge.targets.outputs import (

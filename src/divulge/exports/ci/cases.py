@@ -11,7 +11,7 @@ from divulge.core import Estimate, Status
 class GateCase:
     """One thing that a gate asks for, and what became of it."""
 
-    asked: str
+    condition: str
     """As on the command line, without its ceiling: ``fail-on leak``, ``fail-above auc``."""
     result: Literal["failed", "undecided", "passed"]
     sentences: tuple[str, ...]

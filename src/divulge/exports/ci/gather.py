@@ -14,67 +14,67 @@ from divulge.exports.ci.cases import AttackCase, GateCase, RunCases, VerdictCase
 from divulge.report import words
 
 
-def gather_cases(found: FinishedRun, path: Path, gate: Gate) -> RunCases:
+def gather_cases(finished: FinishedRun, path: Path, gate: Gate) -> RunCases:
     """All that files for other tools say of a run.
 
     Args:
-        found: what is in its folder.
+        finished: what is in its folder.
         path: the folder, as the user named it.
         gate: what is asked.
 
     Raises:
         StoreError: the run is not finished.
     """
-    if found.missing:
+    if finished.missing:
         raise StoreError(f"expected every attack in {path}, some are missing: finish with --resume")
-    held = found.head
+    head = finished.head
     return RunCases(
-        name=make_showable(held.name),
-        created=make_showable(held.created),
-        divulge=make_showable(held.divulge or BEFORE_NAMING),
-        report=make_showable((path / found.page).as_posix()),
-        verdicts=tuple(_verdict_cases(found)),
-        gate=tuple(_gate_cases(found, gate)),
+        name=make_showable(head.name),
+        created=make_showable(head.created),
+        divulge=make_showable(head.divulge or BEFORE_NAMING),
+        report=make_showable((path / finished.page).as_posix()),
+        verdicts=tuple(_verdict_cases(finished)),
+        gate=tuple(_gate_cases(finished, gate)),
         attacks=tuple(
-            one for name, audit in found.parts.items() for one in _attack_cases(name, audit)
+            one for name, audit in finished.parts.items() for one in _attack_cases(name, audit)
         ),
         warnings={
             make_showable(check.name): make_showable(check.text)
-            for check in found.checks
+            for check in finished.checks
             if check.verdict is Verdict.WARNING
         },
-        markdown=make_showable(found.table()),
+        markdown=make_showable(finished.table()),
     )
 
 
-def _gate_cases(found: FinishedRun, gate: Gate) -> Iterator[GateCase]:
-    for asked, part in gate.parts.items():
-        ruling = found.judged().rule(part)
-        said = ruling.failed or ruling.undecided or ruling.passed
+def _gate_cases(finished: FinishedRun, gate: Gate) -> Iterator[GateCase]:
+    for condition, part in gate.parts.items():
+        ruling = finished.judged().rule(part)
+        sentences = ruling.failed or ruling.undecided or ruling.passed
         result: Literal["failed", "undecided", "passed"] = (
             "failed" if ruling.failed else "undecided" if ruling.undecided else "passed"
         )
-        yield GateCase(make_showable(asked), result, tuple(map(make_showable, said)))
+        yield GateCase(make_showable(condition), result, tuple(map(make_showable, sentences)))
 
 
-def _verdict_cases(found: FinishedRun) -> Iterator[VerdictCase]:
-    for about, verdict in found.verdicts.items():
-        audit = found.parts.get(about)
+def _verdict_cases(finished: FinishedRun) -> Iterator[VerdictCase]:
+    for about, verdict in finished.verdicts.items():
+        audit = finished.parts.get(about)
         yield VerdictCase(
             about=make_showable(about),
             level=verdict.level,
             headline=make_showable(verdict.headline),
-            sentences=tuple(make_showable(said) for said in verdict.sentences if said),
+            sentences=tuple(make_showable(text) for text in verdict.sentences if text),
             next_step=make_showable(verdict.next_step),
             deciding="" if audit is None else make_showable(_describe_deciding(audit, verdict)),
         )
 
 
-def describe_run(found: FinishedRun) -> str:
+def describe_run(finished: FinishedRun) -> str:
     """Say what a run found, for people who read why a test failed: what, by what, and where."""
     lines = [
         line
-        for case in _verdict_cases(found)
+        for case in _verdict_cases(finished)
         for line in (
             f"{case.about}: {case.headline}" if case.about else case.headline,
             *case.sentences[:1],
@@ -82,24 +82,26 @@ def describe_run(found: FinishedRun) -> str:
             f"Next: {case.next_step}",
         )
     ]
-    where = "none kept" if found.path is None else make_showable(str(found.path / found.page))
+    where = (
+        "none kept" if finished.path is None else make_showable(str(finished.path / finished.page))
+    )
     return "\n".join([*filter(None, lines), f"Report: {where}"])
 
 
-def _describe_deciding(found: GatedAudit, verdict: JudgedVerdict) -> str:
+def _describe_deciding(audit: GatedAudit, verdict: JudgedVerdict) -> str:
     """Name the deciding attack with its first figure and the interval; empty if there is none."""
     label = verdict.attack
-    for finding in found.findings:
+    for finding in audit.findings:
         if label is not None and make_showable(finding.label) == make_showable(label):
-            names = [name for name in METRICS[found.about] if name in finding.metrics]
+            names = [name for name in METRICS[audit.about] if name in finding.metrics]
             figures = _figures(finding, (*names, *finding.metrics)[:1])
             return ": ".join([f"Deciding attack: {make_showable(label)}", *figures])
     return ""
 
 
-def _attack_cases(about: str, found: GatedAudit) -> Iterator[AttackCase]:
-    untested, counting = found.untested, found.figures()
-    for finding in found.findings:
+def _attack_cases(about: str, audit: GatedAudit) -> Iterator[AttackCase]:
+    untested, counting = audit.untested, audit.figures()
+    for finding in audit.findings:
         figures = _figures(finding, finding.metrics)
         yield AttackCase(
             about=make_showable(about),

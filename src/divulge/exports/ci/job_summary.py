@@ -9,7 +9,7 @@ def render(run: RunCases) -> str:
     parts = [f"## divulge: {make_inert(run.name)}"]
     if run.gate:
         rows = [
-            [make_inert(case.asked), f"**{case.result}**", make_inert(" ".join(case.sentences))]
+            [make_inert(case.condition), f"**{case.result}**", make_inert(" ".join(case.sentences))]
             for case in run.gate
         ]
         table = [["Asked for", "Result", "Why"], ["---"] * 3, *rows]

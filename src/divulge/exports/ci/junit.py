@@ -65,19 +65,19 @@ def _suite(run: RunCases, name: str, tests: list[ET.Element]) -> ET.Element:
     )
     if run.created:
         suite.set("timestamp", run.created)
-    told = {"divulge": run.divulge, "report": run.report}
+    values = {"divulge": run.divulge, "report": run.report}
     for verdict in run.verdicts:
         prefix = f"{verdict.about}: " if verdict.about else ""
-        told |= {f"{prefix}verdict": verdict.level, f"{prefix}headline": verdict.headline}
+        values |= {f"{prefix}verdict": verdict.level, f"{prefix}headline": verdict.headline}
     properties = ET.SubElement(suite, "properties")
-    for key, value in told.items():
+    for key, value in values.items():
         ET.SubElement(properties, "property", name=key, value=value)
     suite.extend(tests)
     return suite
 
 
 def _gate_test(run: RunCases, case: GateCase) -> ET.Element:
-    test = ET.Element("testcase", classname=f"divulge.{run.name}.gate", name=case.asked)
+    test = ET.Element("testcase", classname=f"divulge.{run.name}.gate", name=case.condition)
     if case.result == "passed":
         _add_text(test, "system-out", "\n".join(case.sentences))
         return test

@@ -160,19 +160,19 @@ def _rules() -> Iterator[JSON]:
 
 
 def _results(run: RunCases) -> Iterator[_Result]:
-    asked = [case.result for case in run.gate if case.asked in _OF_THE_VERDICT]
+    results = [case.result for case in run.gate if case.condition in _OF_THE_VERDICT]
     for verdict in run.verdicts:
         if verdict.level in _RULE_OF_LEVEL:
-            severity: _Severity | None = "error" if "failed" in asked else None
+            severity: _Severity | None = "error" if "failed" in results else None
             text = _verdict_text(verdict, run.report)
             yield _Result(_RULE_OF_LEVEL[verdict.level], verdict.about, text, severity)
     for case in run.gate:
-        shown = case.asked in _OF_THE_VERDICT and any(
+        shown = case.condition in _OF_THE_VERDICT and any(
             verdict.level in _RULE_OF_LEVEL for verdict in run.verdicts
         )
         if case.result != "passed" and not shown:
-            said = " ".join([*case.sentences, f"Report: {run.report}"])
-            yield _Result(f"gate-{case.result}", case.asked, said)
+            sentences = " ".join([*case.sentences, f"Report: {run.report}"])
+            yield _Result(f"gate-{case.result}", case.condition, sentences)
     for attack in run.attacks:
         subject = f"{attack.about}: {attack.label}" if attack.about else attack.label
         if attack.status is Status.FAILED:
@@ -186,9 +186,9 @@ def _results(run: RunCases) -> Iterator[_Result]:
 
 def _verdict_text(verdict: VerdictCase, report: str) -> str:
     about = f"{verdict.about}: " if verdict.about else ""
-    said = [f"{about}{verdict.headline}.", *verdict.sentences]
-    said += [f"{verdict.deciding}."] if verdict.deciding else []
-    return " ".join([*said, f"Next: {verdict.next_step}", f"Report: {report}"])
+    sentences = [f"{about}{verdict.headline}.", *verdict.sentences]
+    sentences += [f"{verdict.deciding}."] if verdict.deciding else []
+    return " ".join([*sentences, f"Next: {verdict.next_step}", f"Report: {report}"])
 
 
 def _describe(result: _Result, run: RunCases, settings: str) -> JSON:

@@ -78,7 +78,7 @@ def check_evidence(pack: FilePath, *, public_key: FilePath | None = None) -> Evi
         StoreError: the pack is damaged or changed, holds a file that divulge does not write, a
             script that is not divulge's own or a number that is not finite, is not signed by that
             key, or not signed at all though a key is given.
-        MissingExtra: it is signed, and cryptography is not installed.
+        MissingExtra: it is signed, and py-minisign is not installed.
     """
     wanted = None
     if public_key is not None:
@@ -86,22 +86,24 @@ def check_evidence(pack: FilePath, *, public_key: FilePath | None = None) -> Evi
         wanted = minisign.read_public_key(raw, str(public_key))
     place = Path(pack)
     files = _unpack(untrusted.read_file(place, untrusted.MAX_TEXT_BYTES, StoreError), place)
-    told = _read_manifest(files, place)
+    manifest = _read_manifest(files, place)
     _check_script(files[SCRIPT], place)
     if SIGNATURE not in files:
         if wanted is not None:
             raise StoreError(
-                f"expected {place} to be signed by the key {wanted.name}, it is not signed: ask "
-                "for a signed one"
+                f"expected {place} to be signed by the key {minisign.name_key(wanted)}, it is not "
+                "signed: ask for a signed one"
             )
-        return EvidenceCheck(told, None, is_known=False, comment="")
+        return EvidenceCheck(manifest, None, is_known=False, comment="")
     try:
         own = minisign.read_public_key(files[PUBLIC], f"{place}: {PUBLIC}")
     except SpecError as error:
         raise StoreError(str(error)) from error
     signer = wanted or own
     comment = minisign.verify(files[MANIFEST], files[SIGNATURE], signer)
-    return EvidenceCheck(told, signer.name, is_known=wanted is not None, comment=comment)
+    return EvidenceCheck(
+        manifest, minisign.name_key(signer), is_known=wanted is not None, comment=comment
+    )
 
 
 def _unpack(packed: bytes, place: Path) -> dict[str, bytes]:
@@ -113,15 +115,15 @@ def _unpack(packed: bytes, place: Path) -> dict[str, bytes]:
     problem: Exception | None = None
     files: dict[str, bytes] = {}
     try:
-        with zipfile.ZipFile(io.BytesIO(packed)) as held:
-            entries = held.infolist()
+        with zipfile.ZipFile(io.BytesIO(packed)) as archive:
+            entries = archive.infolist()
             if all(
                 one.filename in _PATHS
                 and one.compress_type == zipfile.ZIP_STORED
                 and one.file_size <= len(packed)
                 for one in entries
             ):
-                files = {one.filename.removeprefix(FOLDER): held.read(one) for one in entries}
+                files = {one.filename.removeprefix(FOLDER): archive.read(one) for one in entries}
     except DivulgeError:
         raise
     except Exception as error:  # zipfile has many for damaged ones
@@ -145,21 +147,21 @@ def _read_manifest(files: Mapping[str, bytes], place: Path) -> EvidenceManifest:
         StoreError: it is none, or says something else.
     """
     read_json_files(files, place)
-    told = atomic.from_json(files[MANIFEST], EvidenceManifest, place)
+    manifest = atomic.from_json(files[MANIFEST], EvidenceManifest, place)
     others = {name: one for name, one in files.items() if name not in (MANIFEST, SIGNATURE, PUBLIC)}
-    if told.schema != 1 or digest_files(others) != told.files:
+    if manifest.schema != 1 or digest_files(others) != manifest.files:
         raise StoreError(
             f"expected the files in {place} as its manifest says, got others: it was changed; ask "
             "for it again"
         )
-    for name in told.run:
+    for name in manifest.run:
         path = PurePosixPath(name)
         if path.is_absolute() or ".." in path.parts:
             raise StoreError(
                 f"expected paths within the run folder in the manifest of {place}, got "
                 f"{name[:200]!r}: ask for the pack again"
             )
-    return told
+    return manifest
 
 
 def _check_script(script: bytes, place: Path) -> None:

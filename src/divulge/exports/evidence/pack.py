@@ -113,19 +113,19 @@ def evidence(
         SpecError: the key cannot be used, or the pack would lie in the run folder.
         StoreError: the run is damaged or not finished, a figure of it is not finite, or the pack
             cannot be written.
-        MissingExtra: a key is given, and cryptography is not installed.
+        MissingExtra: a key is given, and py-minisign is not installed.
     """
     path, place = Path(run), Path(pack)
     if path.resolve() in place.resolve().parents:
         raise SpecError(f"expected a pack outside of {path}, got {place}: name another file")
     signer = None if key is None else minisign.read_secret_key(Path(key), password)
-    told, files = _gather(path)
-    files[MANIFEST] = atomic.to_json(told, EvidenceManifest).encode()
+    manifest, files = _gather(path)
+    files[MANIFEST] = atomic.to_json(manifest, EvidenceManifest).encode()
     read_json_files(files, path)
     if signer is not None:
-        comment = f"divulge evidence of {told.name}"
+        comment = f"divulge evidence of {manifest.name}"
         files[SIGNATURE] = minisign.sign(files[MANIFEST], signer, comment)
-        files[PUBLIC] = signer.public.as_file()
+        files[PUBLIC] = bytes(signer.get_public_key()) + b"\n"
     atomic.write(place, pack_files(files))
     return place
 
@@ -140,18 +140,18 @@ def describe_run(path: Path) -> EvidenceManifest:
 
 
 def _gather(path: Path) -> tuple[EvidenceManifest, dict[str, bytes]]:
-    found = load(path)
-    cases = gather_cases(found, path, Gate())
-    held = found.head
+    finished = load(path)
+    cases = gather_cases(finished, path, Gate())
+    head = finished.head
     settings: dict[str, JSON] = {
-        "seed": held.seed,
-        "attacks": list(held.attacks),
-        "settings": dict(held.settings),
-        "environment": dict(held.environment),
+        "seed": head.seed,
+        "attacks": list(head.attacks),
+        "settings": dict(head.settings),
+        "environment": dict(head.environment),
     }
-    report = read_report(path, found.page)
-    if found.page != PAGE:  # one in Markdown
-        text = html.escape(report[found.page].decode())
+    report = read_report(path, finished.page)
+    if finished.page != PAGE:  # one in Markdown
+        text = html.escape(report[finished.page].decode())
         report[PAGE] = f'<!doctype html><meta charset="utf-8"><pre>{text}</pre>'.encode()
     files = {
         **report,
@@ -159,28 +159,28 @@ def _gather(path: Path) -> tuple[EvidenceManifest, dict[str, bytes]]:
         SETTINGS: atomic.to_json(settings, dict).encode(),
         SCRIPT: resources.files(__package__).joinpath(SCRIPT).read_bytes(),
     }
-    return _describe(found, path, files), files
+    return _describe(finished, path, files), files
 
 
-def _describe(found: FinishedRun, path: Path, files: Mapping[str, bytes]) -> EvidenceManifest:
-    cases = gather_cases(found, path, Gate())
+def _describe(finished: FinishedRun, path: Path, files: Mapping[str, bytes]) -> EvidenceManifest:
+    cases = gather_cases(finished, path, Gate())
     return EvidenceManifest(
         schema=1,
         divulge=cases.divulge,
         name=cases.name,
         created=cases.created,
-        about=found.about,
-        challenge=_challenge(found),
+        about=finished.about,
+        challenge=_challenge(finished),
         verdicts={one.about: one.headline for one in cases.verdicts},
-        figures=name_figures(gather_figures(found)),
+        figures=name_figures(gather_figures(finished)),
         files=digest_files(files),
         run=_digest_folder(path),
     )
 
 
-def _challenge(found: FinishedRun) -> str:
-    several = [one for one in found.parts.values() if one is not found]
-    own = found.head.challenge
+def _challenge(finished: FinishedRun) -> str:
+    several = [one for one in finished.parts.values() if one is not finished]
+    own = finished.head.challenge
     return make_showable(own) if own else " ".join(map(_challenge, several))
 
 
@@ -212,19 +212,23 @@ def digest_files(files: Mapping[str, bytes]) -> dict[str, FileDigest]:
 
 def _digest_folder(path: Path) -> dict[str, FileDigest]:
     """By path in the folder, the digest of each file; links are refused."""
-    found = {}
+    digests = {}
     with atomic.translate_os_errors(path):
         names = sorted(
-            one for one in path.rglob("*") if one.is_symlink() or not one.is_dir()
+            file_path
+            for file_path in path.rglob("*")
+            if file_path.is_symlink() or not file_path.is_dir()
         )  # rglob does not walk into links
-    for one in names:
-        if one.name == LOCK or one.name.startswith(atomic.UNFINISHED):
+    for file_path in names:
+        if file_path.name == LOCK or file_path.name.startswith(atomic.UNFINISHED):
             continue
-        with untrusted.open_file(one, untrusted.MAX_DATA_BYTES, StoreError, links=False) as file:
-            made = hashlib.file_digest(file, "sha256").hexdigest()
+        with untrusted.open_file(
+            file_path, untrusted.MAX_DATA_BYTES, StoreError, links=False
+        ) as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
             size = file.tell()
-        found[make_showable(one.relative_to(path).as_posix())] = FileDigest(size, made)
-    return found
+        digests[make_showable(file_path.relative_to(path).as_posix())] = FileDigest(size, digest)
+    return digests
 
 
 def pack_files(files: Mapping[str, bytes]) -> bytes:

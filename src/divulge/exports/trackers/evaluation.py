@@ -77,10 +77,10 @@ def _read_settings(given: dict[str, Any]) -> EvaluatorSettings:
         return EvaluatorSettings(**given)
     except (pydantic.ValidationError, TypeError) as error:
         names = ", ".join(EvaluatorSettings.model_fields)
-        said = str(error).splitlines()[:2]
+        problem = str(error).splitlines()[:2]
         raise SpecError(
             f"expected an evaluator_config with member, and of {names} what is needed, got "
-            f"something else ({' '.join(said)}): correct it"
+            f"something else ({' '.join(problem)}): correct it"
         ) from error
 
 

@@ -39,25 +39,25 @@ def put_figures(
     with name_missing_extra():
         from huggingface_hub import EvalResult, ModelCard
     read = ModelCard(card, ignore_metadata_errors=False)
-    held = [one for one in read.data.eval_results or () if one.dataset_config != _OURS]
+    others = [result for result in read.data.eval_results or () if result.dataset_config != _OURS]
     read.data.model_name = model
-    read.data.eval_results = held + [
+    read.data.eval_results = others + [
         EvalResult(
             task_type="other",
             task_name=_QUESTIONS[about],
             dataset_type="private",
             dataset_name=run,
             dataset_config=_OURS,
-            metric_type=one.metric,
-            metric_value=round(one.estimate.value, 4),
-            metric_name=_name(one),
+            metric_type=figure.metric,
+            metric_value=round(figure.estimate.value, 4),
+            metric_name=_name(figure),
         )
-        for one in figures
-        if one.leads
+        for figure in figures
+        if figure.leads
     ]
     return str(read)
 
 
-def _name(one: TrackedFigure) -> str:
-    about = f"{one.about}, " if one.about else ""
-    return f"{about}{one.attack}: {describe_estimate(one.metric, one.estimate, {})}"
+def _name(figure: TrackedFigure) -> str:
+    about = f"{figure.about}, " if figure.about else ""
+    return f"{about}{figure.attack}: {describe_estimate(figure.metric, figure.estimate, {})}"

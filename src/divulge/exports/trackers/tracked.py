@@ -37,9 +37,11 @@ class TrackedFigure:
     """Whether it is the metric that stands for the attack: the AUC, for membership."""
 
 
-def gather_figures(found: FinishedRun) -> tuple[TrackedFigure, ...]:
+def gather_figures(finished: FinishedRun) -> tuple[TrackedFigure, ...]:
     """Metrics of all attacks of a run that passed their controls."""
-    return tuple(one for name, audit in found.parts.items() for one in _figures(name, audit))
+    return tuple(
+        figure for name, audit in finished.parts.items() for figure in _figures(name, audit)
+    )
 
 
 def _figures(about: str, audit: GatedAudit) -> Iterator[TrackedFigure]:
@@ -65,28 +67,28 @@ def name_figures(figures: tuple[TrackedFigure, ...]) -> dict[str, float]:
         >>> name_figures((loss,))
         {'threshold_signal_loss/tpr_at_0.01': 0.2, 'threshold_signal_loss/tpr_at_0.01.high': 0.3}
     """
-    found: dict[str, float] = {}
-    for one in figures:
-        parts = (*filter(None, [one.about]), one.attack, one.metric.replace("@", "_at_"))
+    named: dict[str, float] = {}
+    for figure in figures:
+        parts = (*filter(None, [figure.about]), figure.attack, figure.metric.replace("@", "_at_"))
         name = start = "/".join(map(_plain_name, parts))
         number = 2
-        while name in found:  # two names that differ in other characters alone
+        while name in named:  # two names that differ in other characters alone
             name, number = f"{start}_{number}", number + 1
-        found[name] = one.estimate.value
-        if not one.unmeasured:
-            found[f"{name}.low"] = one.estimate.low
-        if one.estimate.high is not None:
-            found[f"{name}.high"] = one.estimate.high
-    return found
+        named[name] = figure.estimate.value
+        if not figure.unmeasured:
+            named[f"{name}.low"] = figure.estimate.low
+        if figure.estimate.high is not None:
+            named[f"{name}.high"] = figure.estimate.high
+    return named
 
 
 def name_tags(verdicts: tuple[VerdictCase, ...], divulge: str) -> dict[str, str]:
     """The version and the verdicts, as tags."""
     tags = {"divulge.version": divulge}
-    for one in verdicts:
-        start = f"divulge.{_plain_name(one.about)}" if one.about else "divulge"
-        tags[f"{start}.verdict"] = one.level
-        tags[f"{start}.headline"] = one.headline[:_LONGEST_TEXT]
+    for case in verdicts:
+        start = f"divulge.{_plain_name(case.about)}" if case.about else "divulge"
+        tags[f"{start}.verdict"] = case.level
+        tags[f"{start}.headline"] = case.headline[:_LONGEST_TEXT]
     return tags
 
 

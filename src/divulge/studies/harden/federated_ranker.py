@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from divulge._util.arguments import Count, CountFromZero, Seed, Title, check_arguments, shorten
+from divulge._util.arguments import Count, CountFromZero, Seed, Title, check_arguments
 from divulge._util.digest import digest
 from divulge._util.folders import numbered_folder
+from divulge._util.hints import shorten
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
 from divulge.attacks import catalog as attacks
