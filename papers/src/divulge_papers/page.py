@@ -11,8 +11,9 @@ from divulge.errors import StoreError
 from divulge.report.charts import render
 from divulge.report.page import template_environment
 from divulge_papers import charts
+from divulge_papers.figure import figure
 from divulge_papers.papers.raifle import tradeoff as raifle_tradeoff
-from divulge_papers.result import DIFFERENCES_NOTE, RESULT_FILE, Outcome, figure, read_outcome
+from divulge_papers.result import DIFFERENCES_NOTE, RESULT_FILE, Outcome, read_outcome
 from divulge_papers.table import TABLES, Size
 
 PAGE = "tables.html"
