@@ -11,7 +11,7 @@ from divulge.errors import DataError
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics.intervals import clopper_pearson
 from divulge.targets.outputs import to_probabilities
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 from divulge_papers.papers.nist import games
 
 SUMMARY = "share of models that leak nothing on which cluster-lira claims members"

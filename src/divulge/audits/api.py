@@ -22,7 +22,8 @@ from divulge.data import records
 from divulge.data.ids import as_ids
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
-from divulge.targets import wrap
+from divulge.targets import model_facts, wrap
+from divulge.targets.fingerprints import fingerprint_model
 from divulge.targets.outputs import Output
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
@@ -104,17 +105,17 @@ def audit(
         reference=None if reference is None else read(reference, "reference"),
         class_names=tuple(options.class_names),
         fingerprint=(
-            wrap.fingerprint_model(model) if access.fingerprint is None else access.fingerprint
+            fingerprint_model(model) if access.fingerprint is None else access.fingerprint
         ),
         budget=access.budget,
-        batch_size=wrap.choose_batch_size(target, access.batch_size),
+        batch_size=model_facts.choose_batch_size(target, access.batch_size),
         shadows=plan,
         thresholds=trained.thresholds,
         augment=tuple(trained.augment),
         guarantee=options.guarantee,
         known=known,
         known_members=None if known_members is None else float(known_members),
-        fitted_on=wrap.feature_names(target),
+        fitted_on=model_facts.feature_names(target),
         ids=None if options.ids is None else as_ids(options.ids, len(inside), "ids"),
         drawn=options.membership or "fixed",
         randomised=options.membership is not None,

@@ -30,10 +30,11 @@ from divulge.data.known_features import KnownFeatures
 from divulge.data.records import load_record_sets, resolve_augmentations
 from divulge.defences import catalog
 from divulge.errors import SpecError
-from divulge.targets import files, wrap
+from divulge.targets import files, model_facts, wrap
 from divulge.targets import predictions as targets_predictions
 from divulge.targets.blind_column import read_blind
 from divulge.targets.defended import DefendedTarget
+from divulge.targets.fingerprints import fingerprint_model
 from divulge.targets.given_scores import ScoreKind, read_scores
 from divulge.targets.http import HTTPTarget
 from divulge.targets.outputs import Output
@@ -143,7 +144,7 @@ def load_inputs(
         class_names=data.class_names,
         fingerprint=fingerprint,
         budget=spec.target.budget,
-        batch_size=wrap.choose_batch_size(target, spec.target.batch_size),
+        batch_size=model_facts.choose_batch_size(target, spec.target.batch_size),
         shadows=_plan_shadows(spec.shadows, spec.target.output, pool, folder)
         if spec.shadows
         else None,
@@ -151,7 +152,7 @@ def load_inputs(
         augment=resolve_augmentations(spec.shadows.augment, folder) if spec.shadows else (),
         guarantee=_claimed_guarantee(spec.target),
         known=KnownFeatures(**spec.known.model_dump()) if spec.known else None,
-        fitted_on=wrap.feature_names(target),
+        fitted_on=model_facts.feature_names(target),
         known_members=data.known_members,
         ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
         drawn=data.membership or "fixed",
@@ -293,7 +294,7 @@ def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | N
         time_limit=spec.time_limit,
     )
     # a function may read its weights from anywhere: unless it is named, answers are not kept
-    return target, spec.fingerprint or wrap.fingerprint_model(model)
+    return target, spec.fingerprint or fingerprint_model(model)
 
 
 def _load_endpoint(spec: config.TargetSpec) -> tuple[Target, str]:

@@ -21,7 +21,7 @@ from divulge.errors import DataError, SpecError, did_you_mean
 from divulge.targets import label_columns
 from divulge.targets.column_names import ColumnNames
 from divulge.targets.outputs import Output, to_logits, to_probabilities
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 
 RELEVANT, EXTERNAL, MEMBER, OWNER = "relevant", "external", "member", "client"
 NOBODY_NAME = "nobody"

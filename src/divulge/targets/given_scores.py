@@ -12,8 +12,8 @@ from divulge.core import Need
 from divulge.core.records import LARGEST_VALUE
 from divulge.data import tables
 from divulge.errors import DataError
-from divulge.targets import label_columns
-from divulge.targets.predictions import TableTarget
+from divulge.targets.member_column import read_members
+from divulge.targets.recorded import TableTarget
 
 ScoreKind = Literal["loss", "score"]
 """What the number is: a loss is low for members, a score is high."""
@@ -79,7 +79,7 @@ def read_scores(
         )
     tables.check_names(path, header, (column, member))
     (cells,) = tables.read_texts(path, member)
-    inside, said = label_columns.read_members(path, member, cells, member_value)
+    inside, said = read_members(path, member, cells, member_value)
     numbers = tables.read_columns(path, [column])[:, 0]
     if len(numbers) != len(inside):
         raise DataError(

@@ -1,11 +1,11 @@
-"""What the cells of a table of predictions mean: which class, and who is a member."""
+"""Read classes from the cells of a table of predictions."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 
 from divulge.data import tables
 from divulge.data.class_names import (
@@ -23,13 +23,7 @@ from divulge.targets.outputs import MOST_CLASSES
 
 Names = tuple[str, ...]
 
-MEMBER_WORDS = {
-    **dict.fromkeys(("1", "true", "yes", "member", "train", "in"), True),
-    **dict.fromkeys(("0", "false", "no", "nonmember", "non-member", "test", "out"), False),
-}
-"""Values of a member column that need no explanation, in lower case."""
-
-_LISTED = 10
+LISTED = 10
 """Values that a message names."""
 
 
@@ -62,7 +56,7 @@ def read_classes(
         DataError: a cell is empty, or is neither a known name nor the number of a column.
     """
     cells = [cell.strip() for cell in cells]
-    _refuse_empty(path, column, cells, "a class")
+    refuse_empty(path, column, cells, "a class")
     found = list(dict.fromkeys(cells))
     place = _place_in(path, column, cells)
     names = columns.class_names(found, class_names)
@@ -99,7 +93,7 @@ def read_predicted_classes(
     both = [[cell.strip() for cell in cells] for cells in (predicted, labels)]
     found = []
     for column, cells in zip(columns, both, strict=True):
-        _refuse_empty(path, column, cells, "a class")
+        refuse_empty(path, column, cells, "a class")
         found.append(list(dict.fromkeys(cells)))
     names = class_names or _occurring_classes(path, columns, *found)
     matches = [
@@ -131,71 +125,12 @@ def describe_match(labels: Sequence[ClassColumn], columns: ColumnNames | None = 
     return said + describe_classes(next(by_position, matches[-1]))
 
 
-def read_members(
-    path: Path, column: str, cells: Sequence[str], member_value: str | None
-) -> tuple[Bool[np.ndarray, " records"], str]:
-    """Who is a member, and a sentence that says which values were taken for that.
-
-    Args:
-        path: the file, for messages.
-        column: where the cells are.
-        cells: one a record.
-        member_value: the value of members; every other record has the one other value. Without it,
-            `MEMBER_WORDS` are understood.
+def refuse_empty(path: Path, column: str, cells: Sequence[str], wanted: str) -> None:
+    """Refuse a column without cells, or with an empty one.
 
     Raises:
-        DataError: a cell is empty, or nobody can know which value means a member.
+        DataError: there is none, or one is empty.
     """
-    cells = _all_plain(cells)
-    _refuse_empty(path, column, cells, "a value that says who is a member")
-    found = sorted(set(cells))
-    each = dict.fromkeys(tables.show_label(value, found) for value in found)
-    shown = ", ".join(list(each)[:_LISTED])
-    where = f"in {path}, column {column!r}"
-    if member_value is not None:
-        if _plain(member_value) not in found or len(found) > 2:
-            raise DataError(
-                f"expected {member_value!r} and one other value {where}, got {shown}: correct "
-                "member_value, or drop the rows that are neither members nor non-members"
-            )
-        member = np.array([cell == _plain(member_value) for cell in cells])
-    elif all(value.lower() in MEMBER_WORDS for value in found):
-        once = {value: MEMBER_WORDS[value.lower()] for value in found}
-        member = np.array([once[cell] for cell in cells])
-    elif len(found) == 2:
-        raise DataError(
-            f"expected to know which value means a member {where}, got {shown}: pass "
-            f"member_value={found[0]!r} or member_value={found[1]!r}"
-        )
-    else:
-        row = next(k for k, cell in enumerate(cells) if cell.lower() not in MEMBER_WORDS)
-        wanted = "1 or 0, true or false, train or test, or two values and member_value="
-        raise tables.cell_error(path, column, row, wanted, cells[row], found)
-    meant = set(zip(cells, member.tolist(), strict=True))
-    inside, outside = (sorted(c for c, m in meant if m is side) for side in (True, False))
-    return member, (
-        f"In column {column!r}, {_either(inside)} means a member, and {_either(outside)} a "
-        "non-member."
-    )
-
-
-def _either(values: Sequence[str]) -> str:
-    return " or ".join(repr(value) for value in values) or "no value"
-
-
-def _plain(cell: str) -> str:
-    """A cell without spaces around it; a whole number without its fraction: ``1.0`` is ``1``."""
-    cell = cell.strip()
-    whole, dot, fraction = cell.partition(".")
-    return whole if dot and fraction and not fraction.strip("0") and whole.isdecimal() else cell
-
-
-def _all_plain(cells: Sequence[str]) -> list[str]:
-    once = {cell: _plain(cell) for cell in set(cells)}
-    return [once[cell] for cell in cells]
-
-
-def _refuse_empty(path: Path, column: str, cells: Sequence[str], wanted: str) -> None:
     if not cells:
         raise DataError(f"expected one row per record in {path}, got none: check the export")
     if "" in cells:
@@ -226,7 +161,7 @@ def _check_positions(
             raise DataError(
                 f"expected a class number from 0 to {columns.classes - 1}{place(label)}, got "
                 f"{tables.show_label(label, labels)}: pass class_names, the classes as the labels "
-                f"call them, in the order of the columns {', '.join(columns.columns[:_LISTED])}"
+                f"call them, in the order of the columns {', '.join(columns.columns[:LISTED])}"
             )
 
 

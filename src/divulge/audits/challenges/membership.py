@@ -45,7 +45,7 @@ from divulge.errors import BudgetSpent, DataError, SpecError
 from divulge.metrics.difficulty_test import Ease
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
-from divulge.targets.wrap import declares_probabilities, describe_model
+from divulge.targets.model_facts import declares_probabilities, describe_model
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 

@@ -45,7 +45,7 @@ from divulge.studies.harden.space import is_staged
 from divulge.studies.leave_one_out import result
 from divulge.studies.leave_one_out.design import RecordPool
 from divulge.targets.outputs import access_of
-from divulge.targets.predictions import RecordedTarget
+from divulge.targets.recorded import RecordedTarget
 from divulge.training.recipe import Recipe
 from divulge.training.shadows.plan import ShadowPlan, random_halves
 from divulge.training.shadows.workers import ShadowWorkload, TrainingTask, Workers

@@ -32,7 +32,7 @@ from divulge.studies.leave_one_out import joint, result
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out, pool_from
 from divulge.studies.leave_one_out.result import LeaveOneOut
 from divulge.targets.outputs import Output, access_of
-from divulge.targets.predictions import RecordedTarget
+from divulge.targets.recorded import RecordedTarget
 from divulge.training.shadows import train as training
 from divulge.training.shadows import workers as working
 from divulge.training.shadows import workers_by_name

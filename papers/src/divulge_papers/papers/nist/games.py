@@ -18,7 +18,7 @@ from divulge.core import (
 )
 from divulge.federation.local_models import AssignmentGame
 from divulge.targets.outputs import to_logits, to_probabilities
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 from divulge_papers import data
 from divulge_papers.papers.nist.federations import FederationScale, GenotypeOrigin
 from divulge_papers.table import Size
