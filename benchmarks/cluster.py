@@ -15,7 +15,7 @@ import psutil
 from benchmarks.timing import MissingPeer, Outcome, Timing, environment
 from divulge.core import Records
 from divulge.training.shadows.store import RowFile
-from divulge.training.shadows.workers import ShadowWorkload, train_batch
+from divulge.training.shadows.workload import ShadowWorkload, train_batch
 
 if TYPE_CHECKING:
     from torch import nn

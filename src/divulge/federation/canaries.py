@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Float64
@@ -172,3 +173,28 @@ def in_deviations(
     along = moves @ direction(key, moves.shape[1])
     found = np.divide(along, norms, out=np.zeros_like(along), where=norms > 0)
     return np.asarray(found * np.sqrt(moves.shape[1]))
+
+
+def canary_message(
+    canaries: CanaryClients,
+    number: int,
+    sent: Tensors,
+    kind: Literal["weights", "update", "gradient"],
+) -> dict[str, np.ndarray]:
+    """What a canary client sends; as a gradient, that whose step is its direction.
+
+    Args:
+        canaries: the canary clients.
+        number: of the client among them, from 0.
+        sent: the global weights.
+        kind: what clients of the federation send.
+    """
+    update = canaries.update(number, sent)
+    if kind == "gradient":
+        return {name: -value for name, value in update.items()}
+    if kind == "update":
+        return update
+    return {
+        name: (array + update[name]).astype(array.dtype) if name in update else array
+        for name, array in sent.items()
+    }

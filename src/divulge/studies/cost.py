@@ -38,10 +38,8 @@ from divulge.targets.outputs import Output
 from divulge.training.shadows import train as training
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
-from divulge.training.shadows.workers import (
-    ShadowWorkload,
-    Workers,
-)
+from divulge.training.shadows.workers import Workers
+from divulge.training.shadows.workload import ShadowWorkload
 from divulge.training.trainers import as_trainer, trains_regression
 
 # How much memory this process and those that it started have held.

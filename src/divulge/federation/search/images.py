@@ -12,7 +12,7 @@ from divulge.core import Game, Interactions, LocalTraining, Round, UpdateDefence
 from divulge.errors import DataError, SpecError
 from divulge.federation import client_challenge, server
 from divulge.federation.search import models
-from divulge.federation.search.learners import Pointwise
+from divulge.federation.search.pointwise import Pointwise
 
 UPVOTE_LEARNER = Pointwise(epochs=5, lr=0.01, loss="cross-entropy")
 

@@ -17,7 +17,7 @@ from divulge.errors import SpecError
 from divulge.federation import client_challenge, server
 from divulge.federation.search import models
 from divulge.federation.search.click_models import ClickModel
-from divulge.federation.search.learners import Pairwise
+from divulge.federation.search.pairwise import Pairwise
 
 Manipulate = Callable[
     [Float[np.ndarray, "items features"], np.random.Generator],

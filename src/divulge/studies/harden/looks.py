@@ -48,7 +48,8 @@ from divulge.targets.outputs import access_of
 from divulge.targets.recorded import RecordedTarget
 from divulge.training.recipe import Recipe
 from divulge.training.shadows.plan import ShadowPlan, random_halves
-from divulge.training.shadows.workers import ShadowWorkload, TrainingTask, Workers
+from divulge.training.shadows.workers import Workers
+from divulge.training.shadows.workload import ShadowWorkload, TrainingTask
 from divulge.training.trainers import trainer_identity
 
 

@@ -12,7 +12,7 @@ from divulge.studies.harden import optimiser
 from divulge.studies.harden.proposal import UNDEFENDED, Proposal
 from divulge.training.recipe import Recipe
 from divulge.training.shadows.plan import ShadowPlan
-from divulge.training.shadows.workers import StagedTrainer
+from divulge.training.shadows.workload import StagedTrainer
 from divulge.training.trainers import trainer_identity
 
 if TYPE_CHECKING:

@@ -23,13 +23,9 @@ from divulge.core import (
 )
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 from divulge.training.shadows.store import RowFile
-from divulge.training.shadows.workers import (
-    LocalWorkers,
-    ShadowPredictions,
-    ShadowWorkload,
-    Workers,
-    resolve_trainer,
-)
+from divulge.training.shadows.strategy import resolve_trainer
+from divulge.training.shadows.workers import LocalWorkers, Workers
+from divulge.training.shadows.workload import ShadowPredictions, ShadowWorkload
 
 FOLDER = "shadows"
 """The folder within a run folder that holds the predictions of shadows."""

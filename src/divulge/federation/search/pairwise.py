@@ -4,7 +4,7 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from divulge._util.arguments import check_arguments
 from divulge.core import Affine, Learner
 from divulge.errors import SpecError
 from divulge.federation.search import models
+from divulge.federation.search.laplacian import laplacian
 
 
 @check_arguments
@@ -99,7 +100,7 @@ class Pairwise:
             part = self.lr * laplace @ ranked.score_gradients().mT
             rows[step.client, step.row] = part
             change = (step.choose(of.interactions)[:, None] @ part)[:, 0]
-            parts = _split_vector(change, sent)
+            parts = models.split_vector(change, sent)
             weights = {name: w + parts[name] for name, w in weights.items()}
         constant, matrix = np.zeros((clients, numbers)), rows[:, :many].mT.numpy()
         return Affine(constant, matrix) if self._many else Affine(constant[0], matrix[0])
@@ -198,188 +199,3 @@ class _QueryStep(NamedTuple):
         return ranked, laplacian(
             score if self.filler is None else score.masked_fill(self.filler, -torch.inf)
         )
-
-
-Loss = Literal["squared", "cross-entropy"]
-
-
-@check_arguments
-@dataclass(frozen=True)
-class Pointwise:
-    """Local training by full-batch gradient descent on how far scores are from clicks.
-
-    The step of the squared error is 2 lr Jᵀ (I - f), that of the cross-entropy lr Jᵀ (I - s(f)) / n
-    with the sigmoid s and n items: both are affine in the clicks I. So with one epoch theorem 1 of
-    RAIFLE holds, and appendix A gives them in closed form.
-
-    Args:
-        epochs: number of local epochs, one step each.
-        lr: learning rate of one step.
-        loss: ``squared``, the sum of squared errors; or ``cross-entropy`` of scores as logits, the
-            mean over items.
-
-    Raises:
-        SpecError: a setting makes no sense.
-
-    References:
-        Pham, Kulkarni and Houmansadr (2024), RAIFLE, equations 8 to 12 and section V-C.
-    """
-
-    epochs: int = 1
-    lr: float = 0.01
-    loss: Loss = "squared"
-
-    private = 0
-
-    def __post_init__(self) -> None:
-        if self.lr <= 0 or self.epochs < 1:
-            raise SpecError(f"expected epochs and a learning rate above 0, got {self}")
-
-    @property
-    def exact(self) -> bool:
-        """Whether theorem 1 holds: with one epoch there is one step."""
-        return self.epochs == 1
-
-    def update(
-        self,
-        sent: Mapping[str, Tensor],
-        items: Float[Tensor, "*clients items features"],
-        interactions: Float[Tensor, "*clients items"],
-        private: None = None,
-        real: Bool[Tensor, "clients items"] | None = None,
-    ) -> dict[str, Tensor]:
-        """Train, and return the change of the weights over all steps.
-
-        Several clients share the weights that were sent, or have their own.
-
-        Args:
-            sent: weights of the ranker.
-            items: features of the items shown, of one client or of several.
-            interactions: 1 where a client acted on an item, else 0.
-            private: there is none.
-            real: mask of the items that count, where the others fill up a client's items; all
-                unless given.
-        """
-        del private
-        weights = dict(sent)
-        counted = torch.ones_like(interactions) if real is None else real.to(items.dtype)
-        weight = self._size(counted.sum(-1, keepdim=True)) * counted
-        for _ in range(self.epochs):
-            ranked = models.run(weights, items)
-            error = interactions - self._predict(ranked)
-            step = ranked.vector_jacobian_product(weight * error)
-            weights = {name: w + step[name] for name, w in weights.items()}
-        return {name: weights[name] - w for name, w in sent.items()}
-
-    def linearise(
-        self,
-        sent: Mapping[str, Tensor],
-        items: Float[Tensor, "items features"],
-        interactions: Float[Tensor, " items"],
-    ) -> Affine:
-        """Linearise the update: sums of the steps' matrices and constants along these clicks."""
-        weights, size = dict(sent), float(self._size(items.new_tensor([len(items)])))
-        numbers = sum(w.numel() for w in sent.values())
-        matrix = torch.zeros(len(items), numbers, dtype=items.dtype).mT
-        constant = torch.zeros(numbers, dtype=items.dtype)
-        for _ in range(self.epochs):
-            ranked = models.run(weights, items)
-            predicted, gradients = self._predict(ranked), ranked.score_gradients()
-            matrix += gradients
-            constant -= gradients @ predicted
-            step = _split_vector(gradients @ (interactions - predicted), weights)
-            weights = {name: w + size * step[name] for name, w in weights.items()}
-        return Affine(size * constant.numpy(), size * matrix.numpy())
-
-    def join(self, learners: Sequence[Learner]) -> "Pointwise | None":
-        """This learner, which trains several clients in one call; None if one is another."""
-        return self if all(one == self for one in learners) else None
-
-    def reorder(self, rng: np.random.Generator, orders: int) -> None:
-        """Nothing: each step is on all items, so there is no order."""
-        del rng, orders
-
-    def _size(self, items: Float[Tensor, "*clients 1"]) -> Float[Tensor, "*clients 1"]:
-        """Factor of Jᵀ (I - prediction) in a step, by the number of items."""
-        return 2 * self.lr * torch.ones_like(items) if self.loss == "squared" else self.lr / items
-
-    def _predict(self, ranked: models.ForwardPass) -> Float[Tensor, "*clients items"]:
-        return ranked.scores if self.loss == "squared" else torch.sigmoid(ranked.scores)
-
-
-def laplacian(score: Float[Tensor, "*queries items"]) -> Float[Tensor, "*queries items items"]:
-    """Matrix D - W of FPDGD, for items in the order shown.
-
-    Args:
-        score: scores of the items by the ranker; minus infinity for an item that only fills up
-            the batch, whose row and column are 0.
-    """
-    real = torch.isfinite(score)
-    score = torch.where(real, score, _LOWEST)
-    gap = score[..., :, None] - score[..., None, :]
-    # e^a e^b / (e^a + e^b)² = s(a - b) s(b - a), s being the sigmoid
-    weight = torch.sigmoid(gap) * torch.sigmoid(-gap) * _position_weight(score, real)
-    weight = weight * (real[..., :, None] & real[..., None, :])
-    return torch.diag_embed(weight.sum(-1)) - weight
-
-
-_LOWEST = -1e30
-"""Score of a filler, next to which each other one counts; infinity has no derivative."""
-
-
-def _position_weight(
-    score: Float[Tensor, "*queries items"], real: Bool[Tensor, "*queries items"]
-) -> Float[Tensor, "*queries items items"]:
-    """Weights r_ij = P(R*) / (P(R) + P(R*)), R* being the ranking R with items i and j swapped.
-
-    P is the Plackett-Luce probability of a ranking: the product over places of e^f over the sum of
-    e^f at this place and all below it. Items i and j, i above j, change the sums of the places
-    below i down to j alone, where they have e^f_i instead of e^f_j. Fillers have no place.
-    """
-    many = score.shape[-1]
-    swaps = _Swaps.of(many, score.dtype)
-    from_below = score.flip(-1)
-    without = from_below[..., None, :].masked_fill(swaps.own, _LOWEST)  # one row an item left out
-    sums = torch.cat([from_below[..., None, :], without], -2).logcumsumexp(-1)
-    changed = torch.logaddexp(sums[..., 1 + swaps.lower, swaps.place], from_below[..., swaps.upper])
-    ratio = sums[..., 0, swaps.place] - changed
-    ratio = ratio * real.flip(-1)[..., swaps.place]
-    longer = (ratio @ swaps.pair).reshape(*score.shape, many)
-    return torch.sigmoid(longer)
-
-
-class _Swaps(NamedTuple):
-    """The places whose sum changes when two items change places: one entry a place and pair.
-
-    Places are counted from below.
-    """
-
-    own: Bool[Tensor, "items items"]
-    """Where an item is itself."""
-    place: Int[Tensor, " changes"]
-    upper: Int[Tensor, " changes"]
-    """The item of the pair that is shown above the other."""
-    lower: Int[Tensor, " changes"]
-    pair: Float[Tensor, "changes pairs"]
-    """1 in the two columns of the pair, of all items by all items."""
-
-    @staticmethod
-    @functools.lru_cache(maxsize=16)
-    def of(many: int, dtype: torch.dtype) -> "_Swaps":
-        """The swaps of two of this many items."""
-        each = torch.arange(many)
-        between = (each[:, None, None] < each[:, None]) & (each[:, None, None] >= each)
-        place, upper, lower = between.nonzero().T
-        pair, change = torch.zeros(len(place), many, many, dtype=dtype), torch.arange(len(place))
-        first, second = many - 1 - upper, many - 1 - lower
-        pair[change, first, second] = pair[change, second, first] = 1
-        return _Swaps(torch.eye(many) > 0, place, upper, lower, pair.flatten(1))
-
-
-def _split_vector(
-    vector: Float[Tensor, "*clients numbers"], like: Mapping[str, Tensor]
-) -> dict[str, Tensor]:
-    """Split a vector, or one a client, into tensors of these shapes, by the order of names."""
-    names, front = sorted(like), vector.shape[:-1]
-    parts = torch.split(vector, [like[name].numel() for name in names], -1)
-    return {n: part.reshape(*front, *like[n].shape) for n, part in zip(names, parts, strict=True)}
