@@ -132,9 +132,9 @@ class CachedTarget:
         if len(x) == 0:
             return self._target.predict(x)
         if Need.FEATURES not in self.offers:  # a table, which holds all answers already
-            said = self._target.predict(x)
-            self._accept(said)
-            return self._recent.remember(x, said)
+            direct = self._target.predict(x)
+            self._accept(direct)
+            return self._recent.remember(x, direct)
         keys = record_keys(x, self._salt)
         self._ask(x, keys)
         answers = np.frombuffer(b"".join([self._known[key] for key in keys])).reshape(len(x), -1)

@@ -86,10 +86,10 @@ def _read_own_code(module: "torch.nn.Module") -> set[str]:
     installed = {
         Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib", "stdlib")
     }
-    found = set()
+    sources = set()
     for kind in {kind for part in module.modules() for kind in type(part).__mro__}:
         with contextlib.suppress(OSError, TypeError):
             file = Path(inspect.getfile(kind)).resolve()
             if not any(file.is_relative_to(folder) for folder in installed):
-                found.add(inspect.getsource(kind))
-    return found
+                sources.add(inspect.getsource(kind))
+    return sources

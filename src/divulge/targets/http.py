@@ -209,8 +209,8 @@ class HTTPTarget:
                 # The first request goes alone: if nothing fits, it alone was paid for.
                 room = self.concurrency if self._memory.fits else 1
                 while failure is None and len(waiting) < room and (part := next(parts, None)):
-                    asked = self._ask(session, take_rows(x, np.arange(*part)), part[1] - part[0])
-                    waiting[asyncio.run_coroutine_threadsafe(asked, loop)] = part
+                    coming = self._ask(session, take_rows(x, np.arange(*part)), part[1] - part[0])
+                    waiting[asyncio.run_coroutine_threadsafe(coming, loop)] = part
                 if not waiting:
                     break
                 try:
@@ -251,8 +251,8 @@ class HTTPTarget:
     def _identity(self) -> bytes:
         try:
             wire = asdict(self._wire) | {"parameters": dict(self.parameters or {})}
-            told = [self.url, self.fingerprint, self.classes, wire]
-            return json.dumps(told, sort_keys=True).encode()
+            identity = [self.url, self.fingerprint, self.classes, wire]
+            return json.dumps(identity, sort_keys=True).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise SpecError(
                 "expected parameters that JSON can hold, got others: use texts, numbers, lists "

@@ -148,9 +148,9 @@ def _decode_kserve(wire: WireFormat, body: JSON, count: int) -> Any:
     outputs = follow_path(body, "outputs")
     named = unique_by_name(
         (
-            (one["name"], one)
-            for one in (outputs if isinstance(outputs, list) else ())
-            if isinstance(one, dict) and isinstance(one.get("name"), str)
+            (entry["name"], entry)
+            for entry in (outputs if isinstance(outputs, list) else ())
+            if isinstance(entry, dict) and isinstance(entry.get("name"), str)
         ),
         "output",
     )

@@ -57,16 +57,16 @@ def read_classes(
     """
     cells = [cell.strip() for cell in cells]
     refuse_empty(path, column, cells, "a class")
-    found = list(dict.fromkeys(cells))
+    labels = list(dict.fromkeys(cells))
     place = _place_in(path, column, cells)
-    names = columns.class_names(found, class_names)
+    names = columns.class_names(labels, class_names)
     if columns.single:
-        _check_two_classes(found, columns, names, class_names, place)
+        _check_two_classes(labels, columns, names, class_names, place)
     if not names and not class_names:
-        _check_positions(found, columns, place)
-        match = ClassMatch({one: class_number(one) or 0 for one in found}, (), ())
+        _check_positions(labels, columns, place)
+        match = ClassMatch({label: class_number(label) or 0 for label in labels}, (), ())
     else:
-        match = match_classes(found, names, class_names, place=place)
+        match = match_classes(labels, names, class_names, place=place)
     return ClassColumn(_numbers(cells, match), match)
 
 
@@ -91,20 +91,20 @@ def read_predicted_classes(
             differently.
     """
     both = [[cell.strip() for cell in cells] for cells in (predicted, labels)]
-    found = []
+    distinct = []
     for column, cells in zip(columns, both, strict=True):
         refuse_empty(path, column, cells, "a class")
-        found.append(list(dict.fromkeys(cells)))
-    names = class_names or _occurring_classes(path, columns, *found)
+        distinct.append(list(dict.fromkeys(cells)))
+    names = class_names or _occurring_classes(path, columns, *distinct)
     matches = [
-        match_classes(one, names, numbered=bool(class_names), place=_place_in(path, column, cells))
-        for column, cells, one in zip(columns, both, found, strict=True)
+        match_classes(own, names, numbered=bool(class_names), place=_place_in(path, column, cells))
+        for column, cells, own in zip(columns, both, distinct, strict=True)
     ]
-    told, true = (
+    predictions, true = (
         ClassColumn(_numbers(cells, match), match)
         for cells, match in zip(both, matches, strict=True)
     )
-    return told, true, max(2, len(names))
+    return predictions, true, max(2, len(names))
 
 
 def describe_match(labels: Sequence[ClassColumn], columns: ColumnNames | None = None) -> str:
@@ -114,15 +114,15 @@ def describe_match(labels: Sequence[ClassColumn], columns: ColumnNames | None = 
         labels: columns of classes with the same names.
         columns: those with the answers.
     """
-    said = ""
+    text = ""
     if columns is not None and columns.single and class_number(columns.only_name) != 1:
         number = 0 if columns.reversed else 1
-        said = f"The only column, {columns.columns[0]!r}, holds the answers about class {number}. "
-    matches = [one.match for one in labels]
+        text = f"The only column, {columns.columns[0]!r}, holds the answers about class {number}. "
+    matches = [label.match for label in labels]
     if not matches[-1].titles:
-        return said.strip()
+        return text.strip()
     by_position = (match for match in matches if match.by_position)
-    return said + describe_classes(next(by_position, matches[-1]))
+    return text + describe_classes(next(by_position, matches[-1]))
 
 
 def refuse_empty(path: Path, column: str, cells: Sequence[str], wanted: str) -> None:
@@ -208,18 +208,18 @@ def _occurring_classes(
     Raises:
         DataError: the two columns call classes differently, or hold numbers that are none.
     """
-    found = [*predicted, *labels]
-    numbers = [class_number(label) for label in found]
+    every = [*predicted, *labels]
+    numbers = [class_number(label) for label in every]
     if None not in numbers:
         highest = max(number or 0 for number in numbers)
         if highest >= MOST_CLASSES:
             raise DataError(
                 f"expected class numbers below {MOST_CLASSES} in {path}, got "
-                f"{tables.show_label(highest, found)}: pass class_names, all classes as the "
+                f"{tables.show_label(highest, every)}: pass class_names, all classes as the "
                 "labels call them"
             )
         return tuple(map(str, range(highest + 1)))
-    keys = [class_key(label) for label in found]
+    keys = [class_key(label) for label in every]
     where = f"in {path}, columns {columns[0]!r} and {columns[1]!r}"
     if any(kind == "number" and value != int(value) for kind, value in keys):
         raise DataError(
@@ -227,7 +227,7 @@ def _occurring_classes(
             f'{columns[1]} that are no class numbers: pass output="probabilities", or the column '
             "in probabilities="
         )
-    once = dict(zip(reversed(keys), reversed(found), strict=True))
+    once = dict(zip(reversed(keys), reversed(every), strict=True))
     _check_alike(where, predicted, labels)
     return tuple(once[key] for key in sorted(once))
 

@@ -31,18 +31,18 @@ def label_probabilities(tokens: Any, labels: tuple[str, ...]) -> list[float]:
     if not isinstance(tokens, dict) or not all(map(_is_log_probability, tokens.values())):
         raise TargetError("expected log-probabilities by token, got something else")
     named = {token: math.exp(min(value, 0.0)) for token, value in tokens.items()}
-    found = dict.fromkeys(labels, 0.0)
+    sums = dict.fromkeys(labels, 0.0)
     for token, probability in named.items():
         if (label := label_of(token, labels)) is not None:
-            found[label] += probability
-    if not any(found.values()):
-        seen = ", ".join(map(repr, list(named)[:5])) or "none"
+            sums[label] += probability
+    if not any(sums.values()):
+        listed = ", ".join(map(repr, list(named)[:5])) or "none"
         raise TargetError(
-            f"expected a label among the likeliest tokens, got {seen}: ask for one of the labels "
+            f"expected a label among the likeliest tokens, got {listed}: ask for one of the labels "
             "in the prompt, and check labels"
         )
     most = min(min(named.values()), max(0.0, 1 - math.fsum(named.values())))
-    raised = [probability or most for probability in found.values()]
+    raised = [probability or most for probability in sums.values()]
     return [probability / math.fsum(raised) for probability in raised]
 
 

@@ -34,29 +34,29 @@ def read_members(
     """
     cells = _all_plain(cells)
     refuse_empty(path, column, cells, "a value that says who is a member")
-    found = sorted(set(cells))
-    each = dict.fromkeys(tables.show_label(value, found) for value in found)
+    distinct = sorted(set(cells))
+    each = dict.fromkeys(tables.show_label(value, distinct) for value in distinct)
     shown = ", ".join(list(each)[:LISTED])
     where = f"in {path}, column {column!r}"
     if member_value is not None:
-        if _plain(member_value) not in found or len(found) > 2:
+        if _plain(member_value) not in distinct or len(distinct) > 2:
             raise DataError(
                 f"expected {member_value!r} and one other value {where}, got {shown}: correct "
                 "member_value, or drop the rows that are neither members nor non-members"
             )
         member = np.array([cell == _plain(member_value) for cell in cells])
-    elif all(value.lower() in MEMBER_WORDS for value in found):
-        once = {value: MEMBER_WORDS[value.lower()] for value in found}
+    elif all(value.lower() in MEMBER_WORDS for value in distinct):
+        once = {value: MEMBER_WORDS[value.lower()] for value in distinct}
         member = np.array([once[cell] for cell in cells])
-    elif len(found) == 2:
+    elif len(distinct) == 2:
         raise DataError(
             f"expected to know which value means a member {where}, got {shown}: pass "
-            f"member_value={found[0]!r} or member_value={found[1]!r}"
+            f"member_value={distinct[0]!r} or member_value={distinct[1]!r}"
         )
     else:
         row = next(k for k, cell in enumerate(cells) if cell.lower() not in MEMBER_WORDS)
         wanted = "1 or 0, true or false, train or test, or two values and member_value="
-        raise tables.cell_error(path, column, row, wanted, cells[row], found)
+        raise tables.cell_error(path, column, row, wanted, cells[row], distinct)
     meant = set(zip(cells, member.tolist(), strict=True))
     inside, outside = (sorted(c for c, m in meant if m is side) for side in (True, False))
     return member, (

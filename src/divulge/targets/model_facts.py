@@ -112,9 +112,9 @@ def declares_probabilities(target: Target) -> bool:
     return False
 
 
-def choose_batch_size(target: Target, asked: int) -> int:
+def choose_batch_size(target: Target, wanted: int) -> int:
     """How many records to ask about at a time; of a model behind a URL, many rounds of requests.
 
     At the end of a batch connections are closed, and slots wait for each other.
     """
-    return max(asked, _ROUNDS * target.round) if isinstance(target, HTTPTarget) else asked
+    return max(wanted, _ROUNDS * target.round) if isinstance(target, HTTPTarget) else wanted

@@ -63,9 +63,9 @@ def limit_memory(size: int) -> None:
     if sys.platform != "linux":
         return
     resource: Any = importlib.import_module("resource")
-    held = psutil.Process().memory_info().data
+    used = psutil.Process().memory_info().data
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = held + min(size, psutil.virtual_memory().total)
+    wanted = used + min(size, psutil.virtual_memory().total)
     limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 

@@ -154,8 +154,8 @@ def to_logits(raw: Any, records: int) -> Float[np.ndarray, "records classes"]:
     """
     columns = _two_columns(_read_logits(raw, records))
     least = _check_logits(columns) + np.log(signals.SMALLEST)
-    found: Float[np.ndarray, "records classes"] = np.maximum(columns, least)
-    return found
+    bounded: Float[np.ndarray, "records classes"] = np.maximum(columns, least)
+    return bounded
 
 
 def _two_columns(
@@ -240,18 +240,18 @@ def _normalise(
     A row of decimals is summed and divided in whole numbers: equal fractions give equal doubles.
     """
     whole = 10.0 ** DECIMALS[8]
-    kept = np.clip(probabilities, 0, 1 if probabilities.shape[1] == 1 else None)
-    parts = np.rint(kept * whole)
-    decimal = (parts / whole == kept).all(axis=1, keepdims=True)
-    parts = np.where(decimal, parts, kept)
-    one = np.where(decimal, whole, 1.0)
+    clipped = np.clip(probabilities, 0, 1 if probabilities.shape[1] == 1 else None)
+    parts = np.rint(clipped * whole)
+    decimal = (parts / whole == clipped).all(axis=1, keepdims=True)
+    parts = np.where(decimal, parts, clipped)
+    unit = np.where(decimal, whole, 1.0)
     if parts.shape[1] == 1:
-        parts = np.hstack([one - parts, parts])
+        parts = np.hstack([unit - parts, parts])
     sums = parts.sum(axis=1, keepdims=True)
     # A sum that only its own rounding took from one divides nothing, so no last bit is lost.
-    exact = np.abs(sums - one) <= parts.shape[1] * np.finfo(np.float64).eps * one
-    kept = parts / np.where(exact, one, sums)
-    return keep_order(kept, lambda: log_of(kept))
+    exact = np.abs(sums - unit) <= parts.shape[1] * np.finfo(np.float64).eps * unit
+    shares = parts / np.where(exact, unit, sums)
+    return keep_order(shares, lambda: log_of(shares))
 
 
 def _one_hot(

@@ -61,9 +61,9 @@ class PredictionFile:
             db.executescript(_TABLES)
             for name, value in (("schema", str(_SCHEMA)), ("fingerprint", self._fingerprint)):
                 db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
-            found = dict(db.execute("SELECT name, value FROM meta"))
-        self._check(found, self._fingerprint)
-        classes = found.get("classes", "")
+            stored = dict(db.execute("SELECT name, value FROM meta"))
+        self._check(stored, self._fingerprint)
+        classes = stored.get("classes", "")
         self.classes = int(classes) if classes.isdecimal() else None
 
     def read(self) -> dict[bytes, bytes]:
@@ -108,22 +108,22 @@ class PredictionFile:
         try:
             yield
         finally:
-            held, self._held, self._holding = self._held, None, False
-            if held is not None:
-                with self._translate_errors(), closing(held):
-                    held.execute("PRAGMA journal_mode = DELETE")  # all is on the disk now
+            connection, self._held, self._holding = self._held, None, False
+            if connection is not None:
+                with self._translate_errors(), closing(connection):
+                    connection.execute("PRAGMA journal_mode = DELETE")  # all is on the disk now
 
     def _check_tables(self, names: set[str]) -> None:
         if names - {"meta", "answers"}:
             raise self._file_error("a database of another program")
 
-    def _check(self, found: Mapping[str, str], fingerprint: str) -> None:
-        if found["schema"] != str(_SCHEMA):
+    def _check(self, stored: Mapping[str, str], fingerprint: str) -> None:
+        if stored["schema"] != str(_SCHEMA):
             raise StoreError(
                 f"expected answers of version {_SCHEMA} in {self._path}, got version "
-                f"{found['schema']}: update divulge, delete the file or use another path"
+                f"{stored['schema']}: update divulge, delete the file or use another path"
             )
-        if found["fingerprint"] != fingerprint:
+        if stored["fingerprint"] != fingerprint:
             raise StoreError(
                 f"expected answers of this model in {self._path}, got those of another model: "
                 "delete the file or use another path"

@@ -93,9 +93,9 @@ def read_predictions(
     if output == "values":
         labels, answers = _read_values(path, columns, label)
     elif output == "labels" and len(columns) == 1:
-        told, true, answers = _read_labels(path, columns, label, cells, class_names)
+        predicted, true, answers = _read_labels(path, columns, label, cells, class_names)
         labels, names = true.number, true.match.titles
-        how = label_columns.describe_match((told, true))
+        how = label_columns.describe_match((predicted, true))
     else:
         if not class_names:  # which are in the order of the file
             columns = sort_by_number(columns, probabilities)
@@ -110,7 +110,7 @@ def read_predictions(
         rounding = forms.describe_rounding(raw, output)
         labels, names = true.number, true.match.titles
         how = label_columns.describe_match((true,), named)
-    inside, said = read_members(path, member, members, member_value)
+    inside, membership = read_members(path, member, members, member_value)
     if not len(labels) == len(answers) == len(inside):
         raise DataError(
             f"expected one row per record in {path}, got {len(answers)} rows of answers and "
@@ -118,7 +118,7 @@ def read_predictions(
         )
     notation = tables.describe(path, () if output == "labels" else columns)
     notation = " ".join(filter(None, (notation, rounding)))
-    return PredictionTable(answers, labels, inside, output, names, how, said, notation)
+    return PredictionTable(answers, labels, inside, output, names, how, membership, notation)
 
 
 def _read_values(
@@ -140,10 +140,10 @@ def _read_labels(
 ) -> tuple[ClassColumn, ClassColumn, Float[np.ndarray, "records classes"]]:
     """Predicted classes, true ones, and the predicted ones as probabilities of 0 and 1."""
     (predicted,) = tables.read_texts(path, columns[0])
-    told, true, classes = label_columns.read_predicted_classes(
+    guesses, true, classes = label_columns.read_predicted_classes(
         path, (columns[0], label), predicted, cells, class_names
     )
-    return told, true, to_probabilities(told.number, "labels", len(told.number), classes)
+    return guesses, true, to_probabilities(guesses.number, "labels", len(guesses.number), classes)
 
 
 def _check_one_hot(

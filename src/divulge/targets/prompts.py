@@ -27,12 +27,12 @@ def _as_text(value: Any) -> str:
 
 def _fill(prompt: str, cells: Mapping[str, Any]) -> str:
     # In one pass: braces within a record stay what they are.
-    def put(found: re.Match[str]) -> str:
-        if found[1] not in cells:
+    def put(match: re.Match[str]) -> str:
+        if match[1] not in cells:
             raise TargetError(
-                f"expected a column of the records in the prompt, got {found[0]}: "
-                f"{did_you_mean(found[1], cells)}"
+                f"expected a column of the records in the prompt, got {match[0]}: "
+                f"{did_you_mean(match[1], cells)}"
             )
-        return _as_text(cells[found[1]])
+        return _as_text(cells[match[1]])
 
     return _PLACE.sub(put, prompt)

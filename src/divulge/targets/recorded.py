@@ -96,8 +96,8 @@ class TableTarget:
         Raises:
             TargetError: there are no such rows.
         """
-        said: Float[np.ndarray, "records classes"] = self.answers[self._rows(x)]
-        return said
+        chosen: Float[np.ndarray, "records classes"] = self.answers[self._rows(x)]
+        return chosen
 
     def logits(
         self, x: Shaped[np.ndarray, " records *features"]
@@ -121,5 +121,5 @@ class TableTarget:
                 f"expected row numbers from 0 to {last}, got an array of shape {x.shape} with "
                 "others: a table cannot be asked about records that are not in it"
             )
-        found: Int[np.ndarray, " records"] = rows.reshape(-1)
-        return found
+        places: Int[np.ndarray, " records"] = rows.reshape(-1)
+        return places

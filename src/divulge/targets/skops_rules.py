@@ -26,17 +26,17 @@ class Rule(NamedTuple):
 
 def walk(model: Any) -> Iterator[Any]:
     """Everything that a model holds, itself included, each once."""
-    seen, waiting = {id(model)}, [model]
+    visited, waiting = {id(model)}, [model]
     while waiting:
         part = waiting.pop()
         yield part
-        held = gc.get_referents(part)
+        inner = gc.get_referents(part)
         if isinstance(part, np.ndarray) and part.dtype.hasobject:
-            held += part.ravel().tolist()
-        for one in held:
-            if id(one) not in seen and not isinstance(one, _SHARED):
-                seen.add(id(one))
-                waiting.append(one)
+            inner += part.ravel().tolist()
+        for child in inner:
+            if id(child) not in visited and not isinstance(child, _SHARED):
+                visited.add(id(child))
+                waiting.append(child)
 
 
 _SHARED = (type, types.ModuleType, types.FunctionType, types.BuiltinFunctionType)
@@ -89,7 +89,7 @@ def _lead_on(
     """Whether each branch leads to later nodes, and compares a feature that records have."""
     number, nodes = np.arange(len(branch))[branch], len(branch)
     return bool(
-        all(((number < one[branch]) & (one[branch] < nodes)).all() for one in children)
+        all(((number < child[branch]) & (child[branch] < nodes)).all() for child in children)
         and ((feature[branch] >= 0) & (feature[branch] < width)).all()
     )
 
@@ -101,7 +101,7 @@ def _check_forest(model: Any) -> Iterable[Any] | None:
     kinds, width = (DecisionTreeClassifier, ExtraTreeClassifier), model.n_features_in_
     parts = model.estimators_
     sound = type(parts) is list and len(parts) > 0
-    sound = sound and all(type(one) in kinds and one.n_features_in_ == width for one in parts)
+    sound = sound and all(type(tree) in kinds and tree.n_features_in_ == width for tree in parts)
     return () if sound else None
 
 
@@ -113,10 +113,10 @@ def _check_boosting(model: Any) -> Iterable[Any] | None:
     parts, width = model.estimators_, model.n_features_in_
     sound = type(parts) is np.ndarray and parts.ndim == 2 and parts.size > 0
     sound = sound and all(
-        type(one) is DecisionTreeRegressor
-        and one.n_features_in_ == width
-        and one.tree_.value.shape[1:] == (1, 1)
-        for one in parts.ravel()
+        type(stage) is DecisionTreeRegressor
+        and stage.n_features_in_ == width
+        and stage.tree_.value.shape[1:] == (1, 1)
+        for stage in parts.ravel()
     )
     if not sound or (type(model.init_) is not DummyClassifier and model.init_ != "zero"):
         return None
@@ -128,7 +128,7 @@ def _check_histogram_boosting(model: Any) -> Iterable[Any] | None:
     """Each predictor is a table of nodes; categories would be looked up in further tables."""
     from sklearn.ensemble._hist_gradient_boosting.common import PREDICTOR_RECORD_DTYPE
 
-    parts = [one for stage in model._predictors for one in stage]
+    parts = [part for stage in model._predictors for part in stage]
     if (
         model._preprocessor is not None  # it would renumber categories
         or np.any(model._bin_mapper.is_categorical_)
@@ -136,7 +136,7 @@ def _check_histogram_boosting(model: Any) -> Iterable[Any] | None:
         or type(model.n_features_in_) is not int
     ):
         return None
-    for nodes in (one.nodes for one in parts):
+    for nodes in (part.nodes for part in parts):
         if type(nodes) is not np.ndarray or nodes.dtype != PREDICTOR_RECORD_DTYPE or not nodes.size:
             return None
         branch = nodes["is_leaf"] == 0

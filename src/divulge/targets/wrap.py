@@ -143,9 +143,9 @@ def _wrap_function(model: Callable[..., Any], options: WrapOptions) -> FunctionT
 
 
 def _wrap_booster(model: Any, options: WrapOptions) -> Target:
-    found = boosters.read_booster(model)
-    numbered = found.classes_.dtype.kind in "iu"  # the booster's columns are those of the labels
-    return wrap_estimator(found, () if numbered else options.labels)
+    fitted = boosters.read_booster(model)
+    numbered = fitted.classes_.dtype.kind in "iu"  # the booster's columns are those of the labels
+    return wrap_estimator(fitted, () if numbered else options.labels)
 
 
 def _check_output(model: Any, output: str | None) -> None:

@@ -151,9 +151,9 @@ class ClientWorkers:
                 return self._train_elsewhere(start, tasks, use)
             begun = perf_counter()
             with torch_threads(1):
-                found = [use(k, one) for k, one in enumerate(self._train_here(start, tasks))]
+                results = [use(k, one) for k, one in enumerate(self._train_here(start, tasks))]
             self._spent += perf_counter() - begun
-            return found
+            return results
 
     def one_by_one(
         self, start: Mapping[str, np.ndarray], rows: Sequence[RaggedRows], seeds: Sequence[int]
@@ -207,12 +207,12 @@ class ClientWorkers:
             delayed(_train_tasks_in_worker)(folder, given, used, chunk, [tasks[k] for k in chunk])
             for chunk in chunks
         )
-        found: dict[int, T] = {}
+        results: dict[int, T] = {}
         made = parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None)
         for chunk, some in zip(chunks, made, strict=True):
-            found |= zip(chunk, some, strict=True)
+            results |= zip(chunk, some, strict=True)
         used.unlink()
-        return [found[k] for k in range(len(tasks))]
+        return [results[k] for k in range(len(tasks))]
 
     def _memory(self) -> StateMemory:
         if self._states is None:
@@ -257,7 +257,7 @@ def _train_tasks_in_worker(
         _used_in_worker[used] = loads(used.read_bytes())  # noqa: S301 (what this program packed)
     use, start = _used_in_worker[used], given.arrays(given.map(), 0)
     states = train_tasks(_trainers_in_worker[folder], start, tasks)
-    return [use(position, one) for position, one in zip(positions, states, strict=True)]
+    return [use(position, trained) for position, trained in zip(positions, states, strict=True)]
 
 
 def copy_state(position: int, trained: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -102,5 +102,5 @@ def shadow_key(plan: ShadowPlan, queries: Sequence[Records], seed: int) -> str:
     """
     how = plan.fingerprint if plan.answers is None else f"{plan.fingerprint} {plan.answers!r}"
     sets = (*queries, *([] if plan.pool is None else [plan.pool]))
-    told = digest(f"{how}\0{seed}", *(array for one in sets for array in (one.x, one.y)))
-    return f"{told}{'' if plan.pool is None else '-offline'}"
+    identity = digest(f"{how}\0{seed}", *(array for group in sets for array in (group.x, group.y)))
+    return f"{identity}{'' if plan.pool is None else '-offline'}"

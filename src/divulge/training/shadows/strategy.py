@@ -78,11 +78,11 @@ def resolve_trainer(
     trainer: Any = work.trainer
     raw = atomic.read(path) if path.exists() else None
     if raw is None:
-        kept = _StoredStrategy(_execution_settings(settle(work, workers)))
-        atomic.write(path, atomic.to_json(kept, _StoredStrategy).encode())
+        strategy = _StoredStrategy(_execution_settings(settle(work, workers)))
+        atomic.write(path, atomic.to_json(strategy, _StoredStrategy).encode())
     else:
-        kept = atomic.from_json(raw, _StoredStrategy, path)
-    trainer = dataclasses.replace(trainer, **kept.settings)
+        strategy = atomic.from_json(raw, _StoredStrategy, path)
+    trainer = dataclasses.replace(trainer, **strategy.settings)
     work = dataclasses.replace(work, trainer=trainer)
     return work, same_computation(work, missing, range(len(work.seeds)))
 

@@ -95,8 +95,8 @@ class _PackedTrainer:
 
     def unpack(self) -> Trainer:
         """The trainer."""
-        found: Trainer = pickle.loads(self.packed)  # noqa: S301 (what this program has just packed)
-        return found
+        unpacked: Trainer = pickle.loads(self.packed)  # noqa: S301 (this program packed it)
+        return unpacked
 
     def many(
         self,

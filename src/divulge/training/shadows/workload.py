@@ -82,16 +82,16 @@ def train_batch(work: ShadowWorkload, models: Sequence[int]) -> Generator[Shadow
             Need.PROBABILITIES | Need.VALUES
         ):
             raise TargetError("expected models that give probabilities, got labels: train others")
-        asked = [
+        predictions = [
             tuple(
                 _ask(work, k, _defend(stage, defence, seed))
                 for defence in (work.answers, *work.also)
             )
             for stage in stages
         ]
-        first, *also = asked[-1]
-        kept = _defend(model, work.answers, seed) if work.keep_first and k == 0 else None
-        yield ShadowPredictions(k, *first, kept, tuple(also), tuple(asked))
+        first, *also = predictions[-1]
+        target = _defend(model, work.answers, seed) if work.keep_first and k == 0 else None
+        yield ShadowPredictions(k, *first, target, tuple(also), tuple(predictions))
 
 
 def _trained(
@@ -113,10 +113,10 @@ def train_task(task: TrainingTask) -> ShadowPredictions | DivulgeError:
 
     try:
         with torch_threads(1):
-            (found,) = train_batch(task.work, [task.model])
+            (predictions,) = train_batch(task.work, [task.model])
     except DivulgeError as error:
         return error
-    return found
+    return predictions
 
 
 def _defend(model: Target, defence: AnswerDefence | None, seed: int) -> Target:
@@ -154,16 +154,16 @@ def _check_kind(model: Target, records: Records) -> None:
         )
 
 
-def check_class_count(found: int, wanted: int | None) -> None:
+def check_class_count(given: int, wanted: int | None) -> None:
     """Refuse a model with other classes than the target's.
 
     Raises:
         TargetError: it has more or fewer.
     """
-    if wanted is not None and found != wanted:
+    if wanted is not None and given != wanted:
         raise TargetError(
             f"expected shadow models with {wanted} classes, as the target has, got one with "
-            f"{found}: train them on the labels of the target, all classes included"
+            f"{given}: train them on the labels of the target, all classes included"
         )
 
 
