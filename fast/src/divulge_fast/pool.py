@@ -48,6 +48,7 @@ def _pair_features(
     """Features padded with zeros and rounded to bfloat16, two in each number."""
     padded = np.zeros((len(x), width), np.float32)
     padded[:, : x.shape[1]] = x
+    # AVX512-BF16 multiplies two neighbours at a time and adds them in float32
     return torch.from_numpy(padded).bfloat16().view(torch.int32).numpy().view(np.uint32)
 
 

@@ -131,6 +131,7 @@ def _difference(
     name, kind = f"{one}, less {other}", table.kinds.get(column, "bounded")
     if kind == "p-value":
         return Cell(name, column, None, None, "p-values have no difference")
+    # units of a seed pair up only where both rows have that seed
     both = {p.seed for p in found[one]} & {p.seed for p in found[other]}
     pieces = ([piece for piece in found[row] if piece.seed in both] for row in (one, other))
     first, second = (units.row_units(table, own, column) for own in pieces)

@@ -85,6 +85,7 @@ def average(received: Iterable[ReceivedUpdate], *, equally: bool = False) -> dic
 
 def take_step(sent: Tensors, mean: Tensors, step: float) -> dict[str, np.ndarray]:
     """Move the global weights along the mean of what clients sent."""
+    # McMahan et al. (2017), algorithm 1; the type is kept, as a float64 step would widen weights
     return {n: (w + step * mean[n]).astype(w.dtype, copy=False) for n, w in sent.items()}
 
 

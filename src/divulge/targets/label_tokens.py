@@ -41,6 +41,7 @@ def label_probabilities(tokens: Any, labels: tuple[str, ...]) -> list[float]:
             f"expected a label among the likeliest tokens, got {listed}: ask for one of the labels "
             "in the prompt, and check labels"
         )
+    # what is not named is at most as likely as the least that is, and as what is left of 1
     most = min(min(named.values()), max(0.0, 1 - math.fsum(named.values())))
     raised = [probability or most for probability in sums.values()]
     return [probability / math.fsum(raised) for probability in raised]

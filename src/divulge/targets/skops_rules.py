@@ -89,6 +89,7 @@ def _lead_on(
     """Whether each branch leads to later nodes, and compares a feature that records have."""
     number, nodes = np.arange(len(branch))[branch], len(branch)
     return bool(
+        # only onwards: a child before its parent would let a record walk in a circle
         all(((number < child[branch]) & (child[branch] < nodes)).all() for child in children)
         and ((feature[branch] >= 0) & (feature[branch] < width)).all()
     )

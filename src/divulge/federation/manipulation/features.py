@@ -61,7 +61,7 @@ class NoiseInjection:
         if self.budget == math.inf:
             return shaped
         moved = shaped - x
-        length = euclidean_norm(moved, axis=1)[:, None]
+        length = euclidean_norm(moved, axis=1)[:, None]  # does not overflow for large features
         near: Features = x + moved * np.minimum(1.0, self.budget / np.maximum(length, 1e-300))
         return near
 

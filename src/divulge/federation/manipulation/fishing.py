@@ -117,10 +117,12 @@ def count_fished_labels(
             f"expected the summed change of {name} of shape {shape}, got {got}: pass all that the "
             "sum holds"
         )
+    # the sum of outer products of each client's logit gradient and embedding, by share of records
     gradient = -np.asarray(total[name], np.float64) / lr
     each = (gradient @ np.linalg.pinv(embedding)).T  # times the client's share of all records
     many = np.array(records, np.float64)[:, None]
     said = special.softmax(np.array([one.logits for one in fishing]), axis=1)
+    # g = softmax - shares, so that records times shares are records times softmax less g
     counts: Float64[np.ndarray, "clients classes"] = many * said - many.sum() * each
     return counts
 

@@ -93,6 +93,7 @@ class PixelNoise:
         """
         if self.partitions > features:
             raise SpecError(f"expected 1 to {features} partitions, got {self.partitions}")
+        # section IV-C: features come out of ReLU, so that nothing below 0 can be reached
         noise = rng.normal(0.0, self.scale, (images, features)).clip(min=0.0)
         # version v has its noise in the part with number partitions - 1 - v: the first has zeros
         # first, as published

@@ -141,6 +141,7 @@ class NeuralCF:
                 grad = torch.cat([g.flatten() for g in grads])
                 first = first.lerp(grad, 0.1)
                 second = second.lerp(grad * grad, 0.001)
+                # departs from Adam by the inner ε: a root has no derivative at 0
                 root = (second / (1 - 0.999**step) + _EPSILON).sqrt() + _EPSILON
                 vector = vector.addcdiv(first, root, value=-self.lr / (1 - 0.9**step))
         return _split_vector(vector if through else vector.detach(), shapes)
@@ -172,6 +173,7 @@ class NeuralCF:
         entropy = binary_cross_entropy_with_logits(logit, interactions, reduction="none")
         loss = (entropy * share).sum()
         if self.l1:
+            # the L1 defence of table VI: items are held near what the server sent
             moved = (values[1] - before.detach()).abs().mean(2)
             loss = loss + self.l1 * (moved * share).sum()
         return loss

@@ -41,6 +41,7 @@ def _position_weight(
     swaps = _Swaps.of(many, score.dtype)
     from_below = score.flip(-1)
     without = from_below[..., None, :].masked_fill(swaps.own, _LOWEST)  # one row an item left out
+    # in logarithms: sums of e^f overflow float64 for scores beyond some 700
     sums = torch.cat([from_below[..., None, :], without], -2).logcumsumexp(-1)
     changed = torch.logaddexp(sums[..., 1 + swaps.lower, swaps.place], from_below[..., swaps.upper])
     ratio = sums[..., 0, swaps.place] - changed

@@ -75,6 +75,7 @@ class Pairwise:
         weights, of = self._start(sent, items, interactions)
         for step in self._steps:
             ranked, laplace = step.rank(weights, of)
+            # I_i I_j cancels in the sum over pairs, as W is symmetric: (D - W) I is what is left
             pull = (laplace @ step.choose(of.interactions)[..., None])[..., 0]
             change = ranked.vector_jacobian_product(pull)
             weights = {name: w + self.lr * change[name] for name, w in weights.items()}
@@ -97,6 +98,7 @@ class Pairwise:
         rows = of.items.new_zeros(clients, many + 1, numbers)  # transposed; fillers' are the last
         for step in self._steps:
             ranked, laplace = step.rank(weights, of)
+            # the weights are taken as given: only then is a query's step linear in its clicks
             part = self.lr * laplace @ ranked.score_gradients().mT
             rows[step.client, step.row] = part
             change = (step.choose(of.interactions)[:, None] @ part)[:, 0]

@@ -80,6 +80,7 @@ class Pointwise:
         weight = self._size(counted.sum(-1, keepdim=True)) * counted
         for _ in range(self.epochs):
             ranked = models.run(weights, items)
+            # eq. 8, stepped down: -lr times its gradient, so that the factor becomes positive
             error = interactions - self._predict(ranked)
             step = ranked.vector_jacobian_product(weight * error)
             weights = {name: w + step[name] for name, w in weights.items()}
@@ -99,6 +100,7 @@ class Pointwise:
         for _ in range(self.epochs):
             ranked = models.run(weights, items)
             predicted, gradients = self._predict(ranked), ranked.score_gradients()
+            # eq. 9; later steps also depend on clicks through the weights, which eq. 10 excludes
             matrix += gradients
             constant -= gradients @ predicted
             step = models.split_vector(gradients @ (interactions - predicted), weights)

@@ -68,6 +68,7 @@ def merit(
     if not np.isfinite(score).all():
         return math.nan
     area = membership.auc(score, np.arange(len(score)) < len(inside)).value
+    # DAP, eq. 4, with the AUC by which the loss tells trained records from held-out ones
     return utility.aop(right, area)
 
 

@@ -120,6 +120,7 @@ class PoolTrainer:
         if len(tried) > 1:
             data = PoolArrays.prepare(self.pool, tried[0].module).tensors("cpu")
             parts = recipe.split_rows(job.rows, job.seed)
+            # as a deployer would, who has no test records and no other attack than the loss
             merits = [merit("aop", one.module, data, *parts) for one in tried]
             best = int(np.argmax(np.nan_to_num(merits, nan=-1.0)))
         return _ChosenNetwork(tried[best].module, best, seconds)
@@ -266,7 +267,7 @@ def epochs_for(epsilon: float, rate: float) -> int:
 
     low, high = 1, 2
     while within(high) and high < 2**10:
-        low, high = high, 2 * high
+        low, high = high, 2 * high  # ε grows with the number of steps, so halves can be searched
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if within(middle) else (low, middle)

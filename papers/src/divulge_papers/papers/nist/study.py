@@ -197,6 +197,7 @@ class StackingOnColluder:
 def _placements(score: np.ndarray, member: np.ndarray) -> list[float]:
     """Share of non-members below each member, ties counting half; the mean is the AUC."""
     inside, outside = score[member][:, None], score[~member]
+    # Mann-Whitney: a mean over members keeps them as units, where the AUC alone has none
     shares: list[float] = ((inside > outside) + (inside == outside) / 2).mean(axis=1).tolist()
     return shares
 
