@@ -21,7 +21,7 @@ from divulge.training.fleet import Fleet
 from divulge.training.losses import Loss
 from divulge.training.recipe import Recipe
 from divulge.training.trainers import trainer_identity
-from divulge_fast import threads
+from divulge_fast import pool, threads
 from divulge_fast.layout import native_layout
 from tests.training.twin import (
     SEEDS,

@@ -80,9 +80,9 @@ class CanaryClients:
     @property
     def neighbours(self) -> Neighbours:
         """What the sealed coin of a canary decides."""
-        found = self._canaries.neighbours
-        assert found is not None  # read as clients
-        return found
+        own = self._canaries.neighbours
+        assert own is not None  # read as clients
+        return own
 
     def score(self, sent: Tensors, messages: Iterable[Tensors]) -> Float64[np.ndarray, " canaries"]:
         """What the message of each canary shows of its direction, in the order of all canaries.
@@ -171,8 +171,8 @@ def in_deviations(
     """
     norms = np.linalg.norm(moves, axis=1)
     along = moves @ direction(key, moves.shape[1])
-    found = np.divide(along, norms, out=np.zeros_like(along), where=norms > 0)
-    return np.asarray(found * np.sqrt(moves.shape[1]))
+    scores = np.divide(along, norms, out=np.zeros_like(along), where=norms > 0)
+    return np.asarray(scores * np.sqrt(moves.shape[1]))
 
 
 def canary_message(

@@ -25,8 +25,8 @@ def solve_on_simplex(
     """
     # the last equation asks for a sum of 1; without it the best solution would be 0
     system = np.vstack([matrix - right[:, None], np.ones(matrix.shape[1])])
-    found, _ = nnls(system, np.append(np.zeros(len(right)), 1.0))
-    shares: np.ndarray = found / found.sum()
+    scaled, _ = nnls(system, np.append(np.zeros(len(right)), 1.0))
+    shares: np.ndarray = scaled / scaled.sum()
     return shares
 
 

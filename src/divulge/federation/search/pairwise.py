@@ -112,12 +112,12 @@ class Pairwise:
 
         They may differ in the numbers of queries.
         """
-        alike = [one for one in learners if isinstance(one, Pairwise) and one.lr == self.lr]
+        alike = [each for each in learners if isinstance(each, Pairwise) and each.lr == self.lr]
         if len(alike) < len(learners):
             return None
-        query = np.full((len(alike), max(len(one.query) for one in alike)), _FILLER)
-        for row, one in zip(query, alike, strict=True):
-            row[: len(one.query)] = one.query
+        query = np.full((len(alike), max(len(each.query) for each in alike)), _FILLER)
+        for row, each in zip(query, alike, strict=True):
+            row[: len(each.query)] = each.query
         return replace(self, query=query)
 
     def reorder(self, rng: np.random.Generator, orders: int) -> "Pairwise":
@@ -176,11 +176,11 @@ class _QueryStep(NamedTuple):
     @classmethod
     def of(cls, chosen: Sequence[Int[np.ndarray, "_"] | None], many: int) -> "_QueryStep":
         """The step on these items of each client, None where a client has none left."""
-        longest = max(len(one) for one in chosen if one is not None)
+        longest = max(len(positions) for positions in chosen if positions is not None)
         row = np.full((len(chosen), longest), many)
-        for places, one in zip(row, chosen, strict=True):
-            if one is not None:
-                places[: len(one)] = one
+        for places, positions in zip(row, chosen, strict=True):
+            if positions is not None:
+                places[: len(positions)] = positions
         filler = row == many
         place = torch.from_numpy(np.where(filler, 0, row))
         mask = torch.from_numpy(filler) if filler.any() else None

@@ -109,7 +109,7 @@ class Pointwise:
 
     def join(self, learners: Sequence[Learner]) -> "Pointwise | None":
         """This learner, which trains several clients in one call; None if one is another."""
-        return self if all(one == self for one in learners) else None
+        return self if all(each == self for each in learners) else None
 
     def reorder(self, rng: np.random.Generator, orders: int) -> None:
         """Nothing: each step is on all items, so there is no order."""
