@@ -19,21 +19,21 @@ from divulge_papers.table import Row, Size, Table, find_table
 
 
 def combine(
-    name: str, size: Size, found: Mapping[str, Piece], costs: Costs, made: Provenance
+    name: str, size: Size, pieces_by_key: Mapping[str, Piece], costs: Costs, made: Provenance
 ) -> Outcome:
     """Combine the measured pieces of a table.
 
     Args:
         name: name of the table.
         size: size of the pieces.
-        found: pieces by key, of this table and of others.
+        pieces_by_key: pieces by key, of this table and of others.
         costs: costs that have learned from the pieces.
         made: provenance of the table; its CPU seconds become those of the pieces.
     """
     table = find_table(name)
     by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
     for key, row, _ in key_pieces(table, size):
-        by_row[row.name] += [found[key]] if key in found else []
+        by_row[row.name] += [pieces_by_key[key]] if key in pieces_by_key else []
     there = {row: [piece for piece in own if not piece.reason] for row, own in by_row.items()}
     pieces = [
         MeasuredPiece(row, piece.seed, piece.made) for row, own in there.items() for piece in own
@@ -63,30 +63,30 @@ def combine(
             [len(own) for own in there.values() if own],
             [cell.units for cell in cells if cell.units and cell.kind != "by definition"],
         ),
-        state=_completeness(table, size, found, costs),
+        state=_completeness(table, size, pieces_by_key, costs),
         pieces=tuple(pieces),
     )
 
 
 def _completeness(
-    table: Table, size: Size, found: Mapping[str, Piece], costs: Costs
+    table: Table, size: Size, pieces: Mapping[str, Piece], costs: Costs
 ) -> Completeness:
     """How much of a table is measured, and by which source."""
     keys = [key for key, *_ in key_pieces(table, size)]
-    measured = [found[key] for key in keys if key in found and not found[key].reason]
+    measured = [pieces[key] for key in keys if key in pieces and not pieces[key].reason]
     source = reproduce_cells.source_of(table.work)
     return Completeness(
         len(measured),
         len(keys),
-        costs.core_hours(key for key in keys if key not in found or found[key].reason),
+        costs.core_hours(key for key in keys if key not in pieces or pieces[key].reason),
         sum(piece.made.source != source for piece in measured),
     )
 
 
-def _cells(table: Table, found: Mapping[str, Sequence[Piece]], seeds: int) -> tuple[Cell, ...]:
+def _cells(table: Table, pieces: Mapping[str, Sequence[Piece]], seeds: int) -> tuple[Cell, ...]:
     """Cells row by row: each column's mean over units."""
     return tuple(
-        _cell(table, row, column, found[row.name], seeds)
+        _cell(table, row, column, pieces[row.name], seeds)
         for row in table.rows
         for column in table.columns
     )
@@ -110,12 +110,12 @@ def _cell(table: Table, row: Row, column: str, own: Sequence[Piece], seeds: int)
 
 
 def _differences(
-    table: Table, found: Mapping[str, Sequence[Piece]], seeds: int
+    table: Table, pieces: Mapping[str, Sequence[Piece]], seeds: int
 ) -> tuple[Cell, ...]:
     """Cells pair by pair: each column's mean difference over units."""
     return tuple(
-        _difference(table, one, other, column, found, seeds)
-        for one, other in table.pairs
+        _difference(table, first, other, column, pieces, seeds)
+        for first, other in table.pairs
         for column in table.columns
     )
 

@@ -43,17 +43,19 @@ def convert(name: str, source: Path, folder: Path | None = None) -> Path:
         DataError: the files are not there, are something else, or there is no conversion.
         StoreError: the files cannot be written.
     """
-    found = find_data_set(name)
-    if not found.published:
-        raise DataError(f"expected a data set that can be converted, got {name}: {found.instead}")
+    data_set = find_data_set(name)
+    if not data_set.published:
+        raise DataError(
+            f"expected a data set that can be converted, got {name}: {data_set.instead}"
+        )
     place = folder or data_folder()
     if place is None:
         raise DataError(f"expected a folder for data sets: set {VARIABLE}, or name one by --folder")
     target = place / name
-    there = [target / file for file in found.files if (target / file).exists()]
+    there = [target / file for file in data_set.files if (target / file).exists()]
     if there:
         raise DataError(f"expected no file at {there[0]}, one is there: move it away first")
-    written = _CONVERTERS[name](read_published(found, source))
+    written = _CONVERTERS[name](read_published(data_set, source))
     with atomic.translate_os_errors(target):
         target.mkdir(parents=True, exist_ok=True)
     for file, content in written.items():

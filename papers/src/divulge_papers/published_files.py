@@ -30,31 +30,31 @@ _UNPACKED = 4 * 2**30
 _MAX_MEMBERS = 10_000
 
 
-def read_published(found: DataSet, source: Path) -> dict[str, bytes]:
+def read_published(data_set: DataSet, source: Path) -> dict[str, bytes]:
     """Contents of the published files, each by its first name."""
     if not source.exists():
         raise DataError(
             f"expected a folder or a file at {source}, there is nothing: name what you got from "
-            f"{found.source}"
+            f"{data_set.source}"
         )
     if source.is_dir():
-        contents = _read_folder(found.published, source)
+        contents = _read_folder(data_set.published, source)
     else:
-        digest = found.archives.get(source.name, "")
+        digest = data_set.archives.get(source.name, "")
         _compare(str(source), digest, lambda kind: _hash_file(kind, source))
-        contents = _read_file(found.published, source)
-    for file in found.published:
+        contents = _read_file(data_set.published, source)
+    for file in data_set.published:
         if not set(file.names) & set(contents):
             raise DataError(
                 f"expected {' or '.join(file.names)} in {source}, found none: name the folder or "
-                f"the archive that you got from {found.source}"
+                f"the archive that you got from {data_set.source}"
             )
     for name, content in contents.items():
-        (digest,) = [file.names[name] for file in found.published if name in file.names]
+        (digest,) = [file.names[name] for file in data_set.published if name in file.names]
         _compare(name, digest, lambda kind, content=content: _hash(kind, content))  # type: ignore[misc]
     return {
         next(iter(file.names)): next(contents[name] for name in file.names if name in contents)
-        for file in found.published
+        for file in data_set.published
     }
 
 
@@ -167,9 +167,9 @@ def _reading(path: Path) -> Iterator[None]:
         NotImplementedError,
         RuntimeError,
     ) as error:
-        said = (str(error) or type(error).__name__).splitlines()[0]
+        reason = (str(error) or type(error).__name__).splitlines()[0]
         raise DataError(
-            f"expected {path} as it was published, got something else ({said}): get it again"
+            f"expected {path} as it was published, got something else ({reason}): get it again"
         ) from error
 
 

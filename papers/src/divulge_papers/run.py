@@ -117,10 +117,15 @@ class _Run:
         stored = {folder: reproduce_cells.read_pieces(folder) for folder in tables}
         for work in self.works:
             there = [stored[folder].get(work.key) for folder in work.folders]
-            piece = next((one for one in there if one is not None), None)
+            piece = next((stored_piece for stored_piece in there if stored_piece is not None), None)
             if piece is not None:
                 self._keep(
-                    piece, [f for f, one in zip(work.folders, there, strict=True) if not one]
+                    piece,
+                    [
+                        f
+                        for f, stored_piece in zip(work.folders, there, strict=True)
+                        if not stored_piece
+                    ],
                 )
 
     def missing(self, *, refresh: bool) -> list[Work]:

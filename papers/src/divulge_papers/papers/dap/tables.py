@@ -173,13 +173,13 @@ def rows(
 
 
 def _rows_of(data: str) -> Rows:
-    found = {**_ROWS, **_EXTRA_ROWS} if data == "fashion_mnist" else _ROWS
+    named = {**_ROWS, **_EXTRA_ROWS} if data == "fashion_mnist" else _ROWS
     by_aop = {
         f"{name}, by AOP": ("", {**settings, "select": "aop"})
-        for name, (_, settings) in found.items()
+        for name, (_, settings) in named.items()
         if name not in _NEVER_BY_AOP
     }
-    return {**found, **by_aop}
+    return {**named, **by_aop}
 
 
 def paper_figures(*printed: float) -> dict[str, float]:

@@ -252,11 +252,11 @@ def _make_defended_row(defence: str, name: str) -> Row:
     settings, accuracy = DEFENCES[defence]
     if name == "the paper's method":
         return Row(f"{defence}, {name}", {"attack": PUBLISHED, **settings}, {ACCURACY: accuracy})
-    told = {"dp_noise": settings["noise"]} if "noise" in settings else {}
+    known = {"dp_noise": settings["noise"]} if "noise" in settings else {}
     return Row(
         f"{defence}, {name}",
-        {"attack": REFINED | told, **settings},
-        weight=4.0 if told else 1.0,
+        {"attack": REFINED | known, **settings},
+        weight=4.0 if known else 1.0,
     )
 
 

@@ -82,14 +82,14 @@ def measure_assignment(
     challenge = AssignmentChallenge(view, describe_assignment(view, clients, truth))
     guess, entry = attempt(challenge, catalog.federation_attack(attack, **settings), seed)
     right, members = (guess.client == truth.client).astype(float), truth.client != NOBODY
-    found = {
+    values = {
         "accuracy": right.tolist(),
         "recall": right[members].tolist(),
         "specificity": right[~members].tolist(),
     }
     rng = stream(seed, "nist", "permutations")
-    found["p"] = [assignment.permutation_p_of_accuracy(guess, truth, view.collusion.records, rng)]
-    return RowResult(found | _rates(*assignment.pairs(guess, truth, view.collusion)), [entry])
+    values["p"] = [assignment.permutation_p_of_accuracy(guess, truth, view.collusion.records, rng)]
+    return RowResult(values | _rates(*assignment.pairs(guess, truth, view.collusion)), [entry])
 
 
 def measure_on_colluder(
@@ -142,10 +142,10 @@ def _challenge_colluder(federation: FederationView, *, fitted: bool) -> Membersh
     """The colluding client's membership as a challenge, to an attack that may be fitted to it."""
     own = federation.collusion
     k = own.colluder
-    asked = federation.relevant[k].joined(federation.external[k]).joined(federation.records)
+    records = federation.relevant[k].joined(federation.external[k]).joined(federation.records)
     none = np.zeros(len(federation.external[k]), bool)
     member = np.concatenate([own.relevant, none, own.records])
-    view = _ColluderView(federation.targets[k], asked, federation=federation)
+    view = _ColluderView(federation.targets[k], records, federation=federation)
     challenge = pose_view(view, Membership(member))
     if not fitted:
         return challenge
