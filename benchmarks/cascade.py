@@ -14,7 +14,7 @@ from divulge.attacks import catalog
 from divulge.core import ModelView, Shadows, Trainer
 from divulge.metrics import membership, signals
 from divulge.metrics.intervals import Interval, student_mean
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 
 SUMMARY = "cascade, and attacks with as many shadows trained at once"
 

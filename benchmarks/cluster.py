@@ -15,7 +15,7 @@ import psutil
 from benchmarks.timing import MissingPeer, Outcome, Timing, environment
 from divulge.core import Records
 from divulge.training.shadows.store import RowFile
-from divulge.training.shadows.workers import ShadowWorkload, train_batch
+from divulge.training.shadows.workload import ShadowWorkload, train_batch
 
 if TYPE_CHECKING:
     from torch import nn
@@ -190,7 +190,7 @@ def _attacking(quick: bool) -> float:  # noqa: FBT001 (as run)
     """Seconds a candidate and shadow of lira and rmia, on answers that nobody trained for."""
     from divulge.attacks import catalog
     from divulge.core import ModelView, Shadows
-    from divulge.targets.predictions import RecordedTarget
+    from divulge.targets.recorded import RecordedTarget
 
     records, models = (1_000, 20) if quick else (10_000, 200)
     rng = np.random.default_rng(0)

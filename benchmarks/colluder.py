@@ -10,7 +10,7 @@ from divulge.attacks.assignment.stacking.attack import Stacking
 from divulge.core import FederationView
 from divulge.metrics import membership
 from divulge.metrics.permutation import permutation_p_value
-from divulge_papers.papers.nist import study
+from divulge_papers.papers.nist import games
 
 SUMMARY = "stacking on the colluding client: AUC, and its p by permuting membership"
 
@@ -19,10 +19,10 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print AUC and p of the published protocol on each pack trained with privacy."""
     times = 4 if quick else 19
     print(f"| training | pack | AUC, published | p of {times} permutations |\n|---|---|---:|---:|")
-    for tier, wanted in study.TIERS.items():
+    for tier, wanted in games.TIERS.items():
         packs = wanted.packs("synthetic") if wanted.epsilon is not None else ()
         for name in packs[:1] if quick else packs:
-            view = study.load_pack(name, wanted.code).challenge.view
+            view = games.load_pack(name, wanted.code).challenge.view
             member = _labels(view)
             p = permutation_p_value(
                 partial(_auc, view),

@@ -11,8 +11,8 @@ from divulge.errors import DataError
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics.intervals import clopper_pearson
 from divulge.targets.outputs import to_probabilities
-from divulge.targets.predictions import TableTarget
-from divulge_papers.papers.nist import study
+from divulge.targets.recorded import TableTarget
+from divulge_papers.papers.nist import games
 
 SUMMARY = "share of models that leak nothing on which cluster-lira claims members"
 
@@ -32,11 +32,11 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     models = 20 if quick else 2400
     made_up = (_made_up(FIRST + k) for k in range(models))
     _report("made up, t with 3 degrees", made_up, first=FIRST)
-    for origin, tier in study.REPLICATE_GROUPS[-1:] if quick else study.REPLICATE_GROUPS:
-        wanted = study.TIERS[tier]
+    for origin, tier in games.REPLICATE_GROUPS[-1:] if quick else games.REPLICATE_GROUPS:
+        wanted = games.TIERS[tier]
         for name in wanted.packs(origin):
             try:
-                game = study.load_pack(name, wanted.code)
+                game = games.load_pack(name, wanted.code)
             except DataError as error:
                 print(error)
                 continue

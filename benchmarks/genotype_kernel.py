@@ -9,7 +9,7 @@ from divulge._util.random import stream
 from divulge.core import Records
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import intervals, membership, signals
-from divulge_papers.papers.nist import federations, study
+from divulge_papers.papers.nist import federations, games
 
 SUMMARY = "AUC of scaled logits at ε = 200, raw, by class, and less what genotypes lead to expect"
 
@@ -21,7 +21,7 @@ NOISES = (0.1, 0.3, 1.0, 3.0, 10.0)
 
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print AUCs, means over clients and federations, with Student's interval over federations."""
-    scale = study.PRIVATE_SCALES["small"]
+    scale = games.PRIVATE_SCALES["small"]
     found = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(2 if quick else 5):

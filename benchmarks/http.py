@@ -20,7 +20,7 @@ from benchmarks.timing import Contender, Outcome, environment, interleaved, tabl
 from divulge import Access
 from divulge.targets import HTTPTarget
 from divulge.targets.cache import CachedTarget
-from divulge.targets.wrap import choose_batch_size
+from divulge.targets.model_facts import choose_batch_size
 
 SUMMARY = "answers a second of a model behind a URL, beside a bare httpx loop; faults lose none"
 

@@ -13,7 +13,7 @@ from divulge.core import Records
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics import assignment
 from divulge.metrics.intervals import wilson
-from divulge_papers.papers.nist import study
+from divulge_papers.papers.nist import games
 
 if TYPE_CHECKING:
     import altair as alt
@@ -57,7 +57,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     print("|---:|---|---|---:|---:|")
     points = []
     for noise in LEVELS[::4] if quick else LEVELS:
-        game = noisy(study.load_pack(PACK, "cnn"), noise)
+        game = noisy(games.load_pack(PACK, "cnn"), noise)
         for attack, settings in ATTACKS:
             point = _point(game, attack, settings, noise)
             low, high = wilson(point.hits, point.trials)

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 
 from divulge.report.charts import render
 from divulge_papers import charts
+from divulge_papers.figure import Cell, figure, interval
 from divulge_papers.papers.raifle import tradeoff
-from divulge_papers.result import Cell, Outcome, figure, interval
+from divulge_papers.result import Outcome
 from divulge_papers.table import TABLES, Size, find_table
 from divulge_papers.table_csv import from_csv
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from divulge.federation.local_models import AssignmentGame
-from divulge_papers.papers.nist import study
+from divulge_papers.papers.nist import games
 
 
 def shared_file(name: str) -> Path:
@@ -19,4 +19,4 @@ def shared_file(name: str) -> Path:
 def pack(name: str, tier: str) -> AssignmentGame:
     """Answers and truth of one stand-in pack at one privacy tier."""
     shared_file(f"nist-soybean/logits_{name}.npz.xz")
-    return study.load_pack(name, tier)
+    return games.load_pack(name, tier)

@@ -5,7 +5,7 @@ from typing import ClassVar
 import numpy as np
 
 from divulge.core import Membership, ModelView, Need, Records
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 from divulge.testing.membership import Models, gives_one_finite_score_a_record
 from divulge.testing.properties import GameSet, Property
 

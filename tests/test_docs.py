@@ -26,9 +26,10 @@ from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
 from divulge.studies.compare import config as comparing
 from divulge.studies.harden import config as hardening
+from divulge_papers.figure import NOT_YET, interval
 from divulge_papers.provenance import Measurement
 from divulge_papers.published import read_published
-from divulge_papers.result import NOT_YET, Completeness, MeasuredPiece, Outcome, interval
+from divulge_papers.result import Completeness, MeasuredPiece, Outcome
 from divulge_papers.table import TABLES, find_table
 from divulge_papers.table_csv import from_csv, to_csv
 

@@ -91,7 +91,7 @@ def test_the_time_left_is_that_of_what_was_done_in_this_run(
     "begin",
     [
         "progress.track_with_lines([1, 2], 'Training', 0)",
-        "http._background_loop.__wrapped__()",
+        "http_loop.background_loop.__wrapped__()",
     ],
     ids=["lines", "an endpoint"],
 )
@@ -100,7 +100,7 @@ def test_what_an_error_left_open_does_not_keep_python_from_ending(begin: str) ->
     code = f"""
 import gc, sys
 from divulge._util import progress
-from divulge.targets import http
+from divulge.targets import http_loop
 class Kept: pass
 kept = Kept()
 kept.itself, kept.open = kept, {begin}

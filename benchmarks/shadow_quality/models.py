@@ -14,7 +14,7 @@ from divulge._util import atomic
 from divulge._util.random import stream
 from divulge.core import ModelView, Need, PoolPredictions, Records, Shadows
 from divulge.metrics import signals
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 
 HALVES = 4
 """Halves of each pool that targets are trained on, two on each."""

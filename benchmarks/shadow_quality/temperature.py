@@ -14,7 +14,7 @@ from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.core import MembershipAttack
 from divulge.metrics import membership, signals
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 
 SUMMARY = "base, rmia and shadow-stack on φ, and on φ at a temperature that divides each logit"
 

@@ -21,7 +21,7 @@ from divulge.training.fleet import Fleet
 from divulge.training.losses import Loss
 from divulge.training.recipe import Recipe
 from divulge.training.trainers import trainer_identity
-from divulge_fast import threads
+from divulge_fast import pool, threads
 from divulge_fast.layout import native_layout
 from tests.training.twin import (
     SEEDS,
@@ -347,7 +347,7 @@ def test_rows_are_paired_and_rounded_as_pytorch_rounds() -> None:
 
 def test_pairs_of_features_become_pairs_of_records() -> None:
     numbers = np.random.default_rng(0).normal(size=(6, 32)).astype(np.float32)
-    source, u = threads._pair_features(numbers, 32), np.uint64
+    source, u = pool._pair_features(numbers, 32), np.uint64
     goal = np.zeros((3, 32), np.uint32)
     kernels._pair_records(goal.ravel(), np.ascontiguousarray(source).ravel(), u(3), u(16))
     np.testing.assert_array_equal(goal, paired_rows(numbers))

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from divulge.cli.main import main
 from divulge.data import interactions, ranking
 from divulge.errors import DataError, SpecError
-from divulge_papers import conversion, data, datasets
+from divulge_papers import conversion, data, datasets, published_files
 from divulge_papers.conversion import convert
 from divulge_papers.datasets import DATA_SETS, PublishedFile
 from divulge_papers.table import TABLES, find_table
@@ -253,7 +253,7 @@ def test_what_is_too_large_or_no_archive_is_refused(
     with pytest.raises(DataError, match="at most 4,194,304 bytes"):
         convert("ml-100k", large)
     without_checksums(monkeypatch, "location30")
-    monkeypatch.setattr(conversion, "_UNPACKED", 1000)
+    monkeypatch.setattr(published_files, "_UNPACKED", 1000)
     path = tmp_path / "location.tgz"
     path.write_bytes(archive({"other": bytes(5000), "bangkok": b"1"}))
     with pytest.raises(DataError, match="an archive of at most 1,000 bytes"):

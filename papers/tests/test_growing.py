@@ -15,8 +15,9 @@ from divulge_papers import table as tables
 from divulge_papers.budget import Costs, parse_budget
 from divulge_papers.cells import PIECES_FILE, Piece, key_pieces, read_pieces
 from divulge_papers.controls import RowControls
+from divulge_papers.figure import NOT_YET
 from divulge_papers.provenance import Measurement
-from divulge_papers.result import NOT_YET, Outcome, read_outcome
+from divulge_papers.result import Outcome, read_outcome
 from divulge_papers.run import reproduce
 from divulge_papers.table import Row
 from papers.tests import trial

@@ -13,7 +13,7 @@ from divulge.core import Records, Target
 from divulge.targets.function import FunctionTarget
 from divulge_papers.attempts import RowResult
 from divulge_papers.papers.nist import federations as nist_federations
-from divulge_papers.papers.nist import study
+from divulge_papers.papers.nist import games, study
 from tests import federations
 
 
@@ -34,9 +34,9 @@ def test_no_federation_is_trained_twice(tmp_path: Path, monkeypatch: pytest.Monk
     trainer = Counting()
     monkeypatch.setattr(nist_federations, "client_trainer", lambda *_: trainer)
     nist_federations.train_federation.cache_clear()
-    first = study.load_game(7, "small", tmp_path, "synthetic", "ε = 10")
+    first = games.load_game(7, "small", tmp_path, "synthetic", "ε = 10")
     nist_federations.train_federation.cache_clear()
-    again = study.load_game(7, "small", tmp_path, "synthetic", "ε = 10")
+    again = games.load_game(7, "small", tmp_path, "synthetic", "ε = 10")
     nist_federations.train_federation.cache_clear()
     assert trainer.asked == 1
     for one, other in zip(first.challenge.view.targets, again.challenge.view.targets, strict=True):
@@ -45,14 +45,14 @@ def test_no_federation_is_trained_twice(tmp_path: Path, monkeypatch: pytest.Monk
     np.testing.assert_array_equal(first.challenge.truth.client, again.challenge.truth.client)
 
 
-@pytest.mark.parametrize(("origin", "tier"), study.REPLICATE_GROUPS)
+@pytest.mark.parametrize(("origin", "tier"), games.REPLICATE_GROUPS)
 def test_packs_come_first(
     origin: nist_federations.GenotypeOrigin, tier: str, tmp_path: Path
 ) -> None:
-    wanted = study.TIERS[tier]
+    wanted = games.TIERS[tier]
     for seed, name in enumerate(wanted.packs(origin)):
         federations.shared_file(f"nist-soybean/logits_{name}.npz.xz")
-        played = study.load_game(seed, "small", tmp_path, origin, tier)
+        played = games.load_game(seed, "small", tmp_path, origin, tier)
         same = federations.pack(name, wanted.code)
         np.testing.assert_array_equal(played.challenge.truth.client, same.challenge.truth.client)
 

@@ -7,8 +7,9 @@ import pytest
 
 from divulge.core import Estimate
 from divulge_papers import charts, page
+from divulge_papers.figure import NOT_YET, Cell
 from divulge_papers.provenance import Provenance
-from divulge_papers.result import NOT_YET, Cell, Outcome
+from divulge_papers.result import Outcome
 from divulge_papers.table import Size
 from tests.report import markup
 

@@ -1,9 +1,10 @@
 """The privacy-utility curve: cells of two tables about the same ranker, and nothing else."""
 
 from divulge.core import Estimate
+from divulge_papers.figure import Cell
 from divulge_papers.papers.raifle import tables, tradeoff
 from divulge_papers.provenance import Provenance
-from divulge_papers.result import Cell, Outcome
+from divulge_papers.result import Outcome
 from divulge_papers.table import Table
 
 

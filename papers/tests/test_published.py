@@ -13,8 +13,9 @@ from divulge._util import untrusted
 from divulge.errors import StoreError
 from divulge_papers import table as tables
 from divulge_papers.cells import PIECES_FILE
+from divulge_papers.figure import figure
 from divulge_papers.published import pack, published_file, read_published, unpack
-from divulge_papers.result import Outcome, figure
+from divulge_papers.result import Outcome
 from divulge_papers.run import reproduce
 from divulge_papers.table import Row, find_table
 from divulge_papers.table_csv import from_csv, to_csv

@@ -15,7 +15,7 @@ from threadpoolctl import threadpool_info
 
 from divulge.cli.main import main
 from divulge.core import Estimate
-from divulge_papers import cells, run, source
+from divulge_papers import cells, combine, run, source
 from divulge_papers import table as tables
 from divulge_papers.attempts import RowResult
 from divulge_papers.cells import read_pieces
@@ -102,7 +102,10 @@ def test_each_table_comes_as_soon_as_it_is_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = dataclasses.replace(trial.TABLE, rows=(Row("another", {"offset": 0.5}),))
-    monkeypatch.setattr(run, "find_table", {"trial": trial.TABLE, "second": other}.__getitem__)
+    for module in (run, combine):
+        monkeypatch.setattr(
+            module, "find_table", {"trial": trial.TABLE, "second": other}.__getitem__
+        )
     coming = reproduce({"trial": tmp_path / "one", "second": tmp_path / "two"}, "small")
     assert (next(coming).table, len(calls)) == ("trial", 4)
     assert (next(coming).table, len(calls)) == ("second", 6)

@@ -8,11 +8,11 @@ from scipy import stats
 
 from divulge.errors import DataError
 from divulge.metrics import intervals
-from divulge_papers import run, units
+from divulge_papers import combine, units
 from divulge_papers.cells import Piece
 from divulge_papers.controls import RowControls
+from divulge_papers.figure import figure
 from divulge_papers.provenance import Measurement
-from divulge_papers.result import figure
 from divulge_papers.table import IntervalKind, Row, Table
 from papers.tests import trial
 
@@ -89,10 +89,10 @@ def test_pairs_and_what_is_so_by_definition() -> None:
         ]
         for row, offset in zip(rows, (0.0, 0.25), strict=True)
     }
-    cells = {(cell.row, cell.column): cell for cell in run._cells(two, found, 2)}
+    cells = {(cell.row, cell.column): cell for cell in combine._cells(two, found, 2)}
     assert cells["low", "other"].kind == "by definition"
     assert cells["high", "other"].kind == "mean"
-    one, _ = run._differences(two, found, 2)
+    one, _ = combine._differences(two, found, 2)
     assert one.row == "high, less low"
     # both units differ by a quarter: nothing says how much others may, so it is no point
     assert one.ours is not None
@@ -102,17 +102,17 @@ def test_pairs_and_what_is_so_by_definition() -> None:
     found["high"] = [
         dataclasses.replace(p, values=p.values | {"other": [0.0, 0.0]}) for p in found["high"]
     ]
-    assert run._differences(shared, found, 2)[1].kind == "by definition"
+    assert combine._differences(shared, found, 2)[1].kind == "by definition"
     wrong = dataclasses.replace(two, rows=(dataclasses.replace(rows[0], by_definition=("one",)),))
     with pytest.raises(DataError, match="expected one value of 'one' in all units of"):
-        run._cells(wrong, found, 2)
+        combine._cells(wrong, found, 2)
 
 
 def test_units_may_differ_where_their_share_is_fixed() -> None:
     """A constant guess is right about some candidates of every federation, not about others."""
     fixed = table(rows=(Row("nobody", {}, by_definition=("one",)),), columns=("one",), common=())
     found = {"nobody": pieces([1.0, 1.0, 0.0, 1.0], [1.0, 0.0, 1.0, 1.0])}
-    (cell,) = run._cells(fixed, found, 2)
+    (cell,) = combine._cells(fixed, found, 2)
     assert (cell.kind, cell.units) == ("by definition", 4)
     assert cell.ours is not None
     assert cell.ours.value == 0.75
@@ -123,16 +123,16 @@ def test_a_single_unit_has_a_figure_without_an_interval() -> None:
     rows = (Row("low", {}, {"one": 0.2}), Row("high", {}))
     two = table(rows=rows, pairs=(("high", "low"),), columns=("one",), common=(), nested=False)
     found = {row: [piece(row, 0, {"one": [value]})] for row, value in (("low", 0.2), ("high", 0.5))}
-    low, high = run._cells(two, found, 3)
+    low, high = combine._cells(two, found, 3)
     assert low.paper == low.single == 0.2
     assert (low.ours, low.covers, low.difference) == (None, False, None)
     assert figure(low) == "0.200 of one unit, no interval"
     assert figure(high) == "0.500 of one unit, no interval"
-    (less,) = run._differences(two, found, 3)
+    (less,) = combine._differences(two, found, 3)
     assert less.ours is None
     assert less.single == pytest.approx(0.3)
     found = {row: [*own, piece(row, 1, {"one": [0.4]})] for row, own in found.items()}
-    assert all(cell.single is None and cell.ours for cell in run._cells(two, found, 3))
+    assert all(cell.single is None and cell.ours for cell in combine._cells(two, found, 3))
 
 
 @pytest.mark.parametrize("alike", [0.3, 0.6, 0.9])
@@ -155,7 +155,7 @@ def test_a_difference_is_of_the_seeds_that_both_rows_have() -> None:
     two = table(rows=rows, pairs=(("high", "low"),), columns=("one",), common=())
     low = [piece("low", seed, {"one": [0.1 + seed, 0.2 + seed]}) for seed in range(3)]
     found = {"low": low, "high": [piece("high", 0, {"one": [0.4, 0.5]})]}
-    (one,) = run._differences(two, found, 3)
+    (one,) = combine._differences(two, found, 3)
     assert one.ours is not None
     assert one.ours.value == pytest.approx(0.3)
     assert one.units == 2

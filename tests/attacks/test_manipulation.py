@@ -29,7 +29,8 @@ from divulge.federation.manipulation.pixels import PixelNoise
 from divulge.federation.recommender.model import NeuralCF
 from divulge.federation.recommender.users import Recommending
 from divulge.federation.search import models
-from divulge.federation.search.learners import Pairwise, Pointwise
+from divulge.federation.search.pairwise import Pairwise
+from divulge.federation.search.pointwise import Pointwise
 from divulge.metrics import interactions as metrics
 from tests.golden import golden
 

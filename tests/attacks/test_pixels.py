@@ -145,7 +145,7 @@ import os, signal, sys
 from pathlib import Path
 from divulge.federation.manipulation.pixels import PixelNoise
 from divulge.errors import SpecError
-from divulge.federation.search.learners import Pointwise
+from divulge.federation.search.pointwise import Pointwise
 from tests.attacks.test_pixels import manipulated
 for wrong in (lambda: PixelNoise(optimiser="adma"), lambda: Pointwise(loss="entropy")):
     try:

@@ -25,7 +25,8 @@ from divulge.federation.client_checks.base import Outgoing
 from divulge.federation.client_checks.interactions import OwnInteractions
 from divulge.federation.recommender.model import NeuralCF
 from divulge.federation.recommender.users import Recommending
-from divulge.federation.search.learners import Pairwise, Pointwise
+from divulge.federation.search.pairwise import Pairwise
+from divulge.federation.search.pointwise import Pointwise
 from divulge.metrics import interactions as metrics
 from divulge.testing.items import NONE, UserGame, pointwise, recommended, searched
 

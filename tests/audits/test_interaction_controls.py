@@ -36,7 +36,7 @@ from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.federation import Transcript
 from divulge.federation.search import models
 from divulge.federation.search.click_models import ClickModel, published_click_model
-from divulge.federation.search.learners import Pairwise
+from divulge.federation.search.pairwise import Pairwise
 from divulge.federation.search.users import Searching
 from divulge.federation.transcript import impressions, writer
 from divulge.metrics import conditional
@@ -339,7 +339,7 @@ def test_the_page_says_how_the_control_went(tmp_path: Path, secure: bool) -> Non
     writer.write(tmp_path / "search", "search engine", [played])
     interactions.write_interactions(tmp_path / "clicks.csv", truth)
     (tmp_path / "subject.py").write_text(
-        "from divulge.federation.search.learners import Pairwise\n"
+        "from divulge.federation.search.pairwise import Pairwise\n"
         "def ranker(handed):\n    return Pairwise(handed['query'])\n"
     )
     (tmp_path / "audit.toml").write_text(

@@ -30,7 +30,7 @@ from divulge.report.federation import interactions as pages
 from ..kinds import audit_federation, load_federation
 
 SUBJECT = """
-from divulge.federation.search.learners import Pairwise
+from divulge.federation.search.pairwise import Pairwise
 from divulge.federation.recommender.model import NeuralCF
 from tests.golden import golden
 def films(handed):

@@ -8,7 +8,7 @@ from divulge.audits.checks.shadow_models import check_shadow_models
 from divulge.core import Check, ModelView, Need, PoolPredictions, Records, Shadows, Verdict
 from divulge.core.check_names import ALL, OTHERS
 from divulge.report.shifts import shadows_explain
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 
 RECORDS, MODELS = 200, 8
 ACCESS = Need.PROBABILITIES | Need.HARD_LABELS

@@ -17,8 +17,9 @@ from divulge.cli import inspection, render, terminal
 from divulge.core import Check, Estimate, Verdict
 from divulge.federation.transcript.inspect import ClientLine, Flag, Inspection, RoundLine
 from divulge_papers.cli import tables as printed_tables
+from divulge_papers.figure import Cell
 from divulge_papers.provenance import Provenance
-from divulge_papers.result import Cell, Outcome
+from divulge_papers.result import Outcome
 
 HOSTILE = "[red]a[/red] :x: \x1b[31m\x1b]8;;http://x\x07 \x9b2J \u202e\x00 [bold"
 SHOWN = "[red]a[/red] :x: \ufffd[31m\ufffd]8;;http://x\ufffd \ufffd2J \ufffd\ufffd [bold"

@@ -22,7 +22,7 @@ from divulge.federation.transcript import impressions, layout, writer
 SUBJECT = """
 import numpy as np
 from divulge.data import interactions, ranking
-from divulge.federation.search.learners import Pairwise
+from divulge.federation.search.pairwise import Pairwise
 
 def films():
     return interactions.synthetic_interactions(12, 60, np.random.default_rng(0), mean=6.0)

@@ -16,7 +16,9 @@ from divulge.errors import SpecError
 from divulge.federation.recommender.model import ITEMS, NeuralCF
 from divulge.federation.recommender.users import Recommending
 from divulge.federation.search import click_models, models
-from divulge.federation.search.learners import Pairwise, Pointwise, laplacian
+from divulge.federation.search.laplacian import laplacian
+from divulge.federation.search.pairwise import Pairwise
+from divulge.federation.search.pointwise import Pointwise
 from divulge.federation.search.users import Searching
 
 

@@ -9,7 +9,7 @@ from divulge.attacks.interactions.raifle.attack import RAIFLE
 from divulge.core import UpdateDefence
 from divulge.errors import SpecError
 from divulge.federation.search import images, models
-from divulge.federation.search.learners import Pointwise
+from divulge.federation.search.pointwise import Pointwise
 from divulge.metrics import interactions as metrics
 
 FEATURES = np.random.default_rng(0).normal(size=(40, 2, 12)).clip(min=0)

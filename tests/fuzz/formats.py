@@ -552,7 +552,7 @@ def _read_model(suffix: str) -> Callable[[Path], None]:
 
 def _make_kept(folder: Path) -> None:
     """Answers of a model, and numbers of shadow models, as a run folder keeps them."""
-    from divulge.targets.cache import PredictionFile
+    from divulge.targets.prediction_file import PredictionFile
     from divulge.training.shadows.store import RowFile
 
     answers = PredictionFile(folder / "answers.sqlite", "model")
@@ -563,7 +563,7 @@ def _make_kept(folder: Path) -> None:
 
 
 def _read_kept(folder: Path) -> None:
-    from divulge.targets.cache import PredictionFile
+    from divulge.targets.prediction_file import PredictionFile
     from divulge.training.shadows.store import RowFile
 
     PredictionFile(folder / "answers.sqlite", "model").read()

@@ -12,7 +12,7 @@ from divulge.metrics import signals
 from divulge.metrics.exact_signals import compute_exactly
 from divulge.metrics.tiny_probabilities import keep_order, log_probabilities
 from divulge.targets.outputs import to_probabilities
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 
 RECORDS = 3000
 SATURATING: tuple[signals.SignalName, ...] = ("loss", "scaled_logit", "confidence", "margin")

@@ -22,7 +22,7 @@ from divulge.report import words
 from divulge.studies.leave_one_out import joint
 from divulge.studies.leave_one_out.result import LeaveOneOut
 from divulge.targets.function import FunctionTarget
-from divulge.targets.predictions import RecordedTarget
+from divulge.targets.recorded import RecordedTarget
 from divulge.testing import forests
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan

@@ -31,7 +31,7 @@ from divulge.targets.http import HTTPTarget
 from divulge.targets.keras import KerasTarget
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.planted import PlantedTarget
-from divulge.targets.predictions import RecordedTarget
+from divulge.targets.recorded import RecordedTarget
 from divulge.targets.shuffled import ShuffledTarget
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget

@@ -13,8 +13,9 @@ from sklearn.preprocessing import StandardScaler
 import divulge
 from divulge.attacks import LiRA, Threshold
 from divulge.errors import SpecError, TargetError
+from divulge.targets.fingerprints import fingerprint_model
 from divulge.targets.sklearn import SklearnTarget
-from divulge.targets.wrap import as_target, fingerprint_model
+from divulge.targets.wrap import as_target
 from divulge.training import trainers
 from divulge.training.trainers import EstimatorTrainer
 from tests.golden import golden

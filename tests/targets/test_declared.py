@@ -11,9 +11,10 @@ import divulge
 from divulge.defences.answers.coarse import TopOne
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.function import FunctionTarget
+from divulge.targets.model_facts import declares_probabilities
 from divulge.targets.predictions import read_predictions
 from divulge.targets.sklearn import SklearnTarget
-from divulge.targets.wrap import as_target, declares_probabilities
+from divulge.targets.wrap import as_target
 
 X, Y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
 MODEL = LogisticRegression().fit(X, Y)

@@ -32,7 +32,9 @@ from divulge.targets import HTTPTarget, http, http_client, http_keys, http_pace
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
 from divulge.targets.defended import DefendedTarget
-from divulge.targets.http_formats import PRESETS, label_probabilities, to_rows
+from divulge.targets.http_formats import PRESETS
+from divulge.targets.json_records import to_rows
+from divulge.targets.label_tokens import label_probabilities
 
 from ..patience import PATIENCE
 from . import tiny_models as tiny

@@ -10,8 +10,8 @@ import divulge
 from divulge.attacks import LiRA, Threshold
 from divulge.errors import SpecError, TargetError
 from divulge.targets import wrap
+from divulge.targets.fingerprints import fingerprint_model
 from divulge.targets.keras import KerasTarget
-from divulge.targets.wrap import fingerprint_model
 from tests.golden import golden
 
 from . import tiny_models as tiny

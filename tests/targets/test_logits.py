@@ -10,7 +10,7 @@ from divulge.core import Need, Records, Target
 from divulge.errors import TargetError
 from divulge.targets.function import FunctionTarget
 from divulge.targets.logits import read_logits
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 from divulge.targets.shuffled import ShuffledTarget
 
 from . import tiny_models as tiny

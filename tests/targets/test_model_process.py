@@ -57,7 +57,7 @@ def test_a_pipeline_takes_frames_and_says_its_columns_and_classes(tmp_path: Path
     pytest.importorskip("skops")
     from sklearn.tree import DecisionTreeClassifier
 
-    from divulge.targets.wrap import class_labels, describe_model, feature_names
+    from divulge.targets.model_facts import class_labels, describe_model, feature_names
 
     frame = pandas.DataFrame({"age": [1.0, 2.0, 3.0, 4.0], "size": [4.0, 3.0, 2.0, 1.0]})
     tree = DecisionTreeClassifier(random_state=0).fit(frame, ["cat", "dog", "cat", "dog"])

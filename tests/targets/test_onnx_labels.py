@@ -9,9 +9,9 @@ import pytest
 import divulge
 from divulge.errors import SpecError, TargetError
 from divulge.targets.files import load_target
+from divulge.targets.model_facts import class_labels
 from divulge.targets.onnx import OnnxTarget
 from divulge.targets.onnx_labels import read_labels
-from divulge.targets.wrap import class_labels
 from tests.slow import slow
 
 from . import tiny_models as tiny

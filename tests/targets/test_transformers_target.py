@@ -11,8 +11,9 @@ from divulge.attacks import LiRA, Threshold
 from divulge.data.records import as_records
 from divulge.errors import SpecError, TargetError
 from divulge.targets import wrap
+from divulge.targets.fingerprints import fingerprint_model
+from divulge.targets.model_facts import class_labels
 from divulge.targets.transformers import TransformersTarget
-from divulge.targets.wrap import class_labels, fingerprint_model
 from tests.golden import golden
 
 from . import tiny_models as tiny

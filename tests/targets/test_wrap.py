@@ -14,10 +14,12 @@ from divulge.errors import SpecError, TargetError
 from divulge.targets.cache import CachedTarget
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.files import fingerprint_file
+from divulge.targets.fingerprints import fingerprint_model
 from divulge.targets.function import FunctionTarget
+from divulge.targets.model_facts import describe_model
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
-from divulge.targets.wrap import as_target, describe_model, fingerprint_model
+from divulge.targets.wrap import as_target
 
 from . import tiny_models as tiny
 

@@ -10,7 +10,7 @@ from torch import nn
 
 from divulge.core import Records
 from divulge.errors import TargetError
-from divulge.training import fleet as fleets
+from divulge.training import memory
 from divulge.training.engine import choose, processes
 from divulge.training.engine.loop import Job
 from divulge.training.engine.stacked import train_stacked
@@ -96,9 +96,9 @@ def test_a_fleet_larger_than_memory_runs_in_waves(
 
     pool = pool_for(linear)
     fleet = Fleet(brief(linear), "stacked")
-    monkeypatch.setattr(fleets, "free_bytes", lambda _device: 2**30)
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: 2**30)
     room = 2**30 // fleet.width(pool)  # what one model takes, roughly
-    monkeypatch.setattr(fleets, "free_bytes", lambda _device: int((at_once + 0.5) * room))
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: int((at_once + 0.5) * room))
     monkeypatch.setattr(choose, "train_stacked", spy)
     assert fleet.width(pool) == at_once
     assert_close(trained(fleet, pool), by_hand(fleet.recipe, pool))
@@ -108,13 +108,13 @@ def test_a_fleet_larger_than_memory_runs_in_waves(
 def test_one_model_is_trained_however_little_memory_there_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fleets, "free_bytes", lambda _device: 0)
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: 0)
     assert Fleet(brief(linear)).width(pool_for(linear)) == 1
     assert Fleet(brief(linear), at_once=7).width(pool_for(linear)) == 7
 
 
 def test_larger_networks_and_batches_take_more_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fleets, "free_bytes", lambda _device: 2**30)
+    monkeypatch.setattr(memory, "free_bytes", lambda _device: 2**30)
 
     def wide() -> nn.Module:
         return nn.Sequential(nn.Flatten(), nn.Linear(128, 80), nn.ReLU(), nn.Linear(80, 3))
@@ -126,4 +126,4 @@ def test_larger_networks_and_batches_take_more_memory(monkeypatch: pytest.Monkey
 
 
 def test_free_memory_is_some_of_the_machines() -> None:
-    assert 2**20 < fleets.free_bytes(torch.device("cpu")) < 2**50
+    assert 2**20 < memory.free_bytes(torch.device("cpu")) < 2**50

@@ -6,7 +6,7 @@ from benchmarks.peers.drivers import plain
 from benchmarks.peers.drivers.desk import Desk
 from divulge.attacks import catalog
 from divulge.core import Collusion, FederationView, Need, Records
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 from divulge.targets.torch import TorchTarget
 
 

@@ -19,7 +19,8 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from divulge_fast.layout import CONV_TABLE, DENSE_TABLE, LANES, RELU, SIGMOID, TANH
+from divulge_fast.blocks import RELU, SIGMOID, TANH
+from divulge_fast.layout import CONV_TABLE, DENSE_TABLE, LANES
 
 Vector = np.ndarray
 """Numbers in single precision."""

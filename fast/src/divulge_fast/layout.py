@@ -13,13 +13,11 @@ import torch
 from jaxtyping import Float32, Shaped
 from torch import nn
 
-from divulge.training.engine.dense import flattens_all_features, leaf_layers
+from divulge.training.engine.dense import leaf_layers
 from divulge.training.engine.networks import has_hooks
+from divulge_fast.blocks import NONE, TRAINED, Block, flattens, padding_of, read_blocks
 
 Vector = Float32[np.ndarray, " numbers"]
-
-NONE, RELU, TANH, SIGMOID = range(4)
-_ACTIVATIONS = {nn.ReLU: RELU, nn.Tanh: TANH, nn.Sigmoid: SIGMOID}
 
 LANES = 32
 """Numbers to whose multiples rows are padded."""
@@ -95,16 +93,13 @@ class NativeLayout(NamedTuple):
 
     def _places(self, packed: Vector, module: nn.Module) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Each parameter's numbers in the vector, and in the module."""
-        layers = [layer for layer in leaf_layers(module) if isinstance(layer, _TRAINED)]
+        layers = [layer for layer in leaf_layers(module) if isinstance(layer, TRAINED)]
         for row, layer in zip([*self.conv, *self.dense], layers, strict=True):
             weights = layer.weight.detach().numpy()
             if layer.bias is not None:
                 begun = int(row["bias_at"])
                 yield packed[begun : begun + len(weights)], layer.bias.detach().numpy()
             yield _place(packed[int(row["weight_at"]) :], row, weights), weights
-
-
-_TRAINED = (nn.Conv2d, nn.Linear)
 
 
 def _place(packed: Vector, row: np.void, weights: np.ndarray) -> np.ndarray:
@@ -128,14 +123,6 @@ def aligned_zeros(size: int) -> Vector:
     return whole[begun : begun + size]
 
 
-class _Block(NamedTuple):
-    """A convolution or a linear layer, with what follows it."""
-
-    layer: nn.Conv2d | nn.Linear
-    activation: int = NONE
-    pool: int = 1
-
-
 def native_layout(module: nn.Module, record: Sequence[int]) -> NativeLayout | None:
     """The layout of a network; None where it cannot be trained in native code.
 
@@ -156,14 +143,14 @@ def native_layout(module: nn.Module, record: Sequence[int]) -> NativeLayout | No
         or len({id(p) for p in params}) < len(params)
     ):
         return None
-    flats = [k for k, layer in enumerate(layers) if _flattens(layer)]
+    flats = [k for k, layer in enumerate(layers) if flattens(layer)]
     if flats:
         before, after = layers[: flats[0]], layers[flats[0] + 1 :]
     elif len(record) == 1:
         before, after = [], layers
     else:
         return None
-    conv, dense = _blocks(before, nn.Conv2d), _blocks(after, nn.Linear)
+    conv, dense = read_blocks(before, nn.Conv2d), read_blocks(after, nn.Linear)
     if conv is None or not dense or dense[-1].activation != NONE:
         return None
     if conv and len(record) != 3:
@@ -171,76 +158,32 @@ def native_layout(module: nn.Module, record: Sequence[int]) -> NativeLayout | No
     return _lay_out(conv, dense, record)
 
 
-def _flattens(layer: nn.Module) -> bool:
-    return type(layer) is nn.Flatten and flattens_all_features(layer)
-
-
-def _blocks(
-    layers: Sequence[nn.Module], kind: type[nn.Conv2d] | type[nn.Linear]
-) -> list[_Block] | None:
-    """Layers of one kind, each with what follows it; None where something else is among them."""
-    blocks: list[_Block] = []
-    for layer in layers:
-        if type(layer) is kind and (kind is nn.Linear or _is_plain(layer)):
-            assert isinstance(layer, _TRAINED)
-            blocks.append(_Block(layer))
-        elif blocks and type(layer) in _ACTIVATIONS and blocks[-1].activation == NONE:
-            blocks[-1] = blocks[-1]._replace(activation=_ACTIVATIONS[type(layer)])
-        elif blocks and kind is nn.Conv2d and blocks[-1].pool == 1 and (width := _pool(layer)):
-            blocks[-1] = blocks[-1]._replace(pool=width)
-        else:
-            return None
-    return blocks
-
-
-def _is_plain(layer: nn.Module) -> bool:
-    """Whether a convolution has a square kernel, the same zero padding all around, and no more."""
-    assert isinstance(layer, nn.Conv2d)
-    return (
-        layer.stride == layer.dilation == (1, 1)
-        and layer.groups == 1
-        and layer.padding_mode == "zeros"
-        and len(set(layer.kernel_size)) == 1
-        and _padding(layer) is not None
-    )
-
-
-def _padding(layer: nn.Conv2d) -> int | None:
-    """Zeros on each side; None where sides differ."""
-    if layer.padding == "valid":
-        return 0
-    if layer.padding == "same":
-        return layer.kernel_size[0] // 2 if layer.kernel_size[0] % 2 else None
-    sides = {int(width) for width in layer.padding}
-    return sides.pop() if len(sides) == 1 else None
-
-
-def _pool(layer: nn.Module) -> int | None:
-    """The width of a max-pooling in square windows side by side; None for anything else."""
-    if type(layer) is not nn.MaxPool2d or layer.ceil_mode or layer.return_indices:
-        return None
-    sizes = {*_pair(layer.kernel_size), *_pair(layer.stride)}
-    if len(sizes) > 1 or {*_pair(layer.padding)} != {0} or {*_pair(layer.dilation)} != {1}:
-        return None
-    return sizes.pop()
-
-
-def _pair(sizes: int | tuple[int, ...]) -> tuple[int, ...]:
-    return sizes if isinstance(sizes, tuple) else (sizes, sizes)
-
-
 def _lay_out(
-    conv: Sequence[_Block], dense: Sequence[_Block], record: Sequence[int]
+    conv: Sequence[Block], dense: Sequence[Block], record: Sequence[int]
 ) -> NativeLayout | None:
     """None where a layer does not fit what the one before it answers."""
-    where = _Places()
-    shape, tables = tuple(record), (_rows(CONV_TABLE, conv), _rows(DENSE_TABLE, dense))
-    kept = chosen = 0
-    for row, block in zip(tables[0], conv, strict=True):
+    places = _Places()
+    tables = _rows(CONV_TABLE, conv), _rows(DENSE_TABLE, dense)
+    shape = _lay_out_convolutions(tables[0], conv, record, places)
+    if shape is None or not _lay_out_linear(tables[1], dense, prod(shape), places, first=not conv):
+        return None
+    return NativeLayout(*tables, places.taken)
+
+
+def _lay_out_convolutions(
+    table: Shaped[np.ndarray, " convolutions"],
+    conv: Sequence[Block],
+    record: Sequence[int],
+    places: "_Places",
+) -> tuple[int, ...] | None:
+    """Fill the table, and return the shape of what the last one answers; None if one misfits."""
+    shape = tuple(record)
+    inputs_at = choices_at = 0
+    for row, block in zip(table, conv, strict=True):
         layer = block.layer
         assert isinstance(layer, nn.Conv2d)
         channels, height, width = shape
-        kernel, padding = layer.kernel_size[0], _padding(layer)
+        kernel, padding = layer.kernel_size[0], padding_of(layer)
         assert padding is not None
         across, down = width + 2 * padding, height + 2 * padding - kernel + 1
         pooled = down // block.pool, (across - kernel + 1) // block.pool
@@ -250,37 +193,51 @@ def _lay_out(
         row["channels"], row["height"], row["width"] = padded, height, width
         row["kernel"], row["padding"], row["row"] = kernel, padding, across
         row["spread"] = _up(down * across, LANES)
+        # the last tap reads kernel - 1 rows and columns further: zeros behind the image take that
         row["plane"] = _up((kernel - 1) * (across + 1) + int(row["spread"]), LANES)
         row["taps"] = _up(padded * kernel**2, _CHANNELS)
-        row["plane_at"], row["choice_at"] = kept, chosen
+        row["plane_at"], row["choice_at"] = inputs_at, choices_at
         row["outputs"] = _up(layer.out_channels, _CHANNELS)
         row["real_outputs"] = layer.out_channels
         row["pool"], (row["pooled_height"], row["pooled_width"]) = block.pool, pooled
         row["line"] = _up(pooled[1], 16)
-        row["activation"] = block.activation
-        row["weight_at"] = where.take(int(row["outputs"]) * int(row["taps"]))
-        row["biased"] = layer.bias is not None
-        row["bias_at"] = where.take(int(row["outputs"]))
+        _place_weights(row, int(row["outputs"]) * int(row["taps"]), block, places)
         shape = (layer.out_channels, *pooled)
-        kept += padded * int(row["plane"])
-        chosen += layer.out_channels * pooled[0] * int(row["line"])
-    inputs = prod(shape)
-    for k, (row, block) in enumerate(zip(tables[1], dense, strict=True)):
+        inputs_at += padded * int(row["plane"])
+        choices_at += layer.out_channels * pooled[0] * int(row["line"])
+    return shape
+
+
+def _lay_out_linear(
+    table: Shaped[np.ndarray, " layers"],
+    dense: Sequence[Block],
+    inputs: int,
+    places: "_Places",
+    *,
+    first: bool,
+) -> bool:
+    """Fill the table; False if a layer does not fit. ``first`` is without convolutions before."""
+    for k, (row, block) in enumerate(zip(table, dense, strict=True)):
         layer = block.layer
         assert isinstance(layer, nn.Linear)
         if layer.in_features != inputs or not layer.out_features:
-            return None
+            return False
         row["real_inputs"], row["real_outputs"] = inputs, layer.out_features
-        row["by_input"] = k == 0 and not conv  # records may have few entries
+        row["by_input"] = k == 0 and first  # records may have few entries
         row["inputs"] = _up(inputs, LANES)
         rows_of_outputs = row["by_input"] or k + 1 < len(dense)
         row["outputs"] = _up(layer.out_features, LANES if rows_of_outputs else _CHANNELS)
-        row["activation"] = block.activation
-        row["weight_at"] = where.take(int(row["inputs"]) * int(row["outputs"]))
-        row["biased"] = layer.bias is not None
-        row["bias_at"] = where.take(int(row["outputs"]))
+        _place_weights(row, int(row["inputs"]) * int(row["outputs"]), block, places)
         inputs = layer.out_features
-    return NativeLayout(*tables, where.taken)
+    return True
+
+
+def _place_weights(row: np.void, weights: int, block: Block, places: "_Places") -> None:
+    """Give the weights and biases of a layer their places, and note its activation."""
+    row["activation"] = block.activation
+    row["weight_at"] = places.take(weights)
+    row["biased"] = block.layer.bias is not None
+    row["bias_at"] = places.take(int(row["outputs"]))
 
 
 class _Places:
@@ -296,7 +253,7 @@ class _Places:
         return begun
 
 
-def _rows(kind: np.dtype[np.void], blocks: Sequence[_Block]) -> Shaped[np.ndarray, " layers"]:
+def _rows(kind: np.dtype[np.void], blocks: Sequence[Block]) -> Shaped[np.ndarray, " layers"]:
     return np.zeros(len(blocks), kind)
 
 

@@ -12,7 +12,6 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 import torch
-from jaxtyping import Float32, Int32, Int64, UInt32
 from torch import nn
 
 from divulge._util.extras import import_optional
@@ -22,6 +21,7 @@ from divulge.training.recipe import Precision, RaggedRows, Recipe
 from divulge.training.tensors import PoolArrays
 from divulge.training.weights import as_arrays, restore
 from divulge_fast.layout import NativeLayout, aligned_zeros, native_layout
+from divulge_fast.pool import NativePool, has_few_entries, prepare_pool, record_shape
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -32,32 +32,12 @@ KERNELS = "divulge_fast.kernels"
 _OPTIMISERS = {"sgd": 0, "adam": 1, "adamw": 2}
 """Optimisers by the numbers that `kernels.train_epochs` has for them."""
 
-_FEW = 0.25
-"""Share of entries that are not zero up to which products skip the zeros. With an eighth, that
-takes a third of the time where registers hold sixteen numbers, and less where they hold fewer."""
-
 _SMALL_CHANNELS, _SMALL_WEIGHTS = 32, 1_000_000
 """Channels of convolutions, and weights, up to which native code was faster than PyTorch's kernels
 in every measurement; beyond, these have more to do at a time."""
 
 _RECORDS_PER_CALL = 2**15
 """Records that one call of native code learns, which nothing interrupts."""
-
-_BLOCK = 4096
-"""Records in which zeros are looked for at a time."""
-
-
-class _NativePool(NamedTuple):
-    """A pool of records as native code reads it."""
-
-    x: Float32[np.ndarray, "records features"]
-    y: Int64[np.ndarray, " records"]
-    begins: Int64[np.ndarray, " edges"]
-    """Where each record's entries begin in the next two; empty where there are many."""
-    columns: Int32[np.ndarray, " entries"]
-    entries: Float32[np.ndarray, " entries"]
-    halves: UInt32[np.ndarray, "_ pairs"]
-    """Pairs of features in bfloat16, padded; empty where the first layer multiplies in float32."""
 
 
 @cache
@@ -72,19 +52,19 @@ def is_native(recipe: Recipe, network: nn.Module, data: PoolArrays) -> bool:
         recipe.loss is None
         and recipe.optimiser in _OPTIMISERS
         and data.x.dtype == np.float32
-        and native_layout(network, _record_shape(data)) is not None
+        and native_layout(network, record_shape(data)) is not None
     )
 
 
 def bfloat16_obstacle(recipe: Recipe, network: nn.Module, data: PoolArrays) -> str | None:
     """Why native code, which is installed, should not train in bfloat16; None where it can."""
-    kernels, layout = load_kernels(), native_layout(network, _record_shape(data))
+    kernels, layout = load_kernels(), native_layout(network, record_shape(data))
     if not is_native(recipe, network, data) or layout is None or layout.conv.size:
         return "it is not a dense network that native code can train"
     assert kernels is not None
     if not kernels.HAS_BFLOAT16:
         return "this processor has no AVX512-BF16"
-    if _has_few_entries(data.x):
+    if has_few_entries(data.x):
         return "most entries of the records are zero, and skipping them is faster"
     return None
 
@@ -212,7 +192,7 @@ class _Native(NamedTuple):
 
     kernels: ModuleType
     recipe: Recipe
-    pool: _NativePool
+    pool: NativePool
     layout: NativeLayout
     stop: Event
     """Set when nobody waits for models any more."""
@@ -230,7 +210,7 @@ class _Native(NamedTuple):
         Raises:
             IndexError: the pool has classes that the network has not.
         """
-        kernels, layout = load_kernels(), native_layout(network, _record_shape(data))
+        kernels, layout = load_kernels(), native_layout(network, record_shape(data))
         assert kernels is not None
         assert layout is not None
         classes = int(layout.dense[-1]["real_outputs"])
@@ -238,7 +218,7 @@ class _Native(NamedTuple):
             raise IndexError(
                 f"classes from 0 to {classes - 1}, got {data.y.min()} to {data.y.max()}"
             )
-        return cls(kernels, recipe, _prepare(data, layout, precision), layout, Event())
+        return cls(kernels, recipe, prepare_pool(data, layout, precision), layout, Event())
 
     def train(
         self, module: nn.Module, rows: RaggedRows, seed: int, best: BestEpoch | None = None
@@ -270,52 +250,3 @@ class _Native(NamedTuple):
                 if self.stop.is_set():
                     break
         layout.unpack(w, module)
-
-
-def _record_shape(data: PoolArrays) -> tuple[int, ...]:
-    """The shape of one record, channels first."""
-    shape = data.x.shape[1:]
-    return (shape[-1], *shape[:-1]) if data.channels_last else shape
-
-
-def _has_few_entries(x: Float32[np.ndarray, "records *shape"]) -> bool:
-    return bool(np.count_nonzero(x) <= _FEW * x.size)
-
-
-def _pair_features(
-    x: Float32[np.ndarray, "records features"], width: int
-) -> UInt32[np.ndarray, "records pairs"]:
-    """Features padded with zeros and rounded to bfloat16, two in each number."""
-    padded = np.zeros((len(x), width), np.float32)
-    padded[:, : x.shape[1]] = x
-    return torch.from_numpy(padded).bfloat16().view(torch.int32).numpy().view(np.uint32)
-
-
-def _prepare(data: PoolArrays, layout: NativeLayout, precision: Precision) -> _NativePool:
-    """The pool, with the entries of its records listed where these are few."""
-    x = np.moveaxis(data.x, -1, 1) if data.channels_last else data.x
-    flat = np.ascontiguousarray(x).reshape(len(x), -1)
-    halves = np.empty((0, 0), np.uint32)
-    if precision == "bfloat16" or layout.conv.size or not _has_few_entries(flat):
-        if precision == "bfloat16":
-            halves = _pair_features(flat, int(layout.dense[0]["inputs"]))
-        none = np.empty(0)
-        return _NativePool(
-            flat,
-            data.y,
-            none.astype(np.int64),
-            none.astype(np.int32),
-            none.astype(np.float32),
-            halves,
-        )
-    blocks = [flat[begun : begun + _BLOCK] for begun in range(0, len(flat), _BLOCK)]
-    found = [np.nonzero(block) for block in blocks]
-    counts = np.concatenate([np.count_nonzero(block, axis=1) for block in blocks])
-    return _NativePool(
-        flat,
-        data.y,
-        np.concatenate([[0], np.cumsum(counts)]),
-        np.concatenate([columns.astype(np.int32) for _, columns in found]),
-        np.concatenate([block[place] for block, place in zip(blocks, found, strict=True)]),
-        halves,
-    )

@@ -70,10 +70,10 @@ def parse_budget(budget: str) -> float:
         >>> parse_budget("1h30m")
         5400.0
     """
-    found = _BUDGET.fullmatch(budget)
-    if not budget or found is None:
+    match = _BUDGET.fullmatch(budget)
+    if not budget or match is None:
         raise SpecError(
             f"expected a budget in hours and minutes, got {budget[:20]!r}: write 2h, 90m or 1h30m"
         )
-    hours, minutes = (float(part or 0) for part in found.groups())
+    hours, minutes = (float(part or 0) for part in match.groups())
     return 3600 * hours + 60 * minutes

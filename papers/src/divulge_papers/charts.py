@@ -7,7 +7,8 @@ from typing import Any
 import altair as alt
 
 from divulge.report import chart_style, words
-from divulge_papers.result import Cell, Outcome
+from divulge_papers.figure import Cell
+from divulge_papers.result import Outcome
 
 PAPER_COLOUR = chart_style.COLOURS[1]
 _LABEL = 60

@@ -61,7 +61,7 @@ def judge_attacks(row: str, entries: Sequence[Entry], stopped: str) -> RowContro
         stopped: reason why an attack did not run; empty if all ran.
     """
     findings = [StoredFinding.of(entry) for entry in entries]
-    each = [(tuple(_faults(one)), tuple(_gaps(one))) for one in findings]
+    each = [(tuple(_faults(finding)), tuple(_gaps(finding))) for finding in findings]
     return RowControls(
         row,
         attacks=len(each),
@@ -82,19 +82,19 @@ def add_up(row: str, seeds: Sequence[RowControls]) -> RowControls:
     """
     return RowControls(
         row,
-        attacks=sum(one.attacks for one in seeds),
-        failed=sum(one.failed for one in seeds),
-        untested=sum(one.untested for one in seeds),
-        faults=dict(sum((Counter(one.faults) for one in seeds), Counter())),
-        gaps=dict(sum((Counter(one.gaps) for one in seeds), Counter())),
-        stopped=next((one.stopped for one in seeds if one.stopped), ""),
+        attacks=sum(own.attacks for own in seeds),
+        failed=sum(own.failed for own in seeds),
+        untested=sum(own.untested for own in seeds),
+        faults=dict(sum((Counter(own.faults) for own in seeds), Counter())),
+        gaps=dict(sum((Counter(own.gaps) for own in seeds), Counter())),
+        stopped=next((own.stopped for own in seeds if own.stopped), ""),
     )
 
 
-def _faults(found: StoredFinding) -> Iterator[str]:
+def _faults(finding: StoredFinding) -> Iterator[str]:
     """Controls that an attack failed."""
-    control = found.control
-    blind = found.blind if control is None else control.blind
+    control = finding.control
+    blind = finding.blind if control is None else control.blind
     if blind is not None and blind.outcome is ControlOutcome.FAILED:
         yield (
             f"it did not run on shuffled input: {blind.reason}"
@@ -107,10 +107,10 @@ def _faults(found: StoredFinding) -> Iterator[str]:
         yield "it raised false alarms on shuffled membership"
 
 
-def _gaps(found: StoredFinding) -> Iterator[str]:
+def _gaps(finding: StoredFinding) -> Iterator[str]:
     """Reasons why controls did not test an attack."""
-    control = found.control
-    blind = found.blind if control is None else control.blind
+    control = finding.control
+    blind = finding.blind if control is None else control.blind
     if blind is None:
         yield "on shuffled input: none could be made"
     elif blind.outcome is ControlOutcome.NOT_TESTED:

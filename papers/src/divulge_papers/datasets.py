@@ -293,7 +293,7 @@ def check_any_there(names: Collection[str]) -> None:
 
 def how_to_get(name: str) -> str:
     """A clause on how to get a data set."""
-    found = find_data_set(name)
-    if not found.published:
-        return f"get {name} from {found.source} ({found.instead})"
-    return f"get {name} from {found.source}, then divulge data convert {name} FROM"
+    data_set = find_data_set(name)
+    if not data_set.published:
+        return f"get {name} from {data_set.source} ({data_set.instead})"
+    return f"get {name} from {data_set.source}, then divulge data convert {name} FROM"

@@ -114,5 +114,5 @@ class _ViT(nn.Module):
 
     def forward(self, x: Float[Tensor, "images 3 side side"]) -> Float[Tensor, "images classes"]:
         tokens = self.patches(x).flatten(2).transpose(1, 2) + self.positions
-        found: Tensor = self.head(self.norm(self.layers(tokens)).mean(dim=1))
-        return found
+        logits: Tensor = self.head(self.norm(self.layers(tokens)).mean(dim=1))
+        return logits

@@ -11,8 +11,9 @@ from divulge.errors import StoreError
 from divulge.report.charts import render
 from divulge.report.page import template_environment
 from divulge_papers import charts
+from divulge_papers.figure import figure
 from divulge_papers.papers.raifle import tradeoff as raifle_tradeoff
-from divulge_papers.result import DIFFERENCES_NOTE, RESULT_FILE, Outcome, figure, read_outcome
+from divulge_papers.result import DIFFERENCES_NOTE, RESULT_FILE, Outcome, read_outcome
 from divulge_papers.table import TABLES, Size
 
 PAGE = "tables.html"
@@ -33,14 +34,14 @@ def gather_runs(runs: Path) -> TableRuns:
     unread = []
     for path in sorted(runs.glob(f"*/{RESULT_FILE}")):
         try:
-            found = read_outcome(path)
+            outcome = read_outcome(path)
         except StoreError as error:
             unread.append(str(error))
             continue
-        if found.empty and not found.unmeasured:  # nothing was begun
+        if outcome.empty and not outcome.unmeasured:  # nothing was begun
             continue
-        if found.table not in best or _rank(found) > _rank(best[found.table]):
-            best[found.table] = found
+        if outcome.table not in best or _rank(outcome) > _rank(best[outcome.table]):
+            best[outcome.table] = outcome
     order = [*TABLES, *sorted(best)]
     return TableRuns(
         tuple(best[name] for name in dict.fromkeys(order) if name in best), tuple(unread)
@@ -62,20 +63,18 @@ def write_page(runs: Path) -> Path:
     return path
 
 
-def render_page(found: TableRuns) -> str:
+def render_page(runs: TableRuns) -> str:
     """Render the page as HTML."""
-    whole = charts.overview_chart(found.outcomes)
-    drawn = {outcome.table: _to_svg(charts.comparison_chart(outcome)) for outcome in found.outcomes}
-    curves = {outcome.table: _to_svg(charts.curve_chart(outcome)) for outcome in found.outcomes}
-    tradeoff = raifle_tradeoff.tradeoff_chart(
-        {outcome.table: outcome for outcome in found.outcomes}
-    )
+    whole = charts.overview_chart(runs.outcomes)
+    drawn = {outcome.table: _to_svg(charts.comparison_chart(outcome)) for outcome in runs.outcomes}
+    curves = {outcome.table: _to_svg(charts.curve_chart(outcome)) for outcome in runs.outcomes}
+    tradeoff = raifle_tradeoff.tradeoff_chart({outcome.table: outcome for outcome in runs.outcomes})
     return (
         template_environment("divulge_papers")
         .get_template("tables.html.j2")
         .render(
-            outcomes=found.outcomes,
-            unread=found.unread,
+            outcomes=runs.outcomes,
+            unread=runs.unread,
             missing=[name for name in TABLES if name not in drawn],
             overview=_to_svg(whole),
             figures=drawn,
@@ -84,7 +83,7 @@ def render_page(found: TableRuns) -> str:
             figure=figure,
             paired=DIFFERENCES_NOTE,
             both=[
-                c for outcome in found.outcomes for c in outcome.cells if c.difference is not None
+                c for outcome in runs.outcomes for c in outcome.cells if c.difference is not None
             ],
         )
     )

@@ -87,10 +87,10 @@ class CellWorkers:
         ends = [len(items) * k // count for k in range(count + 1)]
         stretches = [deque(items[a:b]) for a, b in itertools.pairwise(ends)]
 
-        def choose(who: int) -> T | None:
+        def choose(worker: int) -> T | None:
             longest = max(stretches, key=len)
-            if stretches[who]:
-                return stretches[who].popleft()
+            if stretches[worker]:
+                return stretches[worker].popleft()
             return longest.pop() if longest else None
 
         with _alive():

@@ -12,9 +12,9 @@ from divulge._util import atomic, untrusted
 from divulge.errors import StoreError
 from divulge_papers.budget import Costs
 from divulge_papers.cells import PIECES_FILE, Piece, key_pieces, parse_pieces
+from divulge_papers.combine import combine
 from divulge_papers.provenance import Provenance
 from divulge_papers.result import RESULT_FILE, Outcome, read_outcome
-from divulge_papers.run import combine
 from divulge_papers.table import Size, find_table
 
 _MEMORY = 2**28

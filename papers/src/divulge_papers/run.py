@@ -1,28 +1,25 @@
 """Measure the cells of published tables, and store our figures beside the published ones."""
 
 import datetime as dt
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from fnmatch import fnmatchcase
 from importlib.metadata import version
 from pathlib import Path
-from typing import Literal, get_args
+from typing import get_args
 
 from divulge._util.folders import take_folder
 from divulge._util.progress import Progress, as_track
-from divulge.core import Estimate
-from divulge.errors import DataError, SpecError, did_you_mean
+from divulge.errors import SpecError, did_you_mean
 from divulge_papers import cells as reproduce_cells
-from divulge_papers import datasets, units
+from divulge_papers import datasets
 from divulge_papers.budget import Budget, Costs
 from divulge_papers.cells import Piece, Work, key_pieces
-from divulge_papers.controls import add_up
+from divulge_papers.combine import combine
 from divulge_papers.pool import AnyCellWorkers, CellWorkers, cores
 from divulge_papers.provenance import Provenance, checkout_commit
-from divulge_papers.result import NOT_YET, Cell, Completeness, MeasuredPiece, Outcome
-from divulge_papers.table import Row, Size, Table, find_table
+from divulge_papers.result import Outcome
+from divulge_papers.table import Size, Table, find_table
 
 
 def reproduce(
@@ -120,10 +117,15 @@ class _Run:
         stored = {folder: reproduce_cells.read_pieces(folder) for folder in tables}
         for work in self.works:
             there = [stored[folder].get(work.key) for folder in work.folders]
-            piece = next((one for one in there if one is not None), None)
+            piece = next((stored_piece for stored_piece in there if stored_piece is not None), None)
             if piece is not None:
                 self._keep(
-                    piece, [f for f, one in zip(work.folders, there, strict=True) if not one]
+                    piece,
+                    [
+                        f
+                        for f, stored_piece in zip(work.folders, there, strict=True)
+                        if not stored_piece
+                    ],
                 )
 
     def missing(self, *, refresh: bool) -> list[Work]:
@@ -181,157 +183,3 @@ class _Run:
             cpu_seconds=0.0,
             divulge=version("divulge"),
         )
-
-
-def combine(
-    name: str, size: Size, found: Mapping[str, Piece], costs: Costs, made: Provenance
-) -> Outcome:
-    """Combine the measured pieces of a table.
-
-    Args:
-        name: name of the table.
-        size: size of the pieces.
-        found: pieces by key, of this table and of others.
-        costs: costs that have learned from the pieces.
-        made: provenance of the table; its CPU seconds become those of the pieces.
-    """
-    table = find_table(name)
-    keys = list(key_pieces(table, size))
-    by_row: dict[str, list[Piece]] = {row.name: [] for row in table.rows}
-    for key, row, _ in keys:
-        by_row[row.name] += [found[key]] if key in found else []
-    there = {row: [piece for piece in own if not piece.reason] for row, own in by_row.items()}
-    pieces = [
-        MeasuredPiece(row, piece.seed, piece.made) for row, own in there.items() for piece in own
-    ]
-    seeds = table.seeds[size]
-    cells = _cells(table, by_row, seeds)
-    source = reproduce_cells.source_of(table.work)
-    return Outcome(
-        table=name,
-        size=size,
-        title=table.title,
-        source=table.source,
-        rows=tuple(by_row),
-        columns=table.columns,
-        differs=table.differs[size],
-        cells=cells,
-        made=replace(
-            made, cpu_seconds=round(math.fsum(piece.made.cpu_seconds for piece in pieces), 1)
-        ),
-        drawn=table.drawn,
-        measures=table.measures,
-        differences=_differences(table, by_row, seeds),
-        controls=tuple(
-            add_up(row, [piece.controls for piece in own]) for row, own in by_row.items() if own
-        ),
-        intervals=units.describe(
-            table,
-            [len(own) for own in there.values() if own],
-            [cell.units for cell in cells if cell.units and cell.kind != "by definition"],
-        ),
-        state=Completeness(
-            len(pieces),
-            len(keys),
-            costs.core_hours(key for key, *_ in keys if key not in found or found[key].reason),
-            sum(piece.made.source != source for piece in pieces),
-        ),
-        pieces=tuple(pieces),
-    )
-
-
-def _cells(table: Table, found: Mapping[str, Sequence[Piece]], seeds: int) -> tuple[Cell, ...]:
-    """Cells row by row: each column's mean over units."""
-    return tuple(
-        _cell(table, row, column, found[row.name], seeds)
-        for row in table.rows
-        for column in table.columns
-    )
-
-
-def _cell(table: Table, row: Row, column: str, own: Sequence[Piece], seeds: int) -> Cell:
-    each = units.row_units(table, own, column)
-    paper = row.paper.get(column)
-    if reason := next((piece.reason for piece in own if piece.reason), ""):
-        return Cell(row.name, column, None, paper, reason)
-    if each and column in row.by_definition:
-        fixed = _shared_value(units.seed_units(own, column), row.name, column)
-        return Cell(row.name, column, fixed, paper, units=len(each), kind="by definition")
-    if reason := _lack_of_units(each, whole=len(own) == seeds):
-        return Cell(row.name, column, None, paper, reason, single=_single_value(each))
-    kind = table.kinds.get(column, "bounded")
-    ours = units.estimate(each, kind, *_column_range(table, column))
-    spread = units.spread(each) if table.deviations else None
-    shown: Literal["mean", "p-value"] = "p-value" if kind == "p-value" else "mean"
-    return Cell(row.name, column, ours, paper, "", spread, len(each), shown)
-
-
-def _differences(
-    table: Table, found: Mapping[str, Sequence[Piece]], seeds: int
-) -> tuple[Cell, ...]:
-    """Cells pair by pair: each column's mean difference over units."""
-    return tuple(
-        _difference(table, one, other, column, found, seeds)
-        for one, other in table.pairs
-        for column in table.columns
-    )
-
-
-def _difference(
-    table: Table,
-    one: str,
-    other: str,
-    column: str,
-    found: Mapping[str, Sequence[Piece]],
-    seeds: int,
-) -> Cell:
-    name, kind = f"{one}, less {other}", table.kinds.get(column, "bounded")
-    if kind == "p-value":
-        return Cell(name, column, None, None, "p-values have no difference")
-    both = {p.seed for p in found[one]} & {p.seed for p in found[other]}
-    pieces = ([piece for piece in found[row] if piece.seed in both] for row in (one, other))
-    first, second = (units.row_units(table, own, column) for own in pieces)
-    each = units.paired_difference(first, second)
-    if reason := _lack_of_units(each, whole=len(both) == seeds):
-        return Cell(name, column, None, None, reason, single=_single_value(each))
-    if column in table.common:
-        shared = _shared_value(each, name, column)
-        return Cell(name, column, shared, None, units=len(each), kind="by definition")
-    low, high = _column_range(table, column)
-    # differences of shares are means over a unit's trials
-    ours = units.estimate(each, "normal" if kind == "clustered" else kind, low - high, high - low)
-    return Cell(name, column, ours, None, units=len(each))
-
-
-def _shared_value(each: units.Units, name: str, column: str) -> Estimate:
-    """Mean that all units have by definition.
-
-    Raises:
-        DataError: one differs; then the table is wrong, or pieces of one seed are of two models.
-    """
-    value, *others = sorted(set(units.means(each)))
-    if others:
-        raise DataError(
-            f"expected one value of {column!r} in all units of {name!r}, got {[value, *others]}: "
-            "were pieces of one seed measured on different processors, whose rounding trains "
-            "different models? delete those of one of them from pieces.jsonl and measure them anew"
-        )
-    return Estimate(value, value, value)
-
-
-def _single_value(each: units.Units) -> float | None:
-    """Figure of the only unit; None if there is none."""
-    return next(iter(units.means(each)), None)
-
-
-def _lack_of_units(each: units.Units, *, whole: bool) -> str:
-    """Reason why there is no figure; empty where there are enough units."""
-    if len(each) >= 2:
-        return ""
-    if each:
-        return "1 unit, of 2 needed"
-    return "0 units, of 2 needed" if whole else NOT_YET
-
-
-def _column_range(table: Table, column: str) -> tuple[float, float]:
-    return table.smallest.get(column, 0.0), table.largest.get(column, 1.0)

@@ -11,8 +11,9 @@ from typing import Literal
 
 from divulge.core import Estimate
 from divulge_papers.controls import RowControls
+from divulge_papers.figure import NOT_YET, Cell
 from divulge_papers.provenance import Provenance
-from divulge_papers.result import NOT_YET, Cell, Completeness, Outcome
+from divulge_papers.result import Completeness, Outcome
 from divulge_papers.table import Size, Table, find_table
 
 _PARTS = ("", " low", " high", " deviation", " paper")

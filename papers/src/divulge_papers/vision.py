@@ -60,8 +60,8 @@ class EfficientNetLite(nn.Module):
             # in place, PyTorch would copy the input first where a gradient is asked for
             x = relu6(x, inplace=not x.requires_grad) if rectified else x
             x = x + before if adds else x
-        found: Tensor = self.classifier(x.mean((2, 3)))
-        return found
+        logits: Tensor = self.classifier(x.mean((2, 3)))
+        return logits
 
 
 def load_efficientnet_lite(kept: int | None = None) -> Extractor:

@@ -13,7 +13,8 @@ from divulge.data import groups as grouping
 from divulge.data import records
 from divulge.data.ids import as_ids
 from divulge.errors import SpecError
-from divulge.targets import wrap
+from divulge.targets import model_facts, wrap
+from divulge.targets.fingerprints import fingerprint_model
 from divulge.targets.outputs import Output
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer, trainer_identity
@@ -52,7 +53,7 @@ def inputs_from_arguments(
         time_limit=access.time_limit,
     )
     read = partial(records.as_records, values=Need.VALUES in target.offers)
-    features = wrap.feature_names(target)
+    features = model_facts.feature_names(target)
     sets, subpopulations = read_sets(given.by_name(trained.pool), given, read, features)
     inside, outside = sets["members"], sets["nonmembers"]
     assert inside is not None and outside is not None  # noqa: PT018 - both were read
@@ -63,9 +64,9 @@ def inputs_from_arguments(
         nonmembers=outside,
         reference=sets["reference"],
         class_names=tuple(options.class_names),
-        fingerprint=wrap.fingerprint_model(model) if own_name is None else own_name,
+        fingerprint=fingerprint_model(model) if own_name is None else own_name,
         budget=access.budget,
-        batch_size=wrap.choose_batch_size(target, access.batch_size),
+        batch_size=model_facts.choose_batch_size(target, access.batch_size),
         shadows=_plan_shadows(model, access.output, trained, sets["pool"]),
         thresholds=trained.thresholds,
         augment=tuple(trained.augment),

@@ -24,7 +24,8 @@ from divulge.data.known_features import KnownFeatures
 from divulge.data.records import load_record_sets, resolve_augmentations
 from divulge.defences import catalog
 from divulge.errors import SpecError
-from divulge.targets import files, wrap
+from divulge.targets import files, model_facts, wrap
+from divulge.targets.fingerprints import fingerprint_model
 from divulge.targets.http import HTTPTarget
 from divulge.targets.outputs import Output
 from divulge.training.shadows.plan import ShadowPlan
@@ -61,7 +62,7 @@ def load_inputs(
         class_names=data.class_names,
         fingerprint=fingerprint,
         budget=spec.target.budget,
-        batch_size=wrap.choose_batch_size(target, spec.target.batch_size),
+        batch_size=model_facts.choose_batch_size(target, spec.target.batch_size),
         shadows=_plan_shadows(spec.shadows, spec.target.output, sets["pool"], folder)
         if spec.shadows
         else None,
@@ -69,7 +70,7 @@ def load_inputs(
         augment=resolve_augmentations(spec.shadows.augment, folder) if spec.shadows else (),
         guarantee=claimed_guarantee(spec.target),
         known=KnownFeatures(**spec.known.model_dump()) if spec.known else None,
-        fitted_on=wrap.feature_names(target),
+        fitted_on=model_facts.feature_names(target),
         known_members=data.known_members,
         ids=ids_of(str(data.members), members, data.id, folder) if data.id else None,
         drawn=data.membership or "fixed",
@@ -98,7 +99,7 @@ def _load_sets(
         list(places.values()),
         data.label,
         folder,
-        data.besides(wrap.feature_names(target)),
+        data.besides(model_facts.feature_names(target)),
         values=Need.VALUES in target.offers,
     )
     sets: dict[str, Records | None] = dict.fromkeys(names)
@@ -157,7 +158,7 @@ def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | N
         time_limit=spec.time_limit,
     )
     # a function may read its weights from anywhere: unless it is named, answers are not kept
-    return target, spec.fingerprint or wrap.fingerprint_model(model)
+    return target, spec.fingerprint or fingerprint_model(model)
 
 
 def _load_endpoint(spec: config.TargetSpec) -> tuple[Target, str]:

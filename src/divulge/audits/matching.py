@@ -12,10 +12,10 @@ from divulge.data.class_names import ClassMatch, describe_classes, match_classes
 from divulge.data.encoding import share_encoding
 from divulge.data.labels import find_labels, name_alike, number_records
 from divulge.errors import DataError
-from divulge.targets import wrap
+from divulge.targets import model_facts
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.encoded import decode_for
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 from divulge.targets.wider import WiderTarget
 
 
@@ -46,7 +46,7 @@ def _match_labels(subject: AuditInputs) -> tuple[AuditInputs, tuple[Check, ...]]
             was not trained on.
     """
     sets = name_alike(_sets(subject))
-    own, told = wrap.class_labels(subject.target), subject.class_names
+    own, told = model_facts.class_labels(subject.target), subject.class_names
     matched = isinstance(subject.target, TableTarget) or subject.members.regression
     if matched or not (own or told or any(one.classes for one in sets)):
         return subject, ()
@@ -63,7 +63,7 @@ def _match_labels(subject: AuditInputs) -> tuple[AuditInputs, tuple[Check, ...]]
         find_labels(sets),
         columns,
         told,
-        numbered=wrap.numbers_classes(subject.target),
+        numbered=model_facts.numbers_classes(subject.target),
         trained=find_labels(sets[:1]) if own else None,
     )
     trained = range(len(columns)) if numbers is None else numbers

@@ -24,7 +24,7 @@ from divulge.data.canary_scores import (
 from divulge.data.noise import SeenNoise
 from divulge.data.sampling import SeenBatches, StatedSampling
 from divulge.errors import SpecError, StoreError
-from divulge.targets.wrap import fingerprint_model
+from divulge.targets.fingerprints import fingerprint_model
 
 NoiseDeviation = Annotated[float, pydantic.Field(gt=0)]
 """A standard deviation of noise, in the units of a gradient."""

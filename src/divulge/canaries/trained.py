@@ -13,8 +13,9 @@ from divulge._util.extras import name_missing_extra
 from divulge.data.canary_files import Canaries, read_candidates
 from divulge.data.canary_scores import CanaryScores, GradNorm, write_scores
 from divulge.errors import DataError, SpecError
+from divulge.targets.fingerprints import fingerprint_model
 from divulge.targets.outputs import Output
-from divulge.targets.wrap import as_target, fingerprint_model
+from divulge.targets.wrap import as_target
 
 _SMALLEST = 1e-30
 """Probabilities below this count as this much."""

@@ -21,9 +21,9 @@ from .search.images import UPVOTE_LEARNER as UPVOTE_LEARNER
 from .search.images import ImageVersions as ImageVersions
 from .search.images import simulate_upvote_round as simulate_upvote_round
 from .search.images import upvote_challenge as upvote_challenge
-from .search.learners import Pairwise as Pairwise
-from .search.learners import Pointwise as Pointwise
 from .search.models import ranker as ranker
+from .search.pairwise import Pairwise as Pairwise
+from .search.pointwise import Pointwise as Pointwise
 from .search.users import Searching as Searching
 from .server import accuracy as accuracy
 from .simulation import simulate as simulate

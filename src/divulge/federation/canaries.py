@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Float, Float64
@@ -79,9 +80,9 @@ class CanaryClients:
     @property
     def neighbours(self) -> Neighbours:
         """What the sealed coin of a canary decides."""
-        found = self._canaries.neighbours
-        assert found is not None  # read as clients
-        return found
+        own = self._canaries.neighbours
+        assert own is not None  # read as clients
+        return own
 
     def score(self, sent: Tensors, messages: Iterable[Tensors]) -> Float64[np.ndarray, " canaries"]:
         """What the message of each canary shows of its direction, in the order of all canaries.
@@ -170,5 +171,30 @@ def in_deviations(
     """
     norms = np.linalg.norm(moves, axis=1)
     along = moves @ direction(key, moves.shape[1])
-    found = np.divide(along, norms, out=np.zeros_like(along), where=norms > 0)
-    return np.asarray(found * np.sqrt(moves.shape[1]))
+    scores = np.divide(along, norms, out=np.zeros_like(along), where=norms > 0)
+    return np.asarray(scores * np.sqrt(moves.shape[1]))
+
+
+def canary_message(
+    canaries: CanaryClients,
+    number: int,
+    sent: Tensors,
+    kind: Literal["weights", "update", "gradient"],
+) -> dict[str, np.ndarray]:
+    """What a canary client sends; as a gradient, that whose step is its direction.
+
+    Args:
+        canaries: the canary clients.
+        number: of the client among them, from 0.
+        sent: the global weights.
+        kind: what clients of the federation send.
+    """
+    update = canaries.update(number, sent)
+    if kind == "gradient":
+        return {name: -value for name, value in update.items()}
+    if kind == "update":
+        return update
+    return {
+        name: (array + update[name]).astype(array.dtype) if name in update else array
+        for name, array in sent.items()
+    }

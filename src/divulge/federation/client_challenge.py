@@ -53,6 +53,6 @@ def make_challenge(
         defence, 0, weights, {me: results}, {me: len(items)}, {me: defence.guarantee()}, seed
     )
     training = LocalTraining(lr=getattr(learner, "lr", None), epochs=getattr(learner, "epochs", 1))
-    seen = Round(0, "update", {n: w.numpy() for n, w in sent.items()}, received, masked, training)
-    view = UpdateView(VICTIM, (seen,), inputs=items, learner=learner)
+    played = Round(0, "update", {n: w.numpy() for n, w in sent.items()}, received, masked, training)
+    view = UpdateView(VICTIM, (played,), inputs=items, learner=learner)
     return Game(view, Interactions(acted))

@@ -1,13 +1,14 @@
 """Compute what the clients of a round send: their trained weights, or their gradients."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool
 
 from divulge._util.random import stream
-from divulge.core import Guarantee, PrivateTrainer, Records, Tensors
+from divulge.core import Guarantee, LocalTraining, PrivateTrainer, Records, Tensors
 from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
 from divulge.training.recipe import RaggedRows, Recipe
@@ -87,6 +88,28 @@ def train_clients(
     return (state_arrays(module) for module in trainer.networks(pool, subsets, seeds, start))
 
 
+def as_sent(sent: Tensors, trained: Tensors, *, change: bool) -> dict[str, np.ndarray]:
+    """What a client sends, before any defence: its tensors, or their ``change``."""
+    if change:
+        with np.errstate(over="ignore", invalid="ignore"):  # the defence deals with it
+            return {name: trained[name] - array for name, array in sent.items()}
+    return {name: trained[name] for name in sent}
+
+
+def describe_training(recipe: Recipe, *, gradients: bool) -> LocalTraining:
+    """What the server knows of local training; of a gradient it is one step of SGD."""
+    if gradients:
+        return LocalTraining("sgd", recipe.lr, 0.0, 0.0, 1)
+    return LocalTraining(
+        recipe.optimiser,
+        recipe.lr,
+        recipe.momentum,
+        recipe.weight_decay,
+        recipe.epochs,
+        recipe.batch_size,
+    )
+
+
 def promised_guarantee(trainer: object, records: int, rounds: int) -> Guarantee | None:
     """Privacy guarantee of a trainer for a client with so many records; None if it has none."""
     return trainer.guarantee(records, rounds) if isinstance(trainer, PrivateTrainer) else None
@@ -129,3 +152,28 @@ def compute_gradients(
             name: np.zeros_like(array) if (grad := weights[name].grad) is None else grad.numpy()
             for name, array in sent.items()
         }
+
+
+def make_learner(
+    recipe: Recipe, pool: Records, trainer: LocalTrainer | None, seed: int, *, gradients: bool
+) -> Callable[[], ClientTraining]:
+    """What makes, in one process, the function by which clients compute what they send.
+
+    Args:
+        recipe: local training of a client.
+        pool: records of all clients.
+        trainer: trainer of the clients, in place of plain training by the recipe.
+        seed: seed of the federation.
+        gradients: whether clients send gradients, and train nothing.
+    """
+    if gradients:
+        return partial(partial, compute_gradients, recipe, pool)
+    if trainer is not None:
+        return partial(partial, train_clients, trainer, pool, initial_state(recipe, seed))
+    return partial(_train_one_by_one, recipe, pool)
+
+
+def _train_one_by_one(recipe: Recipe, pool: Records) -> ClientTraining:
+    from divulge.training.engine.clients import ClientWorkers
+
+    return ClientWorkers(recipe, pool, 1).one_by_one

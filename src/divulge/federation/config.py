@@ -238,15 +238,15 @@ def _check_other_sections(table: dict[str, JSON], where: str) -> None:
         )
 
 
-def _check_clients(who: ClientsSpec, where: str) -> None:
-    given = [name for name in ("count", "sizes", "classes") if getattr(who, name)]
-    if len(given) != 1 or (who.classes and who.alpha is not None):
-        found = [*given, *(["alpha"] if who.alpha is not None else [])]
+def _check_clients(division: ClientsSpec, where: str) -> None:
+    given = [name for name in ("count", "sizes", "classes") if getattr(division, name)]
+    if len(given) != 1 or (division.classes and division.alpha is not None):
+        ways = [*given, *(["alpha"] if division.alpha is not None else [])]
         raise SpecError(
             f"{where}: expected one of count, sizes and classes in [clients], the last one without "
-            f"alpha, got {', '.join(found) or 'none'}: say once who holds what"
+            f"alpha, got {', '.join(ways) or 'none'}: say once who holds what"
         )
-    if who.classes and len({len(row) for row in who.classes}) != 1:
+    if division.classes and len({len(row) for row in division.classes}) != 1:
         raise SpecError(f"{where}: expected as many classes for each client, got different numbers")
 
 

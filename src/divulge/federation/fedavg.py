@@ -2,7 +2,7 @@
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
@@ -17,7 +17,6 @@ from divulge._util.json import JSON
 from divulge._util.random import stream
 from divulge.core import (
     Guarantee,
-    LocalTraining,
     Records,
     Round,
     Tensors,
@@ -26,7 +25,7 @@ from divulge.core import (
 )
 from divulge.errors import DataError, SpecError
 from divulge.federation import clients, server
-from divulge.federation.canaries import DEVIATION, CanaryClients, StatedEpsilon
+from divulge.federation.canaries import DEVIATION, CanaryClients, StatedEpsilon, canary_message
 from divulge.federation.clients import ClientTraining, LocalTrainer
 from divulge.federation.server import Evaluate
 from divulge.federation.simulation import SimulatedFederation
@@ -126,7 +125,9 @@ class Federation(SimulatedFederation):
         """
         weights = self._fresh() if sent is None else sent
         cluster = self._cluster()
-        turns = Counter(one for k in range(first) for some in self._participants(k) for one in some)
+        turns = Counter[int]()
+        for number in range(first):
+            turns.update(itertools.chain(*self._participants(number)))
         with nullcontext() if cluster is None else cluster.session():
             learn = self._learn(cluster)
             for number in itertools.count(first):
@@ -181,38 +182,31 @@ class Federation(SimulatedFederation):
 
     def _learn(self, cluster: RayCluster | None) -> ClientTraining:
         """Function by which clients compute what they send."""
+        learner = clients.make_learner(
+            self.recipe, self.pool, self.trainer, self.seed, gradients=self.rule == "fedsgd"
+        )
         if cluster is not None:
             from divulge.training.engine.remote_clients import RemoteClientWorkers
 
-            return RemoteClientWorkers(cluster, self._learner()).states
+            return RemoteClientWorkers(cluster, learner).states
         if self.rule == "fedavg" and self.trainer is None:
             from divulge.training.engine.clients import ClientWorkers
 
             processes = None if isinstance(self.workers, str) else self.workers
             return ClientWorkers(self.recipe, self.pool, processes).states
-        return self._learner()()
-
-    def _learner(self) -> Callable[[], ClientTraining]:
-        """What makes that function for one process."""
-        if self.rule == "fedsgd":
-            return partial(partial, clients.compute_gradients, self.recipe, self.pool)
-        if self.trainer is not None:
-            whole = clients.initial_state(self.recipe, self.seed)
-            return partial(partial, clients.train_clients, self.trainer, self.pool, whole)
-        return partial(_train_one_by_one, self.recipe, self.pool)
+        return learner()
 
     def _round(
         self, number: int, sent: Tensors, learn: ClientTraining, turns: Mapping[int, int]
     ) -> Round:
         chosen, canaries = self._participants(number)
-        rows = [self.clients[client] for client in chosen]
-        rngs = (stream(self.seed, "local training", number, client) for client in chosen)
-        found = learn(sent, rows, [int(rng.integers(2**31)) for rng in rngs]) if chosen else ()
-        results = {c: self._result(sent, one) for c, one in zip(chosen, found, strict=True)}
-        sizes = {client: len(held) for client, held in zip(chosen, rows, strict=True)}
+        results = self._train(number, sent, learn, chosen)
+        sizes = {client: len(self.clients[client]) for client in chosen}
         promised = {c: self._client_guarantee(size, turns[c]) for c, size in sizes.items()}
+        canary_clients, own = self.canaries, len(self.clients)
         for client in canaries:
-            results[client] = self._canary_result(sent, client)
+            assert canary_clients is not None
+            results[client] = canary_message(canary_clients, client - own, sent, self._kind)
             sizes[client] = max(1, round(float(np.mean([len(rows) for rows in self.clients]))))
             promised[client] = self.defence.guarantee(turns[client])
         received, masked = server.exchange_updates(
@@ -222,7 +216,42 @@ class Federation(SimulatedFederation):
             mean = server.average(received.values(), equally=self.defence.weighs_equally)
         else:
             mean = dict(masked.tensors)
-        aggregated = self._apply_mean(sent, mean)
+        step = -self.recipe.lr if self._kind == "gradient" else 1.0
+        aggregated = dict(mean) if self._kind == "weights" else server.take_step(sent, mean, step)
+        return Round(
+            number,
+            self._kind,
+            sent,
+            received,
+            masked,
+            clients.describe_training(self.recipe, gradients=self.rule == "fedsgd"),
+            aggregated,
+            self._figures(aggregated, len(results), max(turns.values())),
+        )
+
+    def _train(
+        self, number: int, sent: Tensors, learn: ClientTraining, chosen: Sequence[int]
+    ) -> dict[int, Tensors]:
+        """What each of these clients sends, before any defence."""
+        if not chosen:
+            return {}
+        rngs = (stream(self.seed, "local training", number, client) for client in chosen)
+        seeds = [int(rng.integers(2**31)) for rng in rngs]
+        trained = learn(sent, [self.clients[client] for client in chosen], seeds)
+        change = self._kind == "update"
+        return {
+            client: clients.as_sent(sent, state, change=change)
+            for client, state in zip(chosen, trained, strict=True)
+        }
+
+    def _figures(self, aggregated: Tensors, clients: int, turns: int) -> dict[str, float]:
+        """Metrics of a round: of the global model, and what canaries are measured against.
+
+        Args:
+            aggregated: the global weights after the round.
+            clients: how many clients took part in it.
+            turns: the largest number of rounds that a client has taken part in.
+        """
         metrics: dict[str, float] = {}
         if self.evaluate is not None:
             from divulge.training.engine.networks import load_network
@@ -230,21 +259,12 @@ class Federation(SimulatedFederation):
             network = load_network(self.recipe.network, aggregated)
             evaluate = partial(self.evaluate, network)
             metrics = dict(call_user_code(evaluate, "evaluate"))
-        if self.canaries is not None and (claim := self.defence.guarantee(max(turns.values()))):
+        if self.canaries is not None and (claim := self.defence.guarantee(turns)):
             metrics = {**metrics, **StatedEpsilon(claim.epsilon, claim.delta).as_metrics()}
-            if deviation := self.defence.noise_deviation(len(results)):
+            if deviation := self.defence.noise_deviation(clients):
                 rate = self.recipe.lr if self.rule == "fedsgd" else 1.0
                 metrics[DEVIATION] = rate * deviation
-        return Round(
-            number,
-            self._kind,
-            sent,
-            received,
-            masked,
-            self._training,
-            aggregated,
-            metrics,
-        )
+        return metrics
 
     def _client_guarantee(self, records: int, turns: int) -> Guarantee | None:
         """Privacy guarantee of a client with so many records after it has sent so many updates.
@@ -256,20 +276,6 @@ class Federation(SimulatedFederation):
             self.trainer, records, turns
         )
 
-    @property
-    def _training(self) -> LocalTraining:
-        recipe = self.recipe
-        if self.rule == "fedsgd":
-            return LocalTraining("sgd", recipe.lr, 0.0, 0.0, 1)
-        return LocalTraining(
-            recipe.optimiser,
-            recipe.lr,
-            recipe.momentum,
-            recipe.weight_decay,
-            recipe.epochs,
-            recipe.batch_size,
-        )
-
     def _participants(self, number: int) -> tuple[list[int], list[int]]:
         """The clients of a round, and the canary clients, whose numbers follow theirs."""
         own = len(self.clients)
@@ -277,41 +283,11 @@ class Federation(SimulatedFederation):
         many = max(1, round(self.participation * together))
         rng = stream(self.seed, "participants", number)
         drawn = sorted(rng.choice(together, many, replace=False).tolist())
-        return [one for one in drawn if one < own], [one for one in drawn if one >= own]
-
-    def _canary_result(self, sent: Tensors, client: int) -> dict[str, np.ndarray]:
-        """What a canary client sends; for ``fedsgd`` the gradient whose step is its direction."""
-        assert self.canaries is not None
-        update = self.canaries.update(client - len(self.clients), sent)
-        if self._kind == "gradient":
-            return {name: -value for name, value in update.items()}
-        if self._kind == "update":
-            return update
-        return {
-            name: (array + update[name]).astype(array.dtype) if name in update else array
-            for name, array in sent.items()
-        }
+        return [client for client in drawn if client < own], [
+            client for client in drawn if client >= own
+        ]
 
     def _about_canaries(self) -> dict[str, JSON]:
         if self.canaries is None:
             return {}
         return {**self.canaries.describe(len(self.clients)), "canary norm": self.canaries.norm}
-
-    def _result(self, sent: Tensors, found: Tensors) -> dict[str, np.ndarray]:
-        """Tensors that a client sends, before any defence."""
-        if self._kind == "update":
-            with np.errstate(over="ignore", invalid="ignore"):  # the defence deals with it
-                return {name: found[name] - array for name, array in sent.items()}
-        return {name: found[name] for name in sent}
-
-    def _apply_mean(self, sent: Tensors, mean: Tensors) -> dict[str, np.ndarray]:
-        if self._kind == "weights":
-            return dict(mean)
-        step = -self.recipe.lr if self._kind == "gradient" else 1.0
-        return {n: (w + step * mean[n]).astype(w.dtype, copy=False) for n, w in sent.items()}
-
-
-def _train_one_by_one(recipe: Recipe, pool: Records) -> ClientTraining:
-    from divulge.training.engine.clients import ClientWorkers
-
-    return ClientWorkers(recipe, pool, 1).one_by_one

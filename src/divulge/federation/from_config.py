@@ -129,11 +129,11 @@ def load_federation(settings: FederationSpec, folder: Path, workers: str = "loca
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
-    data, training, who = settings.data, settings.training, settings.clients
-    told = settings.canaries
+    data, training, division = settings.data, settings.training, settings.clients
+    canaries = settings.canaries
     assert data is not None
     assert training is not None
-    assert who is not None
+    assert division is not None
     defence = config.build_defence(settings)
     pool, test = records.make_alike(
         records.load_records(data.train, data.label, folder),
@@ -146,14 +146,16 @@ def load_federation(settings: FederationSpec, folder: Path, workers: str = "loca
     trainer = _private_trainer(recipe, pool, settings)
     return Federation(
         pool,
-        _deal_records(pool, who, settings.seed),
+        _deal_records(pool, division, settings.seed),
         recipe,
         rule=settings.rule,
         participation=settings.participation,
         defence=defence,
         trainer=trainer,
         evaluate=accuracy(test) if test is not None else None,
-        canaries=None if told is None else CanaryClients(folder / told.folder, told.norm),
+        canaries=None
+        if canaries is None
+        else CanaryClients(folder / canaries.folder, canaries.norm),
         seed=settings.seed,
         name=settings.name,
         workers=workers,
@@ -172,41 +174,41 @@ def load_item_federation(settings: FederationSpec, folder: Path) -> "ItemFederat
     """
     from divulge.federation.item_federation import ItemFederation
 
-    who = settings.recommender or settings.ranker
+    section = settings.recommender or settings.ranker
     crowd: UserPopulation
-    if isinstance(who, RecommenderSpec):
-        crowd = _recommender_users(who, settings, folder)
+    if isinstance(section, RecommenderSpec):
+        crowd = _recommender_users(section, settings, folder)
     else:
-        assert who is not None
-        crowd = _search_users(who, settings, folder)
-    how = who.model_dump(mode="json", exclude={"truth"})
+        assert section is not None
+        crowd = _search_users(section, settings, folder)
+    how = section.model_dump(mode="json", exclude={"truth"})
     how |= {"defences": list(settings.defences), "seed": settings.seed}
     return ItemFederation(settings.name, crowd, how)
 
 
 def _recommender_users(
-    who: RecommenderSpec, settings: FederationSpec, folder: Path
+    users: RecommenderSpec, settings: FederationSpec, folder: Path
 ) -> "RecommenderUsers":
     from divulge.federation.item_federation import RecommenderUsers
     from divulge.federation.recommender.model import NeuralCF
     from divulge.federation.recommender.users import Recommending
 
-    log = load_named(who.log, InteractionLog, folder)
-    learner = NeuralCF(who.width, who.hidden, who.epochs, who.lr, who.l1)
-    world = Recommending(log, learner, who.negatives, seed=settings.seed)
-    return RecommenderUsers(world, who.users, config.build_defence(settings))
+    log = load_named(users.log, InteractionLog, folder)
+    learner = NeuralCF(users.width, users.hidden, users.epochs, users.lr, users.l1)
+    world = Recommending(log, learner, users.negatives, seed=settings.seed)
+    return RecommenderUsers(world, users.users, config.build_defence(settings))
 
 
-def _search_users(who: RankerSpec, settings: FederationSpec, folder: Path) -> "SearchUsers":
+def _search_users(users: RankerSpec, settings: FederationSpec, folder: Path) -> "SearchUsers":
     from divulge.federation.item_federation import SearchUsers
     from divulge.federation.search.users import Searching, keep_features
 
-    queries = load_named(who.queries, Queries, folder)
-    model = click_models.published_click_model(who.habit, 3 if queries.relevance.max() < 3 else 5)
-    shaped = keep_features if who.noise is None else NoiseInjection(who.noise)
-    world = Searching(queries, model, who.shown, who.lr, shaped)
+    queries = load_named(users.queries, Queries, folder)
+    model = click_models.published_click_model(users.habit, 3 if queries.relevance.max() < 3 else 5)
+    shaped = keep_features if users.noise is None else NoiseInjection(users.noise)
+    world = Searching(queries, model, users.shown, users.lr, shaped)
     defence = config.build_defence(settings)
-    return SearchUsers(world, who.users, who.asked, who.hidden, defence, settings.seed)
+    return SearchUsers(world, users.users, users.asked, users.hidden, defence, settings.seed)
 
 
 def load_named(name: str, kind: type[T], folder: Path) -> T:
@@ -237,10 +239,10 @@ def _private_trainer(
     return trainer
 
 
-def _deal_records(pool: Records, who: ClientsSpec, seed: int) -> tuple[RaggedRows, ...]:
-    if who.classes:
-        return partition.exact(pool, np.array(who.classes), seed)
-    sizes = who.sizes or partition.equal_sizes(len(pool), who.count or 1)
-    if who.alpha is None:
+def _deal_records(pool: Records, clients: ClientsSpec, seed: int) -> tuple[RaggedRows, ...]:
+    if clients.classes:
+        return partition.exact(pool, np.array(clients.classes), seed)
+    sizes = clients.sizes or partition.equal_sizes(len(pool), clients.count or 1)
+    if clients.alpha is None:
         return partition.iid(pool, sizes, seed)
-    return partition.dirichlet(pool, sizes, who.alpha, seed)
+    return partition.dirichlet(pool, sizes, clients.alpha, seed)

@@ -152,9 +152,9 @@ class SearchUsers:
     def _simulate_round(self, number: int, sent: Tensors) -> tuple[Round, InteractionsByClient]:
         weights = {name: torch.from_numpy(np.array(array)) for name, array in sent.items()}
         rng = stream(self.seed, "searching", number)
-        seen, acted = self.world.round(weights, self.many, self.asked, self.defence, rng, number)
+        played, acted = self.world.round(weights, self.many, self.asked, self.defence, rng, number)
         self._clicks_by_round[number, digest("", *sent.values())] = acted
-        return seen, acted
+        return played, acted
 
 
 @dataclass(frozen=True)
@@ -191,14 +191,17 @@ class ItemFederation(SimulatedFederation):
         """
         weights = self.crowd.initial_weights() if sent is None else sent
         for number in itertools.count(first):
-            seen = self.crowd.round(number, weights)
-            mean = seen.masked.tensors if seen.masked else server.average(seen.received.values())
+            played = self.crowd.round(number, weights)
+            mean = (
+                played.masked.tensors if played.masked else server.average(played.received.values())
+            )
             weights = {name: array + mean[name] for name, array in weights.items()}
-            yield replace(seen, aggregated=weights)
+            yield replace(played, aggregated=weights)
 
     def interactions_in(self, transcript: Transcript) -> InteractionsByClient:
         """Interactions of all clients in a transcript of this federation."""
         each = (
-            self.crowd.interactions_in_round(seen.number, seen.sent) for seen in transcript.rounds
+            self.crowd.interactions_in_round(played.number, played.sent)
+            for played in transcript.rounds
         )
-        return {client: items for told in each for client, items in told.items()}
+        return {client: items for interactions in each for client, items in interactions.items()}

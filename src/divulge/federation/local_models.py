@@ -23,7 +23,7 @@ from divulge.federation.clients import LocalTrainer
 from divulge.federation.fedavg import Federation
 from divulge.federation.simulation import simulate
 from divulge.federation.transcript_updates import TranscriptUpdates
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 from divulge.training.recipe import Recipe
 
 RELEVANT_SHARE, EXTERNAL_SHARE, CANDIDATE_SHARE = 0.4, 0.7, 0.1

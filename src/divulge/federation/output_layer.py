@@ -23,9 +23,10 @@ def solve_on_simplex(
         >>> solve_on_simplex(np.eye(2), np.array([0.9, 0.3])).round(6).tolist()
         [0.8, 0.2]
     """
+    # the last equation asks for a sum of 1; without it the best solution would be 0
     system = np.vstack([matrix - right[:, None], np.ones(matrix.shape[1])])
-    found, _ = nnls(system, np.append(np.zeros(len(right)), 1.0))
-    shares: np.ndarray = found / found.sum()
+    scaled, _ = nnls(system, np.append(np.zeros(len(right)), 1.0))
+    shares: np.ndarray = scaled / scaled.sum()
     return shares
 
 
@@ -79,6 +80,7 @@ def shares_of_biases(
         )
     there = np.full(len(change), True) if null is None else ~null  # noqa: FBT003 (a fill value)
     shares = np.zeros(len(change))
+    # change / (ηT) = s - Pᵀs, by the mean gradient of the cross-entropy over the steps
     balance = (np.eye(len(change)) - answers.T)[:, there]
     shares[there] = solve_on_simplex(balance, change.astype(np.float64) / step)
     return shares

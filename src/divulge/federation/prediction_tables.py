@@ -21,7 +21,7 @@ from divulge.errors import DataError, SpecError, did_you_mean
 from divulge.targets import label_columns
 from divulge.targets.column_names import ColumnNames
 from divulge.targets.outputs import Output, to_logits, to_probabilities
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 
 RELEVANT, EXTERNAL, MEMBER, OWNER = "relevant", "external", "member", "client"
 NOBODY_NAME = "nobody"
@@ -106,13 +106,13 @@ def read_owners(path: Path, names: Sequence[str], view: FederationView) -> Assig
             are candidates, or contradicts what the colluding client knows.
     """
     number = {**{name: k for k, name in enumerate(names)}, NOBODY_NAME: NOBODY}
-    told = []
+    owners = []
     for row, text in lines.read_lines(path):
         if row == 1:
             if text.removeprefix("\ufeff") != OWNER:
                 raise DataError(f"expected {OWNER!r} as the first line of {path}, got another one")
         elif text in number:
-            told.append(number[text])
+            owners.append(number[text])
         else:
             hint = did_you_mean(text[:80], number)
             raise DataError(
@@ -120,12 +120,12 @@ def read_owners(path: Path, names: Sequence[str], view: FederationView) -> Assig
                 f"{tables.show_cell(text)} in line {row}: {hint}"
             )
     known = view.collusion
-    if len(told) != len(view.records):
+    if len(owners) != len(view.records):
         raise DataError(
             f"expected a client for each of {len(view.records)} candidates in {path}, got "
-            f"{len(told)}: give one row a candidate, in their order"
+            f"{len(owners)}: give one row a candidate, in their order"
         )
-    truth = np.array(told, np.int64)
+    truth = np.array(owners, np.int64)
     if ((truth == known.client) != known.records).any():
         raise DataError(
             f"expected {path} to say of the colluding client's candidates what its own file says, "
@@ -140,8 +140,8 @@ def write_owners(path: Path, truth: Assignment, names: Sequence[str]) -> None:
     Raises:
         StoreError: it cannot be written.
     """
-    said = [[NOBODY_NAME if k == NOBODY else names[k]] for k in truth.client.tolist()]
-    _write_csv(path, [[OWNER], *said])
+    names_of = [[NOBODY_NAME if k == NOBODY else names[k]] for k in truth.client.tolist()]
+    _write_csv(path, [[OWNER], *names_of])
 
 
 def write(
@@ -186,14 +186,14 @@ def _read_table(
 ) -> _ClientTable:
     header = tables.read_header(path)
     plain = [label, RELEVANT, EXTERNAL, *([MEMBER] if known else [])]
-    said = [n for n in header if fnmatchcase(n, probabilities) and n not in (*plain, MEMBER)]
-    names = [*said, *plain]
+    chosen = [n for n in header if fnmatchcase(n, probabilities) and n not in (*plain, MEMBER)]
+    names = [*chosen, *plain]
     if len(set(plain)) < len(plain):
         raise DataError(f"expected a column of its own for the class in {path}, got {label!r}")
-    tables.check_names(path, header, names if said else [probabilities])
+    tables.check_names(path, header, names if chosen else [probabilities])
     values = tables.read_columns(path, names)
-    flags = values[:, len(said) + 1 :]
-    _check_columns(path, names, values, len(said))
+    flags = values[:, len(chosen) + 1 :]
+    _check_columns(path, names, values, len(chosen))
     relevant, external = flags[:, 0] == 1, flags[:, 1] == 1
     kind = relevant + 2 * external
     sizes = np.bincount(kind, minlength=4)
@@ -203,38 +203,38 @@ def _read_table(
             f"{sizes[1]} and {sizes[2]}, and {sizes[3]} that are said to be both: give some of each"
         )
     order = np.argsort(kind, kind="stable")
-    raw = values[order, : len(said)]
-    named = ColumnNames(probabilities, tuple(said))
+    raw = values[order, : len(chosen)]
+    named = ColumnNames(probabilities, tuple(chosen))
     answers = named.arrange(to_probabilities(raw, output, len(raw)))
-    cells = [str(int(cell)) for cell in values[:, len(said)]]
+    cells = [str(int(cell)) for cell in values[:, len(chosen)]]
     try:
         labels = label_columns.read_classes(path, label, cells, named, ()).number[order]
     except DataError as error:  # it advises class_names, which this table has not
         raise DataError(
-            f"expected classes of the columns {', '.join(said[:20])} in {path}, column {label!r}, "
-            "got others: name these columns by their classes, such as p_0 and p_1, or correct the "
-            "labels"
+            f"expected classes of the columns {', '.join(chosen[:20])} in {path}, "
+            f"column {label!r}, got others: name these columns by their classes, "
+            "such as p_0 and p_1, or correct the labels"
         ) from error
     member = (flags[order, 2] == 1) if known else None
     if member is not None and member[kind[order] == 2].any():
         raise DataError(f"expected no member among the external records in {path}, got some")
     logits = named.arrange(to_logits(raw, len(raw))) if output == "logits" else None
     return _ClientTable(
-        path, tuple(said), answers, labels, member, int(sizes[0]), int(sizes[1]), logits
+        path, tuple(chosen), answers, labels, member, int(sizes[0]), int(sizes[1]), logits
     )
 
 
 def _check_columns(
-    path: Path, names: Sequence[str], values: Float[np.ndarray, "rows columns"], said: int
+    path: Path, names: Sequence[str], values: Float[np.ndarray, "rows columns"], count: int
 ) -> None:
     if not len(values):
         raise DataError(f"expected one row per record in {path}, got none: check the export")
     for k, (name, column) in enumerate(zip(names, values.T, strict=True)):
         wanted, right = "a number", ~np.isnan(column)
-        if k == said:
+        if k == count:
             wanted = "a class number, 0, 1, 2..."
             right = np.isfinite(column) & (column >= 0) & (column == np.floor(column))
-        elif k > said:
+        elif k > count:
             wanted, right = "0 or 1", np.isin(column, (0, 1))
         if not right.all():
             row = int(right.argmin())

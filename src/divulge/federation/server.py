@@ -83,6 +83,12 @@ def average(received: Iterable[ReceivedUpdate], *, equally: bool = False) -> dic
     return mean
 
 
+def take_step(sent: Tensors, mean: Tensors, step: float) -> dict[str, np.ndarray]:
+    """Move the global weights along the mean of what clients sent."""
+    # McMahan et al. (2017), algorithm 1; the type is kept, as a float64 step would widen weights
+    return {n: (w + step * mean[n]).astype(w.dtype, copy=False) for n, w in sent.items()}
+
+
 @check_arguments
 def accuracy(test: Records) -> Evaluate:
     """Function for ``Federation(evaluate=...)`` that measures the accuracy on test records."""

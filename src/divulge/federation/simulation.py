@@ -63,8 +63,8 @@ def simulate(
     track = as_track(progress)
     if run is None:
         play = federation.rounds()
-        kept = tuple(next(play) for _ in track(range(rounds), _doing(federation)))
-        return Transcript(federation.header, kept)
+        played = tuple(next(play) for _ in track(range(rounds), _doing(federation)))
+        return Transcript(federation.header, played)
     with take_folder(Path(run), (HEADER,)):
         return _record(federation, rounds, Path(run), track, resume=resume)
 
@@ -101,11 +101,11 @@ def write_aside(writer: Writer, rounds: Iterator[Round]) -> Generator[Round]:
     with ThreadPoolExecutor(1) as aside:
         writing: Future[None] | None = None
         try:
-            for seen in rounds:
+            for past in rounds:
                 if writing is not None:
                     writing.result()
-                writing = aside.submit(writer.add, seen)
-                yield seen
+                writing = aside.submit(writer.add, past)
+                yield past
         finally:
             if writing is not None:
                 writing.result()

@@ -89,8 +89,8 @@ class TranscriptUpdates:
         norm = np.full(len(self.clients), np.nan)
         there = [k for k, name in enumerate(self.clients) if name in played.received]
         for k in there:
-            said = self._model(played, self.clients[k]).predict(records.x)
-            loss[:, k] = -signals.compute_signal("loss", said, records.y)
+            answers = self._model(played, self.clients[k]).predict(records.x)
+            loss[:, k] = -signals.compute_signal("loss", answers, records.y)
         products, gradient_norm, update_norm = self._project(played, there, records)
         inner[:, there], norm[there] = products, update_norm
         return RoundSignals(loss, inner, gradient_norm, norm)
@@ -133,8 +133,8 @@ def _record_gradients(
     like = next(iter(weights.values())).dtype
 
     def loss(weights: dict[str, torch.Tensor], x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        said: torch.Tensor = functional_call(module, (weights, state), (x[None],))
-        return cross_entropy(said, y[None])
+        answers: torch.Tensor = functional_call(module, (weights, state), (x[None],))
+        return cross_entropy(answers, y[None])
 
     at_once = max(1, _NUMBERS_AT_ONCE // sum(w.numel() for w in weights.values()))
     for first in range(0, len(records), at_once):

@@ -29,18 +29,17 @@ from divulge.studies.compare import design as compare_design
 from divulge.studies.cost_estimates import CostEstimate, SearchCost, SimulationCost
 from divulge.studies.harden import config as harden_config
 from divulge.studies.harden.final import HardenDesign
+from divulge.studies.harden.proposal import UNDEFENDED, stages
 from divulge.studies.harden.run import design_from_config as harden_design
-from divulge.studies.harden.space import first_proposal, stages
+from divulge.studies.harden.space import first_proposal, make_variant
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign, design_from_config
 from divulge.studies.trial import Trial
 from divulge.targets.outputs import Output
 from divulge.training.shadows import train as training
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
-from divulge.training.shadows.workers import (
-    ShadowWorkload,
-    Workers,
-)
+from divulge.training.shadows.workers import Workers
+from divulge.training.shadows.workload import ShadowWorkload
 from divulge.training.trainers import as_trainer, trains_regression
 
 # How much memory this process and those that it started have held.
@@ -193,8 +192,8 @@ def _estimate_search(wanted: HardenDesign, who: Workers) -> SearchCost:
     """About what a search will cost, from a trial of an undefended model."""
     models, asked = wanted.models, wanted.asked
     recipe = models.recipe
-    undefended = first_proposal(harden_config.UNDEFENDED, recipe.epochs)
-    plan = undefended.as_variant(recipe, asked.models).plan
+    undefended = first_proposal(UNDEFENDED, recipe.epochs)
+    plan = make_variant(undefended, recipe, asked.models).plan
     queries = _queries(models.pool.records, (), models.pool.reference)
     one = _run_trial(training.prepare_workload(plan, queries, models.seed, asked.models), who)
     # a model of the search learns half of its records; the last ones all, and half of the fresh

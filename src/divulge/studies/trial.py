@@ -9,13 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from divulge.errors import DivulgeError
-from divulge.training.shadows.workers import (
-    LocalWorkers,
-    ResolvableTrainer,
-    ShadowWorkload,
-    Workers,
-    settle,
-)
+from divulge.training.shadows.strategy import ResolvableTrainer, settle
+from divulge.training.shadows.workers import LocalWorkers, Workers
+from divulge.training.shadows.workload import ShadowWorkload
 from divulge.training.trainers import FunctionTrainer
 
 FREE = 8.0

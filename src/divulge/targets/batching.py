@@ -25,9 +25,9 @@ def translate_model_errors(expected: str, remedy: str) -> Iterator[None]:
         raise
     except Exception as error:
         # Frameworks answer in paragraphs: one line, and not all of it, is enough to find the cause.
-        said = " ".join(quote_error(error).split())[:500]
+        message = " ".join(quote_error(error).split())[:500]
         raise TargetError(
-            f"expected {expected}, got {type(error).__name__}: {said}: {remedy}"
+            f"expected {expected}, got {type(error).__name__}: {message}: {remedy}"
         ) from error
 
 
@@ -74,11 +74,11 @@ def query_in_batches(
     answers = []
     for start in range(0, records, size):
         some = np.arange(start, min(start + size, records))
-        asked = np.concatenate([some, np.repeat(some[-1:], max(0, least - len(some)))])
-        answer = ask(take_rows(x, asked))
-        if answer.ndim == 0 or len(answer) != len(asked):
+        padded = np.concatenate([some, np.repeat(some[-1:], max(0, least - len(some)))])
+        answer = ask(take_rows(x, padded))
+        if answer.ndim == 0 or len(answer) != len(padded):
             raise TargetError(
-                f"expected one answer for each of {len(asked)} records, got an array of shape "
+                f"expected one answer for each of {len(padded)} records, got an array of shape "
                 f"{answer.shape}: return one row per record, in the order asked"
             )
         answers.append(answer[: len(some)])

@@ -4,182 +4,17 @@ Predictions are stored in an SQLite file; records are recognised by their conten
 """
 
 import hashlib
-import os
-import sqlite3
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import final
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from divulge._util import untrusted
 from divulge.core import LastLayer, Need, Target, as_white_box, stream_answers
-from divulge.errors import SpecError, StoreError, TargetError
-
-_SCHEMA = 1
-
-_TABLES = """
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS answers (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
-"""
-
-_TABLE_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
-
-_COUNT_DAMAGED = """
-SELECT count(*) FROM answers WHERE typeof(key) != 'blob' OR typeof(value) != 'blob'
-OR length(key) != ? OR length(value) != ?
-"""
-
-_KEY_BYTES, _NUMBER_BYTES = 16, 8  # bytes
-
-
-@final
-class PredictionFile:
-    """A file from record keys to answers, readable by its owner alone.
-
-    Args:
-        path: the SQLite file; unless it exists, the first answers create it.
-        fingerprint: the fingerprint of the model; a file written for another one is refused.
-
-    Raises:
-        StoreError: the file cannot be opened, or was written for another model, by a newer
-            version, or by another program.
-    """
-
-    def __init__(self, path: Path, fingerprint: str) -> None:
-        self._path = path
-        self._fingerprint = fingerprint
-        self._held: sqlite3.Connection | None = None
-        self._holding = False
-        self.classes: int | None = None
-        if path.is_symlink() or path.exists():
-            untrusted.check_file(path, untrusted.MAX_DATA_BYTES, StoreError, links=False)
-            self._open()
-
-    def _open(self) -> None:
-        try:
-            # Before SQLite does, which would let everybody read what the model was asked.
-            os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
-        except OSError as error:
-            raise self._file_error(error) from error
-        with self._transaction() as db:
-            self._check_tables({name for (name,) in db.execute(_TABLE_NAMES)})
-            db.executescript(_TABLES)
-            for name, value in (("schema", str(_SCHEMA)), ("fingerprint", self._fingerprint)):
-                db.execute("INSERT OR IGNORE INTO meta VALUES (?, ?)", (name, value))
-            found = dict(db.execute("SELECT name, value FROM meta"))
-        self._check(found, self._fingerprint)
-        classes = found.get("classes", "")
-        self.classes = int(classes) if classes.isdecimal() else None
-
-    def read(self) -> dict[bytes, bytes]:
-        """Every answer in the file, as the bytes of its float64 numbers.
-
-        Raises:
-            StoreError: the file is damaged.
-        """
-        if not self._path.exists():
-            return {}
-        with self._transaction() as db:
-            (odd,) = db.execute(
-                _COUNT_DAMAGED, (_KEY_BYTES, _NUMBER_BYTES * (self.classes or 0))
-            ).fetchone()
-            if odd:
-                raise self._file_error(f"{odd} answers of another length")
-            return dict(db.execute("SELECT key, value FROM answers"))
-
-    def append(self, answers: Mapping[bytes, bytes], classes: int) -> None:
-        """Add answers; when this returns, they are on disk.
-
-        Raises:
-            StoreError: they cannot be written.
-        """
-        if not self._path.exists():
-            self._open()
-        with self._transaction() as db:
-            db.execute("INSERT OR IGNORE INTO meta VALUES ('classes', ?)", (str(classes),))
-            db.executemany("INSERT OR IGNORE INTO answers VALUES (?, ?)", answers.items())
-        self.classes = classes
-
-    @contextmanager
-    def many_appends(self) -> Iterator[None]:
-        """Append many times in here, a few answers at a time, without waiting for the disk.
-
-        After a kill all answers are there, as ever; a power cut may take those of this time.
-
-        Raises:
-            StoreError: the answers cannot be written.
-        """
-        self._holding = True
-        try:
-            yield
-        finally:
-            held, self._held, self._holding = self._held, None, False
-            if held is not None:
-                with self._translate_errors(), closing(held):
-                    held.execute("PRAGMA journal_mode = DELETE")  # all is on the disk now
-
-    def _check_tables(self, names: set[str]) -> None:
-        if names - {"meta", "answers"}:
-            raise self._file_error("a database of another program")
-
-    def _check(self, found: Mapping[str, str], fingerprint: str) -> None:
-        if found["schema"] != str(_SCHEMA):
-            raise StoreError(
-                f"expected answers of version {_SCHEMA} in {self._path}, got version "
-                f"{found['schema']}: update divulge, delete the file or use another path"
-            )
-        if found["fingerprint"] != fingerprint:
-            raise StoreError(
-                f"expected answers of this model in {self._path}, got those of another model: "
-                "delete the file or use another path"
-            )
-
-    @contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._translate_errors():
-            if self._holding:
-                self._held = self._held or self._connect("WAL")
-                with self._held:
-                    yield self._held
-            else:
-                # Opened for each transaction: nothing stays locked, or open, between two batches.
-                with closing(self._connect("DELETE")) as db, db:
-                    yield db
-
-    def _connect(self, journal: str) -> sqlite3.Connection:
-        db = sqlite3.connect(self._path)
-        try:
-            # A log beside the file needs no waiting, nor memory that processes share, which
-            # network disks lack.
-            db.execute("PRAGMA locking_mode = EXCLUSIVE")
-            db.execute(f"PRAGMA journal_mode = {journal}")
-            db.execute(f"PRAGMA synchronous = {'NORMAL' if journal == 'WAL' else 'FULL'}")
-        except BaseException:
-            db.close()
-            raise
-        return db
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.OperationalError as error:  # a full disk, a lock, a missing permission
-            raise StoreError(
-                f"expected to read and write {self._path}, got {error}: free some space or check "
-                "its permissions, then continue; the answers in it are kept"
-            ) from error
-        # SQLite's own message may quote bytes of a damaged file, which are no text
-        except (sqlite3.Error, UnicodeDecodeError) as error:
-            raise self._file_error(error) from error
-
-    def _file_error(self, reason: object) -> StoreError:
-        return StoreError(
-            f"expected {self._path} to hold the answers of a model, got {reason}: "
-            "delete the file or use another path"
-        )
+from divulge.errors import SpecError, TargetError
+from divulge.targets.prediction_file import PredictionFile
 
 
 def record_keys(x: Shaped[np.ndarray, " records *features"], salt: bytes = b"") -> list[bytes]:
@@ -297,9 +132,9 @@ class CachedTarget:
         if len(x) == 0:
             return self._target.predict(x)
         if Need.FEATURES not in self.offers:  # a table, which holds all answers already
-            said = self._target.predict(x)
-            self._accept(said)
-            return self._recent.remember(x, said)
+            direct = self._target.predict(x)
+            self._accept(direct)
+            return self._recent.remember(x, direct)
         keys = record_keys(x, self._salt)
         self._ask(x, keys)
         answers = np.frombuffer(b"".join([self._known[key] for key in keys])).reshape(len(x), -1)

@@ -58,7 +58,7 @@ class ColumnNames(NamedTuple):
         says = _SAYS_CLASS.fullmatch(name)
         return says[1] if says else name if chosen else ""
 
-    def class_names(self, labels: Sequence[str], told: Names) -> Names:
+    def class_names(self, labels: Sequence[str], given: Names) -> Names:
         """What the columns call the classes, class 0 first; empty where they say nothing.
 
         The pattern says which part of a column's name is that of the class. Where it cuts too
@@ -66,16 +66,16 @@ class ColumnNames(NamedTuple):
 
         Args:
             labels: those that occur.
-            told: the names that the user gave.
+            given: the names that the user gave.
         """
         if self.single:
-            return self._two_classes(labels, told)
+            return self._two_classes(labels, given)
         candidates = [names for names in self._candidates() if len(set(names)) == len(names)]
 
         counted = any(class_number(label) is not None for label in labels)
 
         def fit(names: Names) -> tuple[bool, int, int]:
-            named = bool(told) and len(find_places(names, told)) == len(names)
+            named = bool(given) and len(find_places(names, given)) == len(names)
             numbers = counted and sum(class_number(name) is not None for name in names)
             return named, len(find_places(labels, names)), numbers
 
@@ -93,11 +93,11 @@ class ColumnNames(NamedTuple):
         arranged = answers[:, ::-1] if self.reversed else answers
         return np.pad(arranged, ((0, 0), (0, further))) if further else arranged
 
-    def _two_classes(self, labels: Sequence[str], told: Names) -> Names:
+    def _two_classes(self, labels: Sequence[str], given: Names) -> Names:
         own = self.only_name
         kind, value = class_key(own)
-        others = [name for name in told if class_key(name) != (kind, value)]
-        if len(told) == 2 and len(others) == 1:
+        others = [name for name in given if class_key(name) != (kind, value)]
+        if len(given) == 2 and len(others) == 1:
             return (own, others[0]) if self.reversed else (others[0], own)
         if kind == "truth":
             return "false", "true"
@@ -167,8 +167,8 @@ def _shared_start(names: Sequence[str], *, signed: bool) -> int:
 def _shared_end(names: Sequence[str]) -> int:
     """How many last characters all names share, from where a word ends."""
     shared = _common_start([name[::-1] for name in names])[::-1]
-    found = re.search(r"[-_ :]", shared)
-    return len(shared) - found.start() if found else 0
+    separator = re.search(r"[-_ :]", shared)
+    return len(shared) - separator.start() if separator else 0
 
 
 def _common_start(texts: Sequence[str]) -> str:

@@ -95,8 +95,8 @@ class Extractor:
 
         def ask(batch: Images) -> Float[np.ndarray, "batch features"]:
             with torch.no_grad():
-                found = self(torch.from_numpy(batch).to(torch.float32) / 255).features
-            return np.asarray(found.double().numpy())
+                layers = self(torch.from_numpy(batch).to(torch.float32) / 255).features
+            return np.asarray(layers.double().numpy())
 
         return query_in_batches(ask, images, batch_size)
 

@@ -196,10 +196,10 @@ def _explain_stray(at: int, names: Sequence[str]) -> str:
 
 def _is_stray(answers: Answers, at: int) -> bool:
     """Whether all columns but this one are probabilities, and this one is none."""
-    one, others = answers[:, [at]], np.delete(answers, at, axis=1)
-    if len(answers) < _ENOUGH_ROWS or are_probabilities(one):
+    single, others = answers[:, [at]], np.delete(answers, at, axis=1)
+    if len(answers) < _ENOUGH_ROWS or are_probabilities(single):
         return False
-    whole = bool((one == np.rint(one)).all())
+    whole = bool((single == np.rint(single)).all())
     return (whole or others.shape[1] > 1) and are_probabilities(others)
 
 

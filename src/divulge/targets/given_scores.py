@@ -12,8 +12,8 @@ from divulge.core import Need
 from divulge.core.records import LARGEST_VALUE
 from divulge.data import tables
 from divulge.errors import DataError
-from divulge.targets import label_columns
-from divulge.targets.predictions import TableTarget
+from divulge.targets.member_column import read_members
+from divulge.targets.recorded import TableTarget
 
 ScoreKind = Literal["loss", "score"]
 """What the number is: a loss is low for members, a score is high."""
@@ -79,7 +79,7 @@ def read_scores(
         )
     tables.check_names(path, header, (column, member))
     (cells,) = tables.read_texts(path, member)
-    inside, said = label_columns.read_members(path, member, cells, member_value)
+    inside, sentence = read_members(path, member, cells, member_value)
     numbers = tables.read_columns(path, [column])[:, 0]
     if len(numbers) != len(inside):
         raise DataError(
@@ -92,7 +92,7 @@ def read_scores(
     if endless:
         last = "an infinite loss" if kind == "loss" else "a score of minus infinity"
         how += f" {endless:,} of {len(score):,} records have {last} and rank last, as equals."
-    return ScoreTable(score, inside, how, said)
+    return ScoreTable(score, inside, how, sentence)
 
 
 def _rank_endless(
@@ -115,13 +115,13 @@ def _rank_endless(
     return np.where(endless, lowest - max(1.0, abs(lowest)), score), int(endless.sum())
 
 
-def _refuse_cell(path: Path, kind: ScoreKind, column: str, row: int, found: float) -> DataError:
-    if np.isnan(found):
-        return tables.cell_error(path, column, row, f"a {kind}", found)
+def _refuse_cell(path: Path, kind: ScoreKind, column: str, row: int, value: float) -> DataError:
+    if np.isnan(value):
+        return tables.cell_error(path, column, row, f"a {kind}", value)
     endless = "inf" if kind == "loss" else "-inf"
     return tables.CellError(
         f"expected a {kind} of size {LARGEST_VALUE:g} at most, or {endless}, in {path}, column "
-        f"{column!r}, row {row + 1} below the header, got {tables.show_cell(found)}: compute it in "
+        f"{column!r}, row {row + 1} below the header, got {tables.show_cell(value)}: compute it in "
         "float64 and from logits, where the surest records stay finite and in order, or take its "
         "logarithm"
     )

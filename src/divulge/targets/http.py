@@ -4,7 +4,6 @@ import asyncio
 import hashlib
 import json
 import sys
-import threading
 from collections.abc import Generator, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager
@@ -27,9 +26,11 @@ from divulge.targets.batching import count_rows, take_rows
 from divulge.targets.http_account import Account, Prices, Spent
 from divulge.targets.http_address import shown_address
 from divulge.targets.http_client import Memory, Question, Session
-from divulge.targets.http_formats import ProtocolName, WireFormat, to_rows
+from divulge.targets.http_formats import ProtocolName, WireFormat
 from divulge.targets.http_keys import FilledSettings
+from divulge.targets.http_loop import background_loop, close_client, open_client
 from divulge.targets.http_pace import Pace, Patience
+from divulge.targets.json_records import to_rows
 from divulge.targets.outputs import Output, access_of, to_probabilities
 
 Seconds = Annotated[float, pydantic.Field(gt=0, le=86400)]
@@ -194,15 +195,15 @@ class HTTPTarget:
             raise TargetError("expected at least one record, got none: ask about one or more")
         size = min(self.records_per_request, self._wire.most or count)
         parts = iter([(k, min(k + size, count)) for k in range(0, count, size)])
-        with _background_loop() as loop, self._session(loop) as session:
+        with background_loop() as loop, self._session(loop) as session:
             waiting: dict[Future[np.ndarray], tuple[int, int]] = {}
             failure: BaseException | None = None
             while True:
                 # The first request goes alone: if nothing fits, it alone was paid for.
                 room = self.concurrency if self._memory.fits else 1
                 while failure is None and len(waiting) < room and (part := next(parts, None)):
-                    asked = self._ask(session, take_rows(x, np.arange(*part)), part[1] - part[0])
-                    waiting[asyncio.run_coroutine_threadsafe(asked, loop)] = part
+                    coming = self._ask(session, take_rows(x, np.arange(*part)), part[1] - part[0])
+                    waiting[asyncio.run_coroutine_threadsafe(coming, loop)] = part
                 if not waiting:
                     break
                 try:
@@ -243,8 +244,8 @@ class HTTPTarget:
     def _identity(self) -> bytes:
         try:
             wire = asdict(self._wire) | {"parameters": dict(self.parameters or {})}
-            told = [self.url, self.fingerprint, self.classes, wire]
-            return json.dumps(told, sort_keys=True).encode()
+            identity = [self.url, self.fingerprint, self.classes, wire]
+            return json.dumps(identity, sort_keys=True).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise SpecError(
                 "expected parameters that JSON can hold, got others: use texts, numbers, lists "
@@ -264,65 +265,16 @@ class HTTPTarget:
     @contextmanager
     def _session(self, loop: asyncio.AbstractEventLoop) -> Iterator[Session]:
         """Open connections, closed at the end; requests on their way are cancelled then."""
-        import httpx
-
         settings = FilledSettings.read(
             self.url, self.headers or {}, self.parameters or {}, plain_http=self.plain_http
         )
-        http_keys.silence_libraries()
-        limits = httpx.Limits(
-            max_connections=self.concurrency, max_keepalive_connections=self.concurrency
-        )
-        try:
-            client = httpx.AsyncClient(
-                verify=http_client.tls_settings(),
-                timeout=self.timeout,
-                limits=limits,
-                follow_redirects=False,
-                headers={"Content-Type": "application/json", "Accept-Encoding": "identity"},
-            )
-        except (ValueError, httpx.InvalidURL, ImportError):
-            client = None  # its message may hold the password of a proxy
-        if client is None:
-            raise SpecError(
-                "expected proxies that httpx can use in HTTPS_PROXY, HTTP_PROXY and ALL_PROXY, got "
-                "another: correct these variables, or name this endpoint in NO_PROXY"
-            )
+        client = open_client(self.timeout, self.concurrency)
         patience = Patience(self.timeout, self.retries, self.max_wait)
         try:
             yield Session(client, settings, patience, self._memory)
         finally:
             if not sys.is_finalizing():
-                asyncio.run_coroutine_threadsafe(_close(client), loop).result()
-
-
-async def _close(client: Any) -> None:
-    mine = asyncio.current_task()
-    others = [task for task in asyncio.all_tasks() if task is not mine]
-    for task in others:
-        task.cancel()
-    await asyncio.gather(*others, return_exceptions=True)
-    await client.aclose()
-    # answers that were left half read, as one that was too large
-    await asyncio.get_running_loop().shutdown_asyncgens()
-
-
-@contextmanager
-def _background_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own: a notebook has one in ours already.
-
-    No thread runs any more while Python ends: what is closed only then must not wait for one.
-    """
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, name=http_keys.THREAD, daemon=True)
-    thread.start()
-    try:
-        yield loop
-    finally:
-        if not sys.is_finalizing():
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
+                asyncio.run_coroutine_threadsafe(close_client(client), loop).result()
 
 
 def _join(answers: list[np.ndarray]) -> Float[np.ndarray, "records classes"]:

@@ -35,8 +35,8 @@ class _Parts(NamedTuple):
 
 
 def _split(url: str) -> _Parts | None:
-    found = _ADDRESS.fullmatch(url)
-    return found and _Parts(**found.groupdict())
+    match = _ADDRESS.fullmatch(url)
+    return match and _Parts(**match.groupdict())
 
 
 def shown_address(url: str) -> str:
@@ -114,9 +114,11 @@ def _check_keys(parts: _Parts) -> None:
         key_like = credentials.is_key_like(name) and value and not REFERENCE.search(value)
         if key_like or credentials.hides_key(value):
             # a name is shown unless it is one of those that nobody would give
-            said = make_showable(name)[:40] if equals and not credentials.hides_key(name) else "key"
+            label = (
+                make_showable(name)[:40] if equals and not credentials.hides_key(name) else "key"
+            )
             raise credentials.written_out_error(
-                f"{said!r} in the query of url",
+                f"{label!r} in the query of url",
                 "a value that is written out" if key_like else "what looks like a key",
                 _HOW_IN_QUERY,
             )
@@ -158,15 +160,15 @@ def fill_address(url: str, *, plain_http: bool) -> tuple[str, tuple[str, ...]]:
     user, in_user = credentials.fill(parts.user or "", "url", _quote_all)
     path, in_path = credentials.fill(parts.path, "url", _quote_path)
     filled: list[str] = []
-    found = [*in_user, *in_path]
+    secrets = [*in_user, *in_path]
     for piece in parts.query.removeprefix("?").split("&"):
         how = _quote_query if REFERENCE.fullmatch(piece) else _quote_all
         text, values = credentials.fill(piece, "url", how)
         filled.append(text)
-        found.extend(values)
+        secrets.extend(values)
     at = "" if parts.user is None else f"{user}@"
     query = "?" + "&".join(filled) if parts.query else ""
-    return f"{parts.scheme}{at}{parts.host}{path}{query}", tuple(found)
+    return f"{parts.scheme}{at}{parts.host}{path}{query}", tuple(secrets)
 
 
 def _quote_all(value: str) -> str:

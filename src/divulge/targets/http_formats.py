@@ -5,7 +5,6 @@ anything is computed from it, and what does not fit is a `TargetError`.
 """
 
 import math
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -13,8 +12,12 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from divulge._util.json import JSON
-from divulge.errors import SpecError, TargetError, did_you_mean
-from divulge.targets.outputs import MOST_CLASSES, Output
+from divulge.errors import SpecError, TargetError
+from divulge.targets.json_answers import follow_path, name_kind, read_rows, unique_by_name
+from divulge.targets.json_records import json_values, to_rows
+from divulge.targets.label_tokens import label_of, label_probabilities
+from divulge.targets.outputs import Output
+from divulge.targets.prompts import write_prompts
 
 ProtocolName = Literal[
     "json",
@@ -91,197 +94,6 @@ def _merge(body: Mapping[str, Any], further: Mapping[str, Any]) -> dict[str, Any
     return merged
 
 
-class Rows(NamedTuple):
-    """Records as JSON holds them: a value each, or a list of cells where columns have names."""
-
-    columns: tuple[str, ...]
-    values: list[Any]
-
-    @property
-    def plain(self) -> list[Any]:
-        """A value or an object a record."""
-        if not self.columns:
-            return self.values
-        return [dict(zip(self.columns, cells, strict=True)) for cells in self.values]
-
-
-def to_rows(x: Any) -> Rows:
-    """Records of any container as JSON holds them; what is missing becomes null.
-
-    Args:
-        x: an array, a sparse matrix, a list of texts, a pandas or polars frame, or arrays by name.
-
-    Raises:
-        TargetError: a value cannot be written as JSON.
-
-    Examples:
-        >>> to_rows(np.array([[1.5, np.nan]])).plain
-        [[1.5, None]]
-        >>> to_rows({"age": np.array([31]), "job": ["cook"]}).plain
-        [{'age': 31, 'job': 'cook'}]
-    """
-    if isinstance(x, Mapping):
-        cells = zip(*(_values(column) for column in x.values()), strict=True)
-        return Rows(tuple(map(str, x)), list(map(list, cells)))
-    if hasattr(x, "columns"):
-        rows = x.itertuples(index=False, name=None) if hasattr(x, "itertuples") else x.iter_rows()
-        return Rows(tuple(map(str, x.columns)), [list(map(_cell, row)) for row in rows])
-    return Rows((), _values(x.toarray() if hasattr(x, "toarray") else x))
-
-
-def _values(x: Any) -> list[Any]:
-    if isinstance(x, np.ndarray) and x.dtype.kind in "iub":
-        return list(x.tolist())
-    if isinstance(x, np.ndarray) and x.dtype.kind == "f" and np.isfinite(x).all():
-        return list(x.tolist())
-    return [_cell(value) for value in x]
-
-
-def _cell(value: Any) -> Any:
-    """A single value, or an array of them, as JSON holds it."""
-    if isinstance(value, str | bool | int) or value is None:
-        return value
-    if isinstance(value, np.ndarray | list | tuple):
-        return [_cell(inner) for inner in value]
-    if _is_missing(value):
-        return None
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
-    plain = value.item() if isinstance(value, np.generic) else value
-    if isinstance(plain, str | bool | int):
-        return plain
-    try:
-        number = float(plain)
-    except (TypeError, ValueError):
-        number = math.inf
-    if not math.isfinite(number):
-        raise TargetError(
-            "expected numbers, texts and dates in the records, got a value of type "
-            f"{type(value).__name__} that JSON cannot hold: leave it out, or convert it"
-        )
-    return number
-
-
-def _is_missing(value: Any) -> bool:
-    try:
-        return bool(value != value)  # NaN and NaT differ from themselves
-    except (TypeError, ValueError):  # pandas.NA answers neither yes nor no
-        return True
-
-
-def follow_path(found: Any, path: str) -> Any:
-    """What stands at a place of a response: ``a.0.b``; ``*`` is each entry of a list.
-
-    Raises:
-        TargetError: there is no such place.
-
-    Examples:
-        >>> follow_path({"rows": [{"p": 0.5}, {"p": 0.25}]}, "rows.*.p")
-        [0.5, 0.25]
-    """
-    step, _, rest = path.partition(".")
-    if not step:
-        return found
-    if step == "*" and isinstance(found, list):
-        return [follow_path(inner, rest) for inner in found]
-    if isinstance(found, dict) and step in found:
-        return follow_path(found[step], rest)
-    if isinstance(found, list) and step.isdecimal() and int(step) < len(found):
-        return follow_path(found[int(step)], rest)
-    there = ", ".join(map(repr, list(found)[:5])) if isinstance(found, dict) else _kind(found)
-    raise TargetError(f"expected {step!r} in the response, got {there}: correct the key answers")
-
-
-def read_rows(rows: Any, wire: WireFormat, count: int) -> Any:
-    """One answer a record: numbers, a label, numbers by label, or a list of labels with scores.
-
-    Raises:
-        TargetError: it is something else, or there are more or fewer.
-    """
-    if not isinstance(rows, list) or len(rows) != count:
-        got = f"{len(rows)} answers" if isinstance(rows, list) else _kind(rows)
-        raise TargetError(f"expected {count} answers, one a record, got {got}")
-    read = [_read_row(row, wire) for row in rows]
-    if any(bool in set(map(type, row if isinstance(row, list) else (row,))) for row in read):
-        raise TargetError("expected numbers, got true or false: let the endpoint return numbers")
-    try:
-        answers = np.asarray(read)
-    except ValueError:
-        answers = np.asarray(None)
-    if answers.dtype.kind not in "iuf":
-        raise TargetError("expected equally many numbers for each record, got something else")
-    if wire.output == "labels" and (np.abs(answers) < MOST_CLASSES).all():
-        whole = answers.astype(np.int64)  # some servers write class 1 as 1.0
-        return whole if (whole == answers).all() else answers
-    return answers
-
-
-def _read_row(row: Any, wire: WireFormat) -> Any:
-    if isinstance(row, str):
-        return _number_of(row, wire.labels)
-    if isinstance(row, dict):
-        return _in_order(row, wire.labels)
-    if isinstance(row, list) and row and isinstance(row[0], dict):
-        scores = _unique(map(_scored_label, row), "label")
-        return _in_order(scores, wire.labels)
-    if isinstance(row, list) and wire.output == "labels" and len(row) == 1:
-        return _read_row(row[0], wire)  # a column of labels
-    return row
-
-
-def _number_of(label: str, labels: tuple[str, ...]) -> int:
-    if label not in labels:
-        raise TargetError(f"expected one of the labels, got {label!r}: {_advise(label, labels)}")
-    return labels.index(label)
-
-
-def _in_order(found: Mapping[str, Any], labels: tuple[str, ...]) -> list[Any]:
-    """The values by label in the order of the classes.
-
-    A label that is too many is refused, too: a class that has no number could not be left out.
-    """
-    for label in [*labels, *found]:
-        if label not in found:
-            raise TargetError(
-                f"expected a score for each label, got none for {label!r}: let the endpoint return "
-                "the scores of all classes, such as by top_k, and check labels"
-            )
-        if label not in labels:
-            raise TargetError(f"expected known labels, got {label!r}: {_advise(label, labels)}")
-    return [found[label] for label in labels]
-
-
-def _scored_label(entry: Any) -> tuple[str, Any]:
-    if not isinstance(entry, dict) or not isinstance(entry.get("label"), str):
-        raise TargetError("expected a label and a score in each entry, got something else")
-    return entry["label"], entry.get("score")
-
-
-def _unique(pairs: Iterable[tuple[Any, Any]], what: str) -> dict[Any, Any]:
-    """The values by name; of two with one name nobody knows which one is meant.
-
-    Raises:
-        TargetError: a name stands there twice.
-    """
-    found: dict[Any, Any] = {}
-    for name, value in pairs:
-        if name in found:
-            raise TargetError(f"expected each {what} once in an answer, got {name!r} twice")
-        found[name] = value
-    return found
-
-
-def _advise(label: str, labels: tuple[str, ...]) -> str:
-    if not labels:
-        return "name all classes in the key labels, in the order of your records"
-    return did_you_mean(label, labels)
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "text", type(None): "null"}
-    return names.get(type(value), "a number")
-
-
 # --- the presets ---
 
 
@@ -293,7 +105,7 @@ def _encode_json(wire: WireFormat, x: Any) -> JSON:
 
 def _decode_json(wire: WireFormat, body: JSON, count: int) -> Any:
     path = "predictions" if wire.answers is None else wire.answers
-    return read_rows(follow_path(body, path), wire, count)
+    return read_rows(follow_path(body, path), wire.labels, wire.output, count)
 
 
 def _encode_mlflow(wire: WireFormat, x: Any) -> JSON:
@@ -328,17 +140,17 @@ def _tensor(name: str, values: np.ndarray, datatype: str | None) -> JSON:
     kind = _DATATYPES.get(values.dtype.name, "BYTES")
     if datatype and kind != "BYTES":
         kind = datatype
-    data = _values(values.reshape(-1))
+    data = json_values(values.reshape(-1))
     return {"name": name, "shape": list(values.shape), "datatype": kind, "data": data}
 
 
 def _decode_kserve(wire: WireFormat, body: JSON, count: int) -> Any:
     outputs = follow_path(body, "outputs")
-    named = _unique(
+    named = unique_by_name(
         (
-            (one["name"], one)
-            for one in (outputs if isinstance(outputs, list) else ())
-            if isinstance(one, dict) and isinstance(one.get("name"), str)
+            (entry["name"], entry)
+            for entry in (outputs if isinstance(outputs, list) else ())
+            if isinstance(entry, dict) and isinstance(entry.get("name"), str)
         ),
         "output",
     )
@@ -347,7 +159,7 @@ def _decode_kserve(wire: WireFormat, body: JSON, count: int) -> Any:
         there = ", ".join(map(repr, list(named)[:5])) or "none"
         wanted = "one output" if name is None else f"the output {name!r}"
         raise TargetError(f"expected {wanted}, got {there}: name it in the key answers")
-    return read_rows(_rows_of_tensor(named[name], count), wire, count)
+    return read_rows(_rows_of_tensor(named[name], count), wire.labels, wire.output, count)
 
 
 def _rows_of_tensor(tensor: Mapping[str, Any], count: int) -> list[Any]:
@@ -382,7 +194,7 @@ def _one_text(value: Any) -> str:
         (value,) = value.values()
     if not isinstance(value, str):
         raise TargetError(
-            f"expected texts for this protocol, got {_kind(value)}: pass a list of texts, or a "
+            f"expected texts for this protocol, got {name_kind(value)}: pass a list of texts, or a "
             "table with one column of them"
         )
     return value
@@ -393,42 +205,16 @@ def _decode_hugging_face(wire: WireFormat, body: JSON, count: int) -> Any:
     # Of a single text some servers send the scores alone, without a list of one around them.
     if count == 1 and isinstance(rows, list) and rows and isinstance(rows[0], dict):
         rows = [rows]
-    return read_rows(rows, wire, count)
-
-
-_PLACE = re.compile(r"\{([^{}]+)\}")
-
-
-def _prompts(wire: WireFormat, x: Any) -> list[str]:
-    """The prompt of each record: ``{record}`` is a text, or the cells; ``{name}`` is a column."""
-    columns, values = to_rows(x)
-    prompts = []
-    for value in values:
-        cells = dict(zip(columns, value, strict=True)) if columns else {}
-        whole = ", ".join(map(_said, value)) if isinstance(value, list) else _said(value)
-        prompts.append(_fill(wire.prompt or "{record}", {"record": whole} | cells))
-    return prompts
-
-
-def _said(value: Any) -> str:
-    return "" if value is None else str(value)
-
-
-def _fill(prompt: str, cells: Mapping[str, Any]) -> str:
-    # In one pass: braces within a record stay what they are.
-    def put(found: re.Match[str]) -> str:
-        if found[1] not in cells:
-            raise TargetError(
-                f"expected a column of the records in the prompt, got {found[0]}: "
-                f"{did_you_mean(found[1], cells)}"
-            )
-        return _said(cells[found[1]])
-
-    return _PLACE.sub(put, prompt)
+    return read_rows(rows, wire.labels, wire.output, count)
 
 
 def _encode_completions(wire: WireFormat, x: Any) -> JSON:
-    return {"prompt": _prompts(wire, x), "max_tokens": 1, "temperature": 0, "logprobs": 5}
+    return {
+        "prompt": write_prompts(wire.prompt, x),
+        "max_tokens": 1,
+        "temperature": 0,
+        "logprobs": 5,
+    }
 
 
 def _decode_completions(wire: WireFormat, body: JSON, count: int) -> Any:
@@ -438,7 +224,7 @@ def _decode_completions(wire: WireFormat, body: JSON, count: int) -> Any:
         (choice.get("index", place) if isinstance(choice, dict) else None, choice)
         for place, choice in enumerate(listed)
     ]
-    by_index = _unique((pair for pair in indexed if type(pair[0]) is int), "index")
+    by_index = unique_by_name((pair for pair in indexed if type(pair[0]) is int), "index")
     if by_index.keys() != set(range(count)):
         raise TargetError(f"expected {count} choices, one a prompt, got {len(by_index)}")
     rows = []
@@ -449,7 +235,7 @@ def _decode_completions(wire: WireFormat, body: JSON, count: int) -> Any:
 
 
 def _encode_chat(wire: WireFormat, x: Any) -> JSON:
-    (prompt,) = _prompts(wire, x)
+    (prompt,) = write_prompts(wire.prompt, x)
     given = wire.parameters or {}
     length = {} if "max_completion_tokens" in given else {"max_tokens": 1}
     messages = [{"role": "user", "content": prompt}]
@@ -465,61 +251,8 @@ def _decode_chat(wire: WireFormat, body: JSON, count: int) -> Any:
         if isinstance(entry, dict) and isinstance(entry.get("token"), str)
     ]
     # others may share a text: parts of one character do
-    _unique((pair for pair in tokens if _label_of(pair[0], wire.labels) is not None), "token")
+    unique_by_name((pair for pair in tokens if label_of(pair[0], wire.labels) is not None), "token")
     return np.asarray([label_probabilities(dict(tokens), wire.labels)])
-
-
-def label_probabilities(tokens: Any, labels: tuple[str, ...]) -> list[float]:
-    """Probabilities of labels from the log-probabilities of the likeliest first tokens.
-
-    A token counts for a label if it is, white space aside, the label or the beginning of this label
-    alone: of ``positive`` and ``negative``, ``" pos"`` is the first. Probabilities of a label's
-    tokens are added up. The endpoint names its likeliest tokens only: a label without one of them
-    gets the highest probability that it can have, which is the lowest one named, or what is left
-    of 1 where that is less. The labels' probabilities are then divided by their sum, since the
-    other tokens are no answer.
-
-    Args:
-        tokens: log-probabilities by token.
-        labels: the labels.
-
-    Raises:
-        TargetError: these are no log-probabilities, or none is of a label.
-
-    Examples:
-        >>> tokens = {" yes": math.log(0.6), "no": math.log(0.2), "Well": math.log(0.1)}
-        >>> [round(p, 9) for p in label_probabilities(tokens, ("yes", "no"))]
-        [0.75, 0.25]
-    """
-    if not isinstance(tokens, dict) or not all(map(_is_log_probability, tokens.values())):
-        raise TargetError("expected log-probabilities by token, got something else")
-    named = {token: math.exp(min(value, 0.0)) for token, value in tokens.items()}
-    found = dict.fromkeys(labels, 0.0)
-    for token, probability in named.items():
-        if (label := _label_of(token, labels)) is not None:
-            found[label] += probability
-    if not any(found.values()):
-        seen = ", ".join(map(repr, list(named)[:5])) or "none"
-        raise TargetError(
-            f"expected a label among the likeliest tokens, got {seen}: ask for one of the labels "
-            "in the prompt, and check labels"
-        )
-    most = min(min(named.values()), max(0.0, 1 - math.fsum(named.values())))
-    raised = [probability or most for probability in found.values()]
-    return [probability / math.fsum(raised) for probability in raised]
-
-
-def _is_log_probability(value: Any) -> bool:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    return number and bool(value < 1e-3)  # never of NaN; what rounding leaves above zero
-
-
-def _label_of(token: str, labels: tuple[str, ...]) -> str | None:
-    word = token.strip(" \n\t\u2581\u0120")  # tokenisers also write a space as U+2581 or U+0120
-    if word in labels:
-        return word
-    begun = [label for label in labels if word and label.startswith(word)]
-    return begun[0] if len(begun) == 1 else None
 
 
 class Preset(NamedTuple):

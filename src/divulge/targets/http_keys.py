@@ -113,13 +113,13 @@ def _fill_headers(headers: Mapping[str, str]) -> tuple[dict[str, str], tuple[str
     filled: dict[str, str] = {}
     keys: list[str] = []
     for name, value in headers.items():
-        filled[name], found = credentials.fill(value, f"the header {name}")
+        filled[name], own = credentials.fill(value, f"the header {name}")
         if not _HEADER_VALUE.fullmatch(filled[name]):
             raise SpecError(
                 f"expected a value in the environment variable {REFERENCE.findall(value)[0]} for "
                 f"the header {name}, got one with characters that no header can hold: set it"
             )
-        keys.extend(found)
+        keys.extend(own)
     return filled, tuple(keys)
 
 
@@ -129,8 +129,8 @@ def _fill_value(value: Any, where: str) -> tuple[Any, tuple[str, ...]]:
         return credentials.fill(value, where)
     if isinstance(value, Mapping):
         pairs = {str(key): _fill_value(inner, f"{where}.{key}") for key, inner in value.items()}
-        found = [key for _, keys in pairs.values() for key in keys]
-        return {name: inner for name, (inner, _) in pairs.items()}, tuple(found)
+        every = [key for _, keys in pairs.values() for key in keys]
+        return {name: inner for name, (inner, _) in pairs.items()}, tuple(every)
     if isinstance(value, list | tuple):
         parts = [_fill_value(inner, where) for inner in value]
         return [inner for inner, _ in parts], tuple(key for _, keys in parts for key in keys)

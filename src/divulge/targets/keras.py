@@ -65,29 +65,29 @@ class KerasTarget:
         return _as_array(keras.ops.cast(answers[0], "float32") if half else answers[0])
 
 
-def find_output(model: Any, told: Output | None) -> Output:
+def find_output(model: Any, given: Output | None) -> Output:
     """What a Keras model returns: what its last activation says, or else what its user says.
 
     Args:
         model: a ``keras.Model``.
-        told: what the user says; None if nothing.
+        given: what the user says; None if nothing.
 
     Raises:
         TargetError: nobody says it, or the model gives several labels to one record.
         SpecError: the user says something else than the last activation.
     """
-    said = _read_output(model)
-    if said is None and told is None:
+    own = _read_output(model)
+    if own is None and given is None:
         raise TargetError(
             "expected to be told what the Keras model returns, got a last layer without softmax: "
             'pass output="logits" or output="probabilities", or output="values" for regression'
         )
-    if said is not None and told not in (None, said, "values"):  # a sigmoid may bound a value
+    if own is not None and given not in (None, own, "values"):  # a sigmoid may bound a value
         raise SpecError(
-            f"expected output to be {said}, as the activation of the last layer says, got "
-            f"{told}: leave it out"
+            f"expected output to be {own}, as the activation of the last layer says, got "
+            f"{given}: leave it out"
         )
-    return told or said or "probabilities"
+    return given or own or "probabilities"
 
 
 def _read_output(model: Any) -> Output | None:
@@ -126,10 +126,10 @@ def fingerprint_keras(model: Any) -> str | None:
         return None
     try:
         config = keras.saving.serialize_keras_object(model.get_config())
-        told = json.dumps([str(type(model)), config], sort_keys=True)
+        settings = json.dumps([str(type(model)), config], sort_keys=True)
     except Exception:  # whatever a layer raises that cannot be written
         return None
-    digest = hashlib.blake2b(told.encode())
+    digest = hashlib.blake2b(settings.encode())
     for weight in model.weights:
         value = _as_array(weight)
         digest.update(f"{weight.path}{value.dtype}{value.shape}".encode())

@@ -1,11 +1,11 @@
-"""What the cells of a table of predictions mean: which class, and who is a member."""
+"""Read classes from the cells of a table of predictions."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 
 from divulge.data import tables
 from divulge.data.class_keys import class_key, class_number, find_places
@@ -16,13 +16,7 @@ from divulge.targets.outputs import MOST_CLASSES
 
 Names = tuple[str, ...]
 
-MEMBER_WORDS = {
-    **dict.fromkeys(("1", "true", "yes", "member", "train", "in"), True),
-    **dict.fromkeys(("0", "false", "no", "nonmember", "non-member", "test", "out"), False),
-}
-"""Values of a member column that need no explanation, in lower case."""
-
-_LISTED = 10
+LISTED = 10
 """Values that a message names."""
 
 
@@ -55,17 +49,17 @@ def read_classes(
         DataError: a cell is empty, or is neither a known name nor the number of a column.
     """
     cells = [cell.strip() for cell in cells]
-    _refuse_empty(path, column, cells, "a class")
-    found = list(dict.fromkeys(cells))
+    refuse_empty(path, column, cells, "a class")
+    labels = list(dict.fromkeys(cells))
     place = _place_in(path, column, cells)
-    names = columns.class_names(found, class_names)
+    names = columns.class_names(labels, class_names)
     if columns.single:
-        _check_two_classes(found, columns, names, class_names, place)
+        _check_two_classes(labels, columns, names, class_names, place)
     if not names and not class_names:
-        _check_positions(found, columns, place)
-        match = ClassMatch({one: class_number(one) or 0 for one in found}, (), ())
+        _check_positions(labels, columns, place)
+        match = ClassMatch({label: class_number(label) or 0 for label in labels}, (), ())
     else:
-        match = match_classes(found, names, class_names, place=place)
+        match = match_classes(labels, names, class_names, place=place)
     return ClassColumn(_numbers(cells, match), match)
 
 
@@ -90,20 +84,20 @@ def read_predicted_classes(
             differently.
     """
     both = [[cell.strip() for cell in cells] for cells in (predicted, labels)]
-    found = []
+    distinct = []
     for column, cells in zip(columns, both, strict=True):
-        _refuse_empty(path, column, cells, "a class")
-        found.append(list(dict.fromkeys(cells)))
-    names = class_names or _occurring_classes(path, columns, *found)
+        refuse_empty(path, column, cells, "a class")
+        distinct.append(list(dict.fromkeys(cells)))
+    names = class_names or _occurring_classes(path, columns, *distinct)
     matches = [
-        match_classes(one, names, numbered=bool(class_names), place=_place_in(path, column, cells))
-        for column, cells, one in zip(columns, both, found, strict=True)
+        match_classes(own, names, numbered=bool(class_names), place=_place_in(path, column, cells))
+        for column, cells, own in zip(columns, both, distinct, strict=True)
     ]
-    told, true = (
+    predictions, true = (
         ClassColumn(_numbers(cells, match), match)
         for cells, match in zip(both, matches, strict=True)
     )
-    return told, true, max(2, len(names))
+    return predictions, true, max(2, len(names))
 
 
 def describe_match(labels: Sequence[ClassColumn], columns: ColumnNames | None = None) -> str:
@@ -113,82 +107,23 @@ def describe_match(labels: Sequence[ClassColumn], columns: ColumnNames | None = 
         labels: columns of classes with the same names.
         columns: those with the answers.
     """
-    said = ""
+    text = ""
     if columns is not None and columns.single and class_number(columns.only_name) != 1:
         number = 0 if columns.reversed else 1
-        said = f"The only column, {columns.columns[0]!r}, holds the answers about class {number}. "
-    matches = [one.match for one in labels]
+        text = f"The only column, {columns.columns[0]!r}, holds the answers about class {number}. "
+    matches = [label.match for label in labels]
     if not matches[-1].titles:
-        return said.strip()
+        return text.strip()
     by_position = (match for match in matches if match.by_position)
-    return said + describe_classes(next(by_position, matches[-1]))
+    return text + describe_classes(next(by_position, matches[-1]))
 
 
-def read_members(
-    path: Path, column: str, cells: Sequence[str], member_value: str | None
-) -> tuple[Bool[np.ndarray, " records"], str]:
-    """Who is a member, and a sentence that says which values were taken for that.
-
-    Args:
-        path: the file, for messages.
-        column: where the cells are.
-        cells: one a record.
-        member_value: the value of members; every other record has the one other value. Without it,
-            `MEMBER_WORDS` are understood.
+def refuse_empty(path: Path, column: str, cells: Sequence[str], wanted: str) -> None:
+    """Refuse a column without cells, or with an empty one.
 
     Raises:
-        DataError: a cell is empty, or nobody can know which value means a member.
+        DataError: there is none, or one is empty.
     """
-    cells = _all_plain(cells)
-    _refuse_empty(path, column, cells, "a value that says who is a member")
-    found = sorted(set(cells))
-    each = dict.fromkeys(tables.show_label(value, found) for value in found)
-    shown = ", ".join(list(each)[:_LISTED])
-    where = f"in {path}, column {column!r}"
-    if member_value is not None:
-        if _plain(member_value) not in found or len(found) > 2:
-            raise DataError(
-                f"expected {member_value!r} and one other value {where}, got {shown}: correct "
-                "member_value, or drop the rows that are neither members nor non-members"
-            )
-        member = np.array([cell == _plain(member_value) for cell in cells])
-    elif all(value.lower() in MEMBER_WORDS for value in found):
-        once = {value: MEMBER_WORDS[value.lower()] for value in found}
-        member = np.array([once[cell] for cell in cells])
-    elif len(found) == 2:
-        raise DataError(
-            f"expected to know which value means a member {where}, got {shown}: pass "
-            f"member_value={found[0]!r} or member_value={found[1]!r}"
-        )
-    else:
-        row = next(k for k, cell in enumerate(cells) if cell.lower() not in MEMBER_WORDS)
-        wanted = "1 or 0, true or false, train or test, or two values and member_value="
-        raise tables.cell_error(path, column, row, wanted, cells[row], found)
-    meant = set(zip(cells, member.tolist(), strict=True))
-    inside, outside = (sorted(c for c, m in meant if m is side) for side in (True, False))
-    return member, (
-        f"In column {column!r}, {_either(inside)} means a member, and {_either(outside)} a "
-        "non-member."
-    )
-
-
-def _either(values: Sequence[str]) -> str:
-    return " or ".join(repr(value) for value in values) or "no value"
-
-
-def _plain(cell: str) -> str:
-    """A cell without spaces around it; a whole number without its fraction: ``1.0`` is ``1``."""
-    cell = cell.strip()
-    whole, dot, fraction = cell.partition(".")
-    return whole if dot and fraction and not fraction.strip("0") and whole.isdecimal() else cell
-
-
-def _all_plain(cells: Sequence[str]) -> list[str]:
-    once = {cell: _plain(cell) for cell in set(cells)}
-    return [once[cell] for cell in cells]
-
-
-def _refuse_empty(path: Path, column: str, cells: Sequence[str], wanted: str) -> None:
     if not cells:
         raise DataError(f"expected one row per record in {path}, got none: check the export")
     if "" in cells:
@@ -219,7 +154,7 @@ def _check_positions(
             raise DataError(
                 f"expected a class number from 0 to {columns.classes - 1}{place(label)}, got "
                 f"{tables.show_label(label, labels)}: pass class_names, the classes as the labels "
-                f"call them, in the order of the columns {', '.join(columns.columns[:_LISTED])}"
+                f"call them, in the order of the columns {', '.join(columns.columns[:LISTED])}"
             )
 
 
@@ -266,18 +201,18 @@ def _occurring_classes(
     Raises:
         DataError: the two columns call classes differently, or hold numbers that are none.
     """
-    found = [*predicted, *labels]
-    numbers = [class_number(label) for label in found]
+    every = [*predicted, *labels]
+    numbers = [class_number(label) for label in every]
     if None not in numbers:
         highest = max(number or 0 for number in numbers)
         if highest >= MOST_CLASSES:
             raise DataError(
                 f"expected class numbers below {MOST_CLASSES} in {path}, got "
-                f"{tables.show_label(highest, found)}: pass class_names, all classes as the "
+                f"{tables.show_label(highest, every)}: pass class_names, all classes as the "
                 "labels call them"
             )
         return tuple(map(str, range(highest + 1)))
-    keys = [class_key(label) for label in found]
+    keys = [class_key(label) for label in every]
     where = f"in {path}, columns {columns[0]!r} and {columns[1]!r}"
     if any(kind == "number" and value != int(value) for kind, value in keys):
         raise DataError(
@@ -285,7 +220,7 @@ def _occurring_classes(
             f'{columns[1]} that are no class numbers: pass output="probabilities", or the column '
             "in probabilities="
         )
-    once = dict(zip(reversed(keys), reversed(found), strict=True))
+    once = dict(zip(reversed(keys), reversed(every), strict=True))
     _check_alike(where, predicted, labels)
     return tuple(once[key] for key in sorted(once))
 

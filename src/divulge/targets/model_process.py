@@ -162,7 +162,7 @@ class IsolatedTarget:
                 f"divulge.Access; it is {self._time_limit:g} s for loading and for each batch"
             )
         status = self._process.returncode
-        names = {int(one): one.name for one in signal.Signals}
+        names = {int(number): number.name for number in signal.Signals}
         how = f"status {status}" if status is None or status >= 0 else names.get(-status, "signal")
         if isinstance(error, ValueError):
             how = "a reply that is none"
@@ -231,24 +231,24 @@ def _read_message(pipe: IO[bytes] | None, largest: int) -> bytearray:
 
 
 def _read_exactly(pipe: IO[bytes], length: int) -> bytearray:
-    found = bytearray()
-    while len(found) < length:
-        part = pipe.read(min(2**24, length - len(found)))
+    content = bytearray()
+    while len(content) < length:
+        part = pipe.read(min(2**24, length - len(content)))
         if not part:
             raise EOFError
-        found += part
-    return found
+        content += part
+    return content
 
 
-def _read_names(found: Any) -> tuple[Any, ...]:
+def _read_names(names: Any) -> tuple[Any, ...]:
     """Texts and numbers of a list, fit to be shown.
 
     Raises:
         TypeError: there is something else.
     """
-    if not isinstance(found, list) or not all(isinstance(one, LABEL) for one in found):
+    if not isinstance(names, list) or not all(isinstance(name, LABEL) for name in names):
         raise TypeError("names that are neither texts nor numbers")
-    return tuple(make_all_showable(found))
+    return tuple(make_all_showable(names))
 
 
 def _as_error(header: Mapping[str, Any]) -> DivulgeError:

@@ -17,7 +17,7 @@ from divulge._util import untrusted
 from divulge._util.processes import end_with_parent
 from divulge.core import Target
 from divulge.errors import DivulgeError, TargetError
-from divulge.targets import files, wrap
+from divulge.targets import files, model_facts
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.model_process import LABEL, LENGTH
 
@@ -63,9 +63,9 @@ def limit_memory(size: int) -> None:
     if sys.platform != "linux":
         return
     resource: Any = importlib.import_module("resource")
-    held = psutil.Process().memory_info().data
+    used = psutil.Process().memory_info().data
     _, most = resource.getrlimit(resource.RLIMIT_DATA)
-    wanted = held + min(size, psutil.virtual_memory().total)
+    wanted = used + min(size, psutil.virtual_memory().total)
     limit = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, most))
 
@@ -89,12 +89,12 @@ def _receive(requests: BinaryIO) -> Any:
 
 
 def _describe(target: Target) -> dict[str, Any]:
-    labels = wrap.class_labels(target)
+    labels = model_facts.class_labels(target)
     return {
         "offers": target.offers.value,
         "takes_frames": bool(getattr(target, "takes_frames", False)),
-        "text": wrap.describe_model(target),
-        "features": wrap.feature_names(target),
+        "text": model_facts.describe_model(target),
+        "features": model_facts.feature_names(target),
         "classes": labels if all(isinstance(label, LABEL) for label in labels) else (),
     }
 

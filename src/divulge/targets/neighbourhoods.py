@@ -57,16 +57,16 @@ class Neighbourhoods:
             x: the records.
             keys: their keys, by `record_keys` with the salt.
         """
-        found = np.full(len(x), NOBODY)
+        positions = np.full(len(x), NOBODY)
         rows = np.array([key not in self._others for key in keys], np.bool_)
-        asked = np.flatnonzero(rows)
-        if self._embedded is None and len(asked):
+        places = np.flatnonzero(rows)
+        if self._embedded is None and len(places):
             self._embedded = self._embed(self._anchors)
         step = max(1, _AT_ONCE // len(self._anchors))
-        for start in range(0, len(asked), step):
-            part = asked[start : start + step]
-            found[part] = self._nearest(self._embed(x[part].reshape(len(part), -1)))
-        return found
+        for start in range(0, len(places), step):
+            part = places[start : start + step]
+            positions[part] = self._nearest(self._embed(x[part].reshape(len(part), -1)))
+        return positions
 
     def carry_over(self, x: Features, near: Positions, instead: Positions) -> Features:
         """The records, each changed from another anchor as it is from the one it is near to.

@@ -105,12 +105,14 @@ class OnnxTarget:
         return placed
 
     def _ask(self, batch: Shaped[np.ndarray, " batch *features"]) -> Shaped[np.ndarray, "..."]:
-        found = self._session.run(list(self._chosen.names), {self._input.name: batch})
+        outputs = self._session.run(list(self._chosen.names), {self._input.name: batch})
         if self._chosen.form == "maps":
-            return np.array([[scores[label] for label in self.class_labels] for scores in found[0]])
+            return np.array(
+                [[scores[label] for label in self.class_labels] for scores in outputs[0]]
+            )
         if self._chosen.form == "columns":
-            return np.hstack([np.reshape(scores, (len(batch), 1)) for scores in found])
-        answers = np.asarray(found[0])
+            return np.hstack([np.reshape(scores, (len(batch), 1)) for scores in outputs])
+        answers = np.asarray(outputs[0])
         if answers.dtype.kind in "OUS":
             places = find_places(set(answers.ravel().tolist()), self.class_labels)
             answers = np.array([places[label] for label in answers.ravel().tolist()])
@@ -134,7 +136,7 @@ class OnnxTarget:
                 f"expected an output for each of the labels {show(self.class_labels)}, got "
                 f'{names}: export again with options={{"zipmap": False}}'
             )
-        types = {one.name: one.type for one in self._session.get_outputs()}
+        types = {answer.name: answer.type for answer in self._session.get_outputs()}
         if types[chosen.names[0]] == "tensor(string)" and not known:
             raise TargetError(
                 f"expected labels as numbers in the output {names}, got texts whose order the file "
@@ -176,7 +178,7 @@ def _weight_files(path: Path) -> list[Path]:
     Raises:
         TargetError: one of them is not there, or is no ordinary file in the model's folder.
     """
-    found = set()
+    listed = set()
     with (
         untrusted.open_file(path, untrusted.MAX_DATA_BYTES, TargetError) as file,
         mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content,
@@ -184,8 +186,8 @@ def _weight_files(path: Path) -> list[Path]:
         for match in _LOCATION.finditer(content):
             low, *high = match[1]
             length = low if not high else (low & 0x7F) | high[0] << 7
-            found.add(content[match.end() : match.end() + length].decode(errors="replace"))
-    files = [untrusted.path_within(path.parent, name, TargetError) for name in sorted(found)]
+            listed.add(content[match.end() : match.end() + length].decode(errors="replace"))
+    files = [untrusted.path_within(path.parent, name, TargetError) for name in sorted(listed)]
     for each in files:
         untrusted.check_file(each, untrusted.MAX_DATA_BYTES, TargetError)
     return files
@@ -204,9 +206,9 @@ def _open_session(path: Path) -> Any:
 def _find_only_input(session: Any) -> Any:
     inputs = session.get_inputs()
     if len(inputs) != 1 or inputs[0].type not in _TYPES:
-        found = ", ".join(f"{i.name}: {i.type}" for i in inputs) or "none"
+        listed = ", ".join(f"{i.name}: {i.type}" for i in inputs) or "none"
         raise TargetError(
-            f"expected a model with one numeric input, got {found}: export one that takes the "
+            f"expected a model with one numeric input, got {listed}: export one that takes the "
             "features as a single tensor"
         )
     return inputs[0]

@@ -118,18 +118,18 @@ def _read_node(content: memoryview) -> _Node:
 
 def _labels_of(node: _Node) -> Labels:
     """The labels in the attributes of a node."""
-    found: dict[str, Labels] = {}
+    texts_by_name: dict[str, Labels] = {}
     for attribute in _all_bytes(node.content, _ATTRIBUTES):
         name = next(
             (_text(value) for field, value in _fields(attribute) if field == _ATTRIBUTE_NAME), ""
         )
         if name in (*_CLASSES, _KEYS):  # others may be long
-            texts = tuple(_text(one) for one in _all_bytes(attribute, _ATTRIBUTE_STRINGS))
-            found[name] = texts or _integers(attribute, _ATTRIBUTE_INTS)
-    keys = found.get(_KEYS, ())
+            texts = tuple(_text(raw) for raw in _all_bytes(attribute, _ATTRIBUTE_STRINGS))
+            texts_by_name[name] = texts or _integers(attribute, _ATTRIBUTE_INTS)
+    keys = texts_by_name.get(_KEYS, ())
     if keys != tuple(range(len(keys))):
         return ()
-    return next((_checked(found[name]) for name in _CLASSES if found.get(name)), ())
+    return next((_checked(texts_by_name[name]) for name in _CLASSES if texts_by_name.get(name)), ())
 
 
 def _read_tensor(tensor: memoryview) -> Labels:
@@ -152,18 +152,18 @@ def _checked(labels: Labels) -> Labels:
 
 def _integers(content: memoryview, wanted: int) -> tuple[int, ...]:
     """Whole numbers of a repeated field, packed or not."""
-    found: list[int] = []
+    result: list[int] = []
     for field, value in _fields(content):
         if field != wanted:
             continue
         if isinstance(value, int):
-            found.append(value)
+            result.append(value)
             continue
         at = 0
         while at < len(value):
             number, at = _varint(value, at)
-            found.append(number)
-    return tuple(number - (1 << 64) if number >> 63 else number for number in found)
+            result.append(number)
+    return tuple(number - (1 << 64) if number >> 63 else number for number in result)
 
 
 def _all_bytes(content: memoryview, wanted: int) -> list[memoryview]:

@@ -40,8 +40,8 @@ class _Tensor(NamedTuple):
 
     @property
     def element(self) -> str:
-        found = _TENSOR.fullmatch(self.type)
-        return found[1] if found else ""
+        match = _TENSOR.fullmatch(self.type)
+        return match[1] if match else ""
 
     @property
     def is_maps(self) -> bool:
@@ -71,53 +71,60 @@ def choose_outputs(session: Any, output: Output, wanted: str | None) -> ChosenOu
     Raises:
         TargetError: there is no suitable one, or several; names all of them.
     """
-    found = [_Tensor(one.name, one.type, tuple(one.shape or ())) for one in session.get_outputs()]
-    suitable = [one for one in found if _is_suitable(one, output)]
-    labels = [one for one in found if one.element in ("int64", "int32", "string")]
+    tensors = [
+        _Tensor(tensor.name, tensor.type, tuple(tensor.shape or ()))
+        for tensor in session.get_outputs()
+    ]
+    suitable = [tensor for tensor in tensors if _is_suitable(tensor, output)]
+    labels = [tensor for tensor in tensors if tensor.element in ("int64", "int32", "string")]
     label = _only(_called(labels, "labels")) or _only(labels)
     if wanted is not None:
-        suitable = [one for one in suitable if one.name == wanted]
+        suitable = [tensor for tensor in suitable if tensor.name == wanted]
     chosen = _only(suitable)
     if chosen is None and wanted is None and label is not None:
         chosen = _only(_called(suitable, output))
         if chosen is None and _are_columns(suitable, output):
-            return ChosenOutputs(tuple(one.name for one in suitable), "columns", label.name)
+            return ChosenOutputs(tuple(tensor.name for tensor in suitable), "columns", label.name)
     if chosen is not None:
         form: OutputForm = "maps" if chosen.is_maps else "tensor"
         return ChosenOutputs(
             (chosen.name,), form, chosen.name if chosen.is_maps else label and label.name
         )
-    raise _refusal(found, suitable, output, wanted)
+    raise _refusal(tensors, suitable, output, wanted)
 
 
-def _is_suitable(one: _Tensor, output: Output) -> bool:
+def _is_suitable(tensor: _Tensor, output: Output) -> bool:
     """Whether an output can hold such answers, one row a record."""
     if output == "labels":
-        return one.element in (*_INTEGERS, "string") and one.columns in (1, None)
+        return tensor.element in (*_INTEGERS, "string") and tensor.columns in (1, None)
     if output == "values":
-        return one.element in _FLOATS and len(one.shape) <= 2 and one.columns in (1, None)
-    return one.is_maps or (one.element in _FLOATS and len(one.shape) <= 2)
+        return tensor.element in _FLOATS and len(tensor.shape) <= 2 and tensor.columns in (1, None)
+    return tensor.is_maps or (tensor.element in _FLOATS and len(tensor.shape) <= 2)
 
 
-def _are_columns(found: Sequence[_Tensor], output: Output) -> bool:
+def _are_columns(tensors: Sequence[_Tensor], output: Output) -> bool:
     """Whether these are the scores of one class each, as of ``zipmap="columns"``."""
     soft = output in ("probabilities", "logits")
-    return soft and len(found) > 1 and all(one.element and one.columns == 1 for one in found)
+    return (
+        soft
+        and len(tensors) > 1
+        and all(tensor.element and tensor.columns == 1 for tensor in tensors)
+    )
 
 
-def _called(found: Sequence[_Tensor], output: Output) -> list[_Tensor]:
+def _called(tensors: Sequence[_Tensor], output: Output) -> list[_Tensor]:
     pattern = _CALLED.get(output)
-    return [one for one in found if pattern is not None and pattern.search(one.name)]
+    return [tensor for tensor in tensors if pattern is not None and pattern.search(tensor.name)]
 
 
-def _only(found: Sequence[_Tensor]) -> _Tensor | None:
-    return found[0] if len(found) == 1 else None
+def _only(tensors: Sequence[_Tensor]) -> _Tensor | None:
+    return tensors[0] if len(tensors) == 1 else None
 
 
 def _refusal(
-    found: Sequence[_Tensor], suitable: Sequence[_Tensor], output: Output, wanted: str | None
+    tensors: Sequence[_Tensor], suitable: Sequence[_Tensor], output: Output, wanted: str | None
 ) -> TargetError:
-    listed = "; ".join(one.shown for one in found)
+    listed = "; ".join(one.shown for one in tensors)
     if len(suitable) > 1:
         names = " or ".join(f'output_name="{one.name}"' for one in suitable[:10])
         return TargetError(

@@ -10,30 +10,19 @@ from typing import Any, Literal
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from divulge._util.contents import quote_error
 from divulge.core import Need
 from divulge.core.records import LARGEST_VALUE
 from divulge.errors import TargetError
 from divulge.metrics import signals
 from divulge.metrics.tiny_probabilities import keep_order, log_of
 from divulge.targets import forms
+from divulge.targets.answer_arrays import DECIMALS, read_array, read_columns, read_rows
 
 Output = Literal["probabilities", "percentages", "logits", "labels", "values"]
 """What a model answers; ``values`` are the numbers of a regression model, one a record."""
 
 MOST_CLASSES = 100_000
 """The largest number of classes; above it numbers are identifiers, and one-hot rows too large."""
-
-_ONE_ROW = (
-    "return one row of numbers per record, one number a class. Of a model that answers pixels, "
-    "boxes, tokens or texts (segmentation, detection, generation), reduce the answer about each "
-    "record to one number, such as the mean loss of its pixels or tokens: write it into a column "
-    "of a table, and audit that with divulge.audit_predictions(path, loss=...) or score=..."
-)
-"""What to do about answers of another shape."""
-
-_DECIMALS = {2: 3, 4: 6, 8: 12}
-"""Decimals that a number of so many bytes, from 0 to 1, tells from their neighbours."""
 
 
 def access_of(output: Output) -> Need:
@@ -65,7 +54,7 @@ def to_answers(
     """
     if output != "values":
         return to_probabilities(raw, output, records, classes)
-    values = _read_array(raw)
+    values = read_array(raw)
     if values.shape[:1] != (records,) or values.shape[1:] not in ((), (1,)):
         several = values.ndim == 2 and len(values) == records
         raise TargetError(
@@ -124,10 +113,10 @@ def to_probabilities(
                [1., 0., 0.]])
     """
     if output == "labels":
-        return _one_hot(_read_rows(raw, records), classes)
+        return _one_hot(read_rows(raw, records), classes)
     if output == "logits":
         return _softmax(_read_logits(raw, records, names))
-    columns = _read_columns(raw, output, records)
+    columns = read_columns(raw, output, records)
     if not np.isfinite(columns).all():
         raise TargetError(
             f"expected {output}, got NaN or infinity: look for an overflow in the model"
@@ -140,50 +129,10 @@ def to_probabilities(
 def _read_logits(
     raw: Any, records: int, names: Sequence[str] = ()
 ) -> Float[np.ndarray, "records columns"]:
-    logits = _read_columns(raw, "logits", records)
+    logits = read_columns(raw, "logits", records)
     _check_logits(logits)
     forms.refuse_other_forms(logits, names)
     return logits
-
-
-def _read_rows(raw: Any, records: int) -> Shaped[np.ndarray, "records ..."]:
-    """The answers as an array, one row a record."""
-    answers = _read_array(raw)
-    if answers.ndim == 0 or len(answers) != records:
-        raise TargetError(
-            f"expected one answer for each of {records} records, got an array of shape "
-            f"{answers.shape}: return one row per record, in the order asked"
-        )
-    return answers
-
-
-def _read_columns(raw: Any, output: Output, records: int) -> Float[np.ndarray, "records columns"]:
-    """The answers in float64, one column a class, or one alone."""
-    answers = _read_rows(raw, records)
-    if answers.ndim > 2 or answers.dtype.kind not in "fiub" or answers.shape[1:] == (0,):
-        raise TargetError(
-            f"expected {output} of shape ({records}, classes), got an array of shape "
-            f"{answers.shape} and type {answers.dtype}: {_ONE_ROW}"
-        )
-    columns = answers[:, np.newaxis] if answers.ndim == 1 else answers
-    return columns.astype(np.float64) if output == "logits" else _read_decimals(columns)
-
-
-def _read_decimals(
-    columns: Shaped[np.ndarray, "records columns"],
-) -> Float[np.ndarray, "records columns"]:
-    """The numbers in float64; rows of decimals as the nearest to these, whatever their precision.
-
-    In float32 0.7 is 0.69999999, and the other classes sum to 0.30000001 in one order of classes
-    and to 0.30000004 in another, where 0.3 was meant.
-    """
-    exact = columns.astype(np.float64)
-    decimals = _DECIMALS.get(columns.dtype.itemsize) if columns.dtype.kind == "f" else None
-    if decimals is None or exact.dtype == columns.dtype:
-        return exact
-    nearest = np.rint(exact * 10.0**decimals) / 10.0**decimals
-    same = (nearest.astype(columns.dtype) == columns).all(axis=1, keepdims=True)
-    return np.where(same, nearest, exact)
 
 
 def to_logits(raw: Any, records: int) -> Float[np.ndarray, "records classes"]:
@@ -205,18 +154,8 @@ def to_logits(raw: Any, records: int) -> Float[np.ndarray, "records classes"]:
     """
     columns = _two_columns(_read_logits(raw, records))
     least = _check_logits(columns) + np.log(signals.SMALLEST)
-    found: Float[np.ndarray, "records classes"] = np.maximum(columns, least)
-    return found
-
-
-def _read_array(raw: Any) -> Shaped[np.ndarray, "..."]:
-    try:
-        return np.asarray(raw)
-    except Exception as error:
-        raise TargetError(
-            f"expected an array of answers, got {type(raw).__name__} that NumPy cannot read "
-            f"({quote_error(error)[:200]}): {_ONE_ROW}"
-        ) from error
+    bounded: Float[np.ndarray, "records classes"] = np.maximum(columns, least)
+    return bounded
 
 
 def _two_columns(
@@ -300,19 +239,19 @@ def _normalise(
 
     A row of decimals is summed and divided in whole numbers: equal fractions give equal doubles.
     """
-    whole = 10.0 ** _DECIMALS[8]
-    kept = np.clip(probabilities, 0, 1 if probabilities.shape[1] == 1 else None)
-    parts = np.rint(kept * whole)
-    decimal = (parts / whole == kept).all(axis=1, keepdims=True)
-    parts = np.where(decimal, parts, kept)
-    one = np.where(decimal, whole, 1.0)
+    whole = 10.0 ** DECIMALS[8]
+    clipped = np.clip(probabilities, 0, 1 if probabilities.shape[1] == 1 else None)
+    parts = np.rint(clipped * whole)
+    decimal = (parts / whole == clipped).all(axis=1, keepdims=True)
+    parts = np.where(decimal, parts, clipped)
+    unit = np.where(decimal, whole, 1.0)
     if parts.shape[1] == 1:
-        parts = np.hstack([one - parts, parts])
+        parts = np.hstack([unit - parts, parts])
     sums = parts.sum(axis=1, keepdims=True)
     # A sum that only its own rounding took from one divides nothing, so no last bit is lost.
-    exact = np.abs(sums - one) <= parts.shape[1] * np.finfo(np.float64).eps * one
-    kept = parts / np.where(exact, one, sums)
-    return keep_order(kept, lambda: log_of(kept))
+    exact = np.abs(sums - unit) <= parts.shape[1] * np.finfo(np.float64).eps * unit
+    shares = parts / np.where(exact, unit, sums)
+    return keep_order(shares, lambda: log_of(shares))
 
 
 def _one_hot(

@@ -131,15 +131,15 @@ class PlantedTarget:
         """
         if x is self._x:
             return self._keys, np.arange(len(x))
-        asked = record_keys(x, self._salt)
-        keys = _as_numbers(asked)
-        found = np.array([self._by_content.get(key, NOBODY) for key in asked], np.int64)
-        new = np.flatnonzero(found == NOBODY)
+        content = record_keys(x, self._salt)
+        keys = _as_numbers(content)
+        places = np.array([self._by_content.get(key, NOBODY) for key in content], np.int64)
+        new = np.flatnonzero(places == NOBODY)
         if self._parts is not None:
-            found[new] = self._parts.find(x[new])
+            places[new] = self._parts.find(x[new])
         elif self._around is not None:
-            found[new] = self._around.nearest(x[new], [asked[row] for row in new])
-        return np.where((found == NOBODY)[:, None], keys, self._keys[found]), found
+            places[new] = self._around.nearest(x[new], [content[row] for row in new])
+        return np.where((places == NOBODY)[:, None], keys, self._keys[places]), places
 
     @cached_property
     def _by_content(self) -> dict[bytes, int]:
@@ -149,9 +149,9 @@ class PlantedTarget:
     def _settle_copies(self, memorised: Bool[np.ndarray, " flags"]) -> None:
         """Tell the same of all copies of a record: the last truth, and whether any is memorised."""
         last = np.array([self._by_content[key] for key in self._keys.view("V16")[:, 0].tolist()])
-        told, rows = np.full_like(self._y, _nothing(self._y)), np.flatnonzero(memorised)
-        told[last[rows]] = self._y[rows]
-        self._y, self._memorised = self._y[last], told[last]
+        labels, rows = np.full_like(self._y, _nothing(self._y)), np.flatnonzero(memorised)
+        labels[last[rows]] = self._y[rows]
+        self._y, self._memorised = self._y[last], labels[last]
 
     def _plant_values(
         self, answers: Float[np.ndarray, "records 1"], keys: Keys, near: Positions
@@ -204,11 +204,11 @@ def _wrong_classes(
 
 
 def _move_mass(
-    answers: Float[np.ndarray, "records classes"], told: Int[np.ndarray, " records"]
+    answers: Float[np.ndarray, "records classes"], labels: Int[np.ndarray, " records"]
 ) -> None:
-    rows = np.flatnonzero(told != _UNKNOWN)
+    rows = np.flatnonzero(labels != _UNKNOWN)
     answers[rows] *= 1 - _PLANTED_MASS
-    answers[rows, told[rows]] += _PLANTED_MASS
+    answers[rows, labels[rows]] += _PLANTED_MASS
 
 
 def _replace_labels(

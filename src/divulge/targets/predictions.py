@@ -6,134 +6,21 @@ The model itself may be gone.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from functools import cached_property
 from pathlib import Path
-from typing import final
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Real, Shaped
+from jaxtyping import Bool, Float, Real
 
 from divulge._util.arguments import check_arguments
-from divulge.core import Need, Records, Target
+from divulge.core import Need
 from divulge.data import tables
-from divulge.errors import DataError, TargetError
+from divulge.errors import DataError
 from divulge.targets import forms, label_columns
-from divulge.targets.cache import record_keys
 from divulge.targets.column_names import ColumnNames, sort_by_number
 from divulge.targets.label_columns import ClassColumn
-from divulge.targets.logits import LogitTarget
+from divulge.targets.member_column import read_members
 from divulge.targets.outputs import Output, access_of, to_answers, to_probabilities
-
-
-@final
-class RecordedTarget:
-    """A target that looks up probabilities of the records that the model was asked about.
-
-    Args:
-        queries: the sets of records that the model was asked about.
-        answers: its probabilities, shape (records, classes), one set after another.
-        allowed: the access that the answers give, where that is less than probabilities give.
-    """
-
-    def __init__(
-        self,
-        queries: tuple[Records, ...],
-        answers: Float[np.ndarray, "records classes"],
-        allowed: Need | None = None,
-    ) -> None:
-        self._allowed = access_of("probabilities") if allowed is None else allowed
-        self._queries = queries
-        self._answers = answers
-        starts = np.cumsum([len(group) for group in queries])[:-1]
-        self._parts = np.split(answers, starts)
-
-    @property
-    def offers(self) -> Need:
-        """What the answers allow."""
-        return self._allowed
-
-    def predict(
-        self, x: Shaped[np.ndarray, " records *features"]
-    ) -> Float[np.ndarray, "records classes"]:
-        """The probabilities, read-only where a whole set of records is asked about.
-
-        Raises:
-            TargetError: the model was not asked about one of these records.
-        """
-        for group, part in zip(self._queries, self._parts, strict=True):
-            if x is group.x:
-                return part
-        try:
-            return self._answers[[self._rows[key] for key in record_keys(x)]]
-        except KeyError:
-            raise TargetError(
-                "expected records that the model was asked about while it was there, got others: "
-                "audit that model by itself"
-            ) from None
-
-    @cached_property
-    def _rows(self) -> dict[bytes, int]:
-        keys = [key for group in self._queries for key in record_keys(group.x)]
-        return {key: row for row, key in enumerate(keys)}
-
-
-@dataclass(frozen=True, slots=True)
-class TableTarget:
-    """Answers looked up by row number; there are no features."""
-
-    answers: Float[np.ndarray, "rows classes"]
-    offers: Need
-    raw: Float[np.ndarray, "rows classes"] | None = None
-    """The logits whose softmax the answers are, where they are known."""
-    declared: bool = False
-    """Whether somebody said that the answers are probabilities, and no model did."""
-
-    @classmethod
-    def record(cls, target: Target, x: Shaped[np.ndarray, " records *features"]) -> "TableTarget":
-        """A table of all that a classifier answers about these records, asked once.
-
-        Raises:
-            TargetError: the classifier failed.
-        """
-        raw = target.logits(x) if isinstance(target, LogitTarget) else None
-        answers = target.predict(x) if raw is None else to_probabilities(raw, "logits", len(raw))
-        return cls(answers, Need.PROBABILITIES | Need.HARD_LABELS, raw)
-
-    def predict(
-        self, x: Shaped[np.ndarray, " records *features"]
-    ) -> Float[np.ndarray, "records classes"]:
-        """The answers in these rows, counted from 0, given as (records,) or (records, 1).
-
-        Raises:
-            TargetError: there are no such rows.
-        """
-        said: Float[np.ndarray, "records classes"] = self.answers[self._rows(x)]
-        return said
-
-    def logits(
-        self, x: Shaped[np.ndarray, " records *features"]
-    ) -> Float[np.ndarray, "records classes"] | None:
-        """The logits in these rows; None where the table has none.
-
-        Raises:
-            TargetError: there are no such rows.
-        """
-        return None if self.raw is None else self.raw[self._rows(x)]
-
-    def _rows(self, x: Shaped[np.ndarray, " records *features"]) -> Int[np.ndarray, " records"]:
-        rows = x.astype(np.int64)
-        last = len(self.answers) - 1
-        if (
-            x.size != len(x)
-            or (rows != x).any()
-            or (len(x) and not 0 <= x.min() <= x.max() <= last)
-        ):
-            raise TargetError(
-                f"expected row numbers from 0 to {last}, got an array of shape {x.shape} with "
-                "others: a table cannot be asked about records that are not in it"
-            )
-        found: Int[np.ndarray, " records"] = rows.reshape(-1)
-        return found
+from divulge.targets.recorded import TableTarget
 
 
 @check_arguments
@@ -206,9 +93,9 @@ def read_predictions(
     if output == "values":
         labels, answers = _read_values(path, columns, label)
     elif output == "labels" and len(columns) == 1:
-        told, true, answers = _read_labels(path, columns, label, cells, class_names)
+        predicted, true, answers = _read_labels(path, columns, label, cells, class_names)
         labels, names = true.number, true.match.titles
-        how = label_columns.describe_match((told, true))
+        how = label_columns.describe_match((predicted, true))
     else:
         if not class_names:  # which are in the order of the file
             columns = sort_by_number(columns, probabilities)
@@ -223,7 +110,7 @@ def read_predictions(
         rounding = forms.describe_rounding(raw, output)
         labels, names = true.number, true.match.titles
         how = label_columns.describe_match((true,), named)
-    inside, said = label_columns.read_members(path, member, members, member_value)
+    inside, membership = read_members(path, member, members, member_value)
     if not len(labels) == len(answers) == len(inside):
         raise DataError(
             f"expected one row per record in {path}, got {len(answers)} rows of answers and "
@@ -231,7 +118,7 @@ def read_predictions(
         )
     notation = tables.describe(path, () if output == "labels" else columns)
     notation = " ".join(filter(None, (notation, rounding)))
-    return PredictionTable(answers, labels, inside, output, names, how, said, notation)
+    return PredictionTable(answers, labels, inside, output, names, how, membership, notation)
 
 
 def _read_values(
@@ -253,10 +140,10 @@ def _read_labels(
 ) -> tuple[ClassColumn, ClassColumn, Float[np.ndarray, "records classes"]]:
     """Predicted classes, true ones, and the predicted ones as probabilities of 0 and 1."""
     (predicted,) = tables.read_texts(path, columns[0])
-    told, true, classes = label_columns.read_predicted_classes(
+    guesses, true, classes = label_columns.read_predicted_classes(
         path, (columns[0], label), predicted, cells, class_names
     )
-    return told, true, to_probabilities(told.number, "labels", len(told.number), classes)
+    return guesses, true, to_probabilities(guesses.number, "labels", len(guesses.number), classes)
 
 
 def _check_one_hot(

@@ -155,9 +155,9 @@ def _payload_files(config: dict[str, Any], pattern: str) -> set[str]:
     return files
 
 
-def _refusal(found: str) -> TargetError:
+def _refusal(contents: str) -> TargetError:
     return TargetError(
-        f"expected a program of tensors and ATen operators alone, got {found}, which could run "
+        f"expected a program of tensors and ATen operators alone, got {contents}, which could run "
         "code: export it to ONNX, or if you trust the file, load it yourself and pass its "
         ".module() in a function"
     )

@@ -219,10 +219,10 @@ def _logits_of(answers: Any) -> "torch.Tensor":
     """The tensor itself, or ``logits`` in a dict or an object, as in Hugging Face's models."""
     import torch
 
-    found = answers.get("logits") if isinstance(answers, Mapping) else answers
-    found = getattr(found, "logits", found)
-    if isinstance(found, torch.Tensor):
-        return found
+    output = answers.get("logits") if isinstance(answers, Mapping) else answers
+    output = getattr(output, "logits", output)
+    if isinstance(output, torch.Tensor):
+        return output
     raise TargetError(
         f"expected a tensor of answers, or logits in a dict or an object, got "
         f"{type(answers).__name__}: wrap the module in one that returns the logits or "

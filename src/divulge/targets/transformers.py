@@ -93,7 +93,7 @@ class TransformersTarget:
                 texts, top_k=None, function_to_apply="none", batch_size=self._batch_size()
             )
         order = self.labels if self.labels and self.class_labels else self._names()
-        scores = [{one["label"]: one["score"] for one in answer} for answer in answers]
+        scores = [{entry["label"]: entry["score"] for entry in answer} for answer in answers]
         logits = np.array([[score[name] for name in order] for score in scores])
         return to_probabilities(logits, "logits", len(texts))
 
@@ -136,10 +136,10 @@ def fingerprint_pipeline(pipeline: Any, model: str) -> str | None:
     table = json.loads(backend.to_str())
     for state in ("padding", "truncation"):  # of the last call
         table.pop(state, None)
-    kept = ("model_max_length", "padding_side", "truncation_side", "pad_token_id")
-    settings = [getattr(pipeline.tokenizer, name, None) for name in kept]
-    told = [model, table, settings, repr(pipeline._preprocess_params)]
-    return hashlib.blake2b(json.dumps(told).encode()).hexdigest()
+    names = ("model_max_length", "padding_side", "truncation_side", "pad_token_id")
+    settings = [getattr(pipeline.tokenizer, name, None) for name in names]
+    parts = [model, table, settings, repr(pipeline._preprocess_params)]
+    return hashlib.blake2b(json.dumps(parts).encode()).hexdigest()
 
 
 def _as_texts(x: Any) -> list[Any]:
@@ -147,7 +147,7 @@ def _as_texts(x: Any) -> list[Any]:
         if hasattr(x, name):
             x = getattr(x, name)()
             break
-    if isinstance(x, list) and x and all(isinstance(one, str | dict) for one in x):
+    if isinstance(x, list) and x and all(isinstance(entry, str | dict) for entry in x):
         return x
     raise TargetError(
         f"expected texts for the pipeline, got {type(x[0] if isinstance(x, list) and x else x)}: "

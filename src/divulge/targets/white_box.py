@@ -36,8 +36,8 @@ def input_gradient(
     records = torch.tensor(np.ascontiguousarray(x), device=device, dtype=dtype, requires_grad=True)
     labels = torch.tensor(y, device=device)
     loss = _sum_losses(module(records), labels, output)
-    (found,) = torch.autograd.grad(loss, records)
-    return np.asarray(found.double().cpu().numpy())
+    (slope,) = torch.autograd.grad(loss, records)
+    return np.asarray(slope.double().cpu().numpy())
 
 
 def parameter_gradient(
@@ -56,8 +56,8 @@ def parameter_gradient(
 
     records = torch.tensor(np.ascontiguousarray(x), device=device, dtype=dtype)
     gradients = vmap(grad(of_one), in_dims=(None, 0, 0))
-    found = gradients(weights, records, torch.tensor(y, device=device))
-    flat = torch.cat([part.reshape(len(x), -1) for part in found.values()], dim=1)
+    parts = gradients(weights, records, torch.tensor(y, device=device))
+    flat = torch.cat([part.reshape(len(x), -1) for part in parts.values()], dim=1)
     return np.asarray(flat.double().cpu().numpy())
 
 
@@ -74,18 +74,18 @@ def hessian_product(
     loss, weights = _loss_of_weights(module, output)
     records = torch.tensor(np.ascontiguousarray(x), device=device, dtype=dtype)
     labels = torch.tensor(y, device=device)
-    edges = np.cumsum([one.numel() for one in weights.values()])[:-1]
+    edges = np.cumsum([weight.numel() for weight in weights.values()])[:-1]
     along = {
-        name: torch.tensor(part.reshape(one.shape), device=device, dtype=one.dtype)
-        for (name, one), part in zip(weights.items(), np.split(vector, edges), strict=True)
+        name: torch.tensor(part.reshape(weight.shape), device=device, dtype=weight.dtype)
+        for (name, weight), part in zip(weights.items(), np.split(vector, edges), strict=True)
     }
 
     def slope(these: Weights) -> torch.Tensor:
         gradient = grad(loss)(these, records, labels)
         return torch.stack([(gradient[name] * along[name]).sum() for name in weights]).sum()
 
-    found = grad(slope)(weights)
-    flat = torch.cat([found[name].reshape(-1) for name in weights])
+    product = grad(slope)(weights)
+    flat = torch.cat([product[name].reshape(-1) for name in weights])
     return np.asarray(flat.double().cpu().numpy())
 
 
@@ -106,10 +106,10 @@ def read_last_layer(
             f"expected a module with a linear layer, got {type(module).__name__}: use an attack "
             "that reads its answers alone"
         )
-    seen: list[torch.Tensor] = []
+    entries: list[torch.Tensor] = []
 
     def keep(_: nn.Module, inputs: tuple[Any, ...]) -> None:
-        seen.append(inputs[0])
+        entries.append(inputs[0])
 
     handle = layers[-1].register_forward_pre_hook(keep)
     try:
@@ -117,7 +117,7 @@ def read_last_layer(
             module(torch.tensor(np.ascontiguousarray(x), device=device, dtype=dtype))
     finally:
         handle.remove()
-    features = seen[-1].reshape(len(x), -1).double().cpu().numpy()
+    features = entries[-1].reshape(len(x), -1).double().cpu().numpy()
     return LastLayer(features, layers[-1].weight.detach().double().cpu().numpy())
 
 
@@ -125,7 +125,7 @@ def _loss_of_weights(
     module: nn.Module, output: Output
 ) -> tuple[Callable[[Weights, torch.Tensor, torch.Tensor], torch.Tensor], Weights]:
     """The summed cross-entropies of records as a function of the weights, and these."""
-    weights = {name: one.detach() for name, one in module.named_parameters()}
+    weights = {name: weight.detach() for name, weight in module.named_parameters()}
     buffers = dict(module.named_buffers())
 
     def loss(these: Weights, records: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -148,5 +148,5 @@ def _one_column_per_class(answers: torch.Tensor, output: Output) -> torch.Tensor
         answers = answers / 100
     if answers.ndim == 2 and answers.shape[1] > 1:
         return answers
-    one = answers.reshape(len(answers), 1)
-    return torch.cat([torch.zeros_like(one) if output == "logits" else 1 - one, one], dim=1)
+    flat = answers.reshape(len(answers), 1)
+    return torch.cat([torch.zeros_like(flat) if output == "logits" else 1 - flat, flat], dim=1)

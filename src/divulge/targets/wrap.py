@@ -1,49 +1,37 @@
-"""Wrap whatever a user calls a model as a target, and take its fingerprint."""
+"""Wrap whatever a user calls a model as a target."""
 
-import contextlib
-import hashlib
-import inspect
-import sys
-import sysconfig
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard, get_args
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from divulge.core import Need, Target
 from divulge.errors import SpecError, TargetError
 from divulge.targets import boosters
-from divulge.targets.defended import DefendedTarget
-from divulge.targets.encoded import EncodedTarget
-from divulge.targets.files import fingerprint_file, load_target, refuse_output_name
+from divulge.targets.files import load_target, refuse_output_name
 from divulge.targets.function import FunctionTarget
-from divulge.targets.http import HTTPTarget
-from divulge.targets.keras import KerasTarget, find_output, fingerprint_keras
-from divulge.targets.model_process import TIME_LIMIT, IsolatedTarget
-from divulge.targets.onnx import OnnxTarget
+from divulge.targets.keras import KerasTarget, find_output
+from divulge.targets.model_process import TIME_LIMIT
+from divulge.targets.model_types import (
+    is_booster,
+    is_estimator,
+    is_keras,
+    is_module,
+    is_pipeline,
+    is_target,
+)
 from divulge.targets.outputs import Output
-from divulge.targets.predictions import TableTarget
-from divulge.targets.pt2 import ExportedTarget
 from divulge.targets.sklearn import (
-    SklearnRegressor,
-    SklearnTarget,
     is_regressor,
     wrap_estimator,
 )
 from divulge.targets.torch import TorchTarget
 from divulge.targets.transformers import (
     TransformersTarget,
-    fingerprint_pipeline,
     refuse_other_problems,
 )
-from divulge.targets.wider import WiderTarget
 
 if TYPE_CHECKING:
     import torch
-
-
-_ROUNDS = 32
 
 
 class WrapOptions(NamedTuple):
@@ -121,127 +109,6 @@ def as_target(
     )
 
 
-def feature_names(target: Target) -> tuple[str, ...]:
-    """The names of the features in the order in which a model was fitted, where it knows them."""
-    if isinstance(target, IsolatedTarget):
-        return target.feature_names
-    fitted = getattr(target, "estimator", None)
-    if fitted is None:  # the method of an estimator is a function as well
-        fitted = getattr(getattr(target, "function", None), "__self__", None)
-    return tuple(map(str, getattr(fitted, "feature_names_in_", ())))
-
-
-def class_labels(target: Target) -> tuple[Any, ...]:
-    """The labels of a model's classes in their order, where the model says them.
-
-    Whole numbers from 0 are the numbers of their columns, see
-    `divulge.data.class_names.own_numbers`; the columns of all others are in this order.
-    """
-    if isinstance(target, HTTPTarget):
-        return target.labels
-    if isinstance(target, TransformersTarget | IsolatedTarget | OnnxTarget):
-        return target.class_labels
-    return tuple(np.asarray(getattr(getattr(target, "estimator", None), "classes_", ())).tolist())
-
-
-def numbers_classes(target: Target) -> bool:
-    """Whether it is said of a model that class numbers are positions in `class_labels`."""
-    return isinstance(target, HTTPTarget | TransformersTarget)
-
-
-def describe_model(target: Target) -> str:
-    """What is asked in a few words: the kind of model, and the name of its class.
-
-    Examples:
-        >>> describe_model(FunctionTarget(max))
-        'function max'
-    """
-    match target:
-        case DefendedTarget():
-            return f"{describe_model(target.target)}, behind {target.defence.name}"
-        case EncodedTarget() | WiderTarget():
-            return describe_model(target.target)
-        case TorchTarget(module=module):
-            weights = sum(weight.numel() for weight in module.parameters())
-            return f"PyTorch module {type(module).__name__} with {weights:,} weights"
-        case KerasTarget(model=model):
-            return f"Keras model {type(model).__name__} with {model.count_params():,} weights"
-        case TransformersTarget(pipeline=pipeline):
-            return f"pipeline of transformers around {type(pipeline.model).__name__}"
-        case SklearnTarget(estimator=model) | SklearnRegressor(estimator=model):
-            parts = [part for _, part in getattr(model, "steps", ())] or [model]
-            return ", ".join(type(getattr(part, "booster", part)).__name__ for part in parts)
-        case FunctionTarget(function=function):
-            return f"function {getattr(function, '__qualname__', type(function).__name__)}"
-        case HTTPTarget():
-            return "model behind a URL"
-        case IsolatedTarget():
-            return target.text
-        case OnnxTarget():
-            return "ONNX file"
-        case ExportedTarget():
-            return "PyTorch program in a .pt2 file"
-        case TableTarget(offers=offers):
-            return "exported losses or scores" if Need.SCORES in offers else "exported predictions"
-    return type(target).__name__
-
-
-def declares_probabilities(target: Target) -> bool:
-    """Whether the user, and not the model, says that the answers are probabilities.
-
-    Behind an answer defence that divulge applies nobody says so.
-    """
-    match target:
-        case EncodedTarget():
-            return declares_probabilities(target.target)
-        case FunctionTarget(function=function) if hasattr(function, "__self__"):
-            return not _is_estimator(function.__self__) and target.output == "probabilities"
-        case FunctionTarget() | TorchTarget() | HTTPTarget():
-            return target.output == "probabilities"
-        case TableTarget() | IsolatedTarget():
-            return target.declared
-    return False
-
-
-def choose_batch_size(target: Target, asked: int) -> int:
-    """How many records to ask about at a time; of a model behind a URL, many rounds of requests.
-
-    At the end of a batch connections are closed, and slots wait for each other.
-    """
-    return max(asked, _ROUNDS * target.round) if isinstance(target, HTTPTarget) else asked
-
-
-def fingerprint_model(model: Any) -> str | None:
-    """A hash that differs between models with different answers; None if there is none.
-
-    A function, or an object of another library, may read its weights from anywhere.
-
-    Raises:
-        TargetError: the model is a file that cannot be read.
-    """
-    if isinstance(model, str | Path):
-        return fingerprint_file(model)
-    if isinstance(model, HTTPTarget):
-        return model.identity
-    if _is_keras(model):
-        return fingerprint_keras(model)
-    if _is_pipeline(model):
-        return fingerprint_pipeline(model, _fingerprint_module(model.model))
-    if _is_module(model):
-        return _fingerprint_module(model)
-    if _is_booster(model):
-        return boosters.fingerprint_booster(model)
-    if _is_estimator(model) and not _is_target(model) and hasattr(model, "get_params"):
-        import joblib
-
-        try:
-            # Pickles into a hash; nothing is ever unpickled.
-            return str(joblib.hash(model))
-        except Exception:  # whatever a part that cannot be pickled raises
-            return None
-    return None
-
-
 def _wrap_module(model: "torch.nn.Module", options: WrapOptions) -> TorchTarget:
     if options.output is None:
         raise TargetError(
@@ -276,9 +143,9 @@ def _wrap_function(model: Callable[..., Any], options: WrapOptions) -> FunctionT
 
 
 def _wrap_booster(model: Any, options: WrapOptions) -> Target:
-    found = boosters.read_booster(model)
-    numbered = found.classes_.dtype.kind in "iu"  # the booster's columns are those of the labels
-    return wrap_estimator(found, () if numbered else options.labels)
+    fitted = boosters.read_booster(model)
+    numbered = fitted.classes_.dtype.kind in "iu"  # the booster's columns are those of the labels
+    return wrap_estimator(fitted, () if numbered else options.labels)
 
 
 def _check_output(model: Any, output: str | None) -> None:
@@ -287,7 +154,7 @@ def _check_output(model: Any, output: str | None) -> None:
             f"expected output to be {', '.join(get_args(Output))}, got {output!r}: "
             "say which of them the model returns"
         )
-    kinds = (_is_target, _is_estimator, _is_booster, _is_pipeline)
+    kinds = (is_target, is_estimator, is_booster, is_pipeline)
     says_itself = any(is_one(model) for is_one in kinds)
     itself = "values" if _answers_values(model) else "probabilities"
     if says_itself and output not in (None, itself):
@@ -298,85 +165,18 @@ def _check_output(model: Any, output: str | None) -> None:
 
 
 def _answers_values(model: object) -> bool:
-    return Need.VALUES in model.offers if _is_target(model) else is_regressor(model)
-
-
-def _fingerprint_module(module: "torch.nn.Module") -> str:
-    import torch
-
-    digest = hashlib.blake2b(str(module).encode())
-    for code in sorted(_read_own_code(module)):
-        digest.update(code.encode())
-    config: Any = getattr(module, "config", None)
-    if hasattr(config, "to_json_string"):
-        digest.update(config.to_json_string().encode())  # such as the number of heads
-    for name, value in module.state_dict().items():
-        digest.update(name.encode())
-        if isinstance(value, torch.Tensor):
-            digest.update(f"{value.dtype}{tuple(value.shape)}".encode())
-            # As bytes, since NumPy does not know every type of PyTorch.
-            digest.update(value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
-        else:
-            digest.update(repr(value).encode())
-    return digest.hexdigest()
-
-
-def _read_own_code(module: "torch.nn.Module") -> set[str]:
-    """The source of the module's classes, and of its parts', that no installed package brings.
-
-    What a class calls outside itself is not in it; nor is a class whose source is not at hand.
-    """
-    installed = {
-        Path(sysconfig.get_path(kind)).resolve() for kind in ("purelib", "platlib", "stdlib")
-    }
-    found = set()
-    for kind in {kind for part in module.modules() for kind in type(part).__mro__}:
-        with contextlib.suppress(OSError, TypeError):
-            file = Path(inspect.getfile(kind)).resolve()
-            if not any(file.is_relative_to(folder) for folder in installed):
-                found.add(inspect.getsource(kind))
-    return found
-
-
-def _is_target(model: object) -> TypeGuard[Target]:
-    return isinstance(getattr(model, "offers", None), Need) and hasattr(model, "predict")
-
-
-def _is_module(model: object) -> "TypeGuard[torch.nn.Module]":
-    # Whoever holds a module has imported torch; nobody else should wait for it.
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(model, torch.nn.Module)
-
-
-def _is_keras(model: object) -> bool:
-    kind = getattr(sys.modules.get("keras"), "Model", None)
-    return kind is not None and isinstance(model, kind)
-
-
-def _is_pipeline(model: object) -> bool:
-    kind = getattr(sys.modules.get("transformers.pipelines.base"), "Pipeline", None)
-    return kind is not None and isinstance(model, kind)
-
-
-def _is_estimator(model: object) -> bool:
-    base = sys.modules.get("sklearn.base")
-    known = base is not None and isinstance(model, base.BaseEstimator)
-    return known or hasattr(model, "predict_proba")
-
-
-def _is_booster(model: object) -> bool:
-    return any(library.accepts(model) for library in boosters.LIBRARIES.values())
+    return Need.VALUES in model.offers if is_target(model) else is_regressor(model)
 
 
 KINDS: Mapping[str, ModelKind] = {
-    "keras": ModelKind("a keras.Model in memory, on any backend", _is_keras, _wrap_keras),
+    "keras": ModelKind("a keras.Model in memory, on any backend", is_keras, _wrap_keras),
     "transformers": ModelKind(
-        "a text-classification pipeline of Hugging Face", _is_pipeline, _wrap_pipeline
+        "a text-classification pipeline of Hugging Face", is_pipeline, _wrap_pipeline
     ),
-    "torch": ModelKind("a torch.nn.Module in memory", _is_module, _wrap_module),
-    "target": ModelKind("a divulge.Target of your own", _is_target, _wrap_target),
+    "torch": ModelKind("a torch.nn.Module in memory", is_module, _wrap_module),
+    "target": ModelKind("a divulge.Target of your own", is_target, _wrap_target),
     "scikit-learn": ModelKind(
-        "a fitted scikit-learn classifier or regression model", _is_estimator, _wrap_estimator
+        "a fitted scikit-learn classifier or regression model", is_estimator, _wrap_estimator
     ),
     **{
         name: ModelKind(library.text, library.accepts, _wrap_booster)

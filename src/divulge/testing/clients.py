@@ -19,7 +19,7 @@ from divulge.core import (
 )
 from divulge.federation.local_models import AssignmentGame
 from divulge.targets.outputs import to_probabilities
-from divulge.targets.predictions import TableTarget
+from divulge.targets.recorded import TableTarget
 
 CLASSES = 4
 OFFERS = Need.PROBABILITIES | Need.HARD_LABELS

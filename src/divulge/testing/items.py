@@ -12,7 +12,7 @@ from divulge.federation import client_challenge
 from divulge.federation.recommender.model import NeuralCF
 from divulge.federation.recommender.users import Recommending
 from divulge.federation.search import click_models, models
-from divulge.federation.search.learners import Pointwise
+from divulge.federation.search.pointwise import Pointwise
 from divulge.federation.search.users import Searching
 
 UserGame = Game[UpdateView, Interactions]

@@ -58,7 +58,7 @@ def train(
     ):
         data = PoolArrays.prepare(records, build_network(recipe, job))
         model = train_network(recipe, data.tensors(device), job, keep)
-    kept = states if recipe.selects else states[:-1]
+    stages = states if recipe.selects else states[:-1]
     return CheckpointedNetwork(
-        model, tuple(restore(build_network(recipe, job), one) for one in kept)
+        model, tuple(restore(build_network(recipe, job), stage) for stage in stages)
     )

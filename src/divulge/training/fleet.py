@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
-import psutil
 import torch
 from jaxtyping import Bool
 from torch import nn
@@ -24,23 +23,18 @@ from divulge.training.engine.loop import (
     torch_threads,
     train_stages,
 )
-from divulge.training.engine.native import find_native, load_native
+from divulge.training.engine.native import check_bfloat16, check_native, find_native
 from divulge.training.engine.networks import stacking_obstacle
 from divulge.training.losses import Adversary
+from divulge.training.memory import models_that_fit
 from divulge.training.recipe import Precision, Recipe
-from divulge.training.tensors import PoolArrays, PoolTensors
-from divulge.training.weights import state
+from divulge.training.tensors import PoolArrays
 
 Strategy = Literal["auto", "compiled", "processes", "stacked", "one-by-one"]
 _NOT_IDENTITY = {"identity": False}
 """Metadata of a setting that changes the speed but not the models: `trainer_identity` omits it."""
 
 _REMEDY = "make one network by hand and put a few records to it to see why"
-
-_STATE_COPIES = 6
-"""Copies of a model's state in training: weights, gradients, two moments, and scratch for two."""
-_ACTIVATION_COPIES = 3
-"""Copies of what its layers answer: kept for the gradient, the gradient of it, and scratch."""
 
 _log = logging.getLogger("divulge")
 
@@ -262,12 +256,12 @@ class Fleet:
         native = code is not None and code.is_native(self.recipe, network, work.data)
         fleet = replace(self, at_once=work.models_at_once)
         if self.precision == "bfloat16":
-            _check_bfloat16(self.recipe, network, work.data)
+            check_bfloat16(self.recipe, network, work.data)
             if self.way == "auto":
                 fleet = replace(fleet, way="compiled", why="it multiplies in bfloat16")
             return replace(fleet, workers=fleet._worker_count()), work
         if self.way == "compiled":
-            _check_native(self.recipe, network, work.data)
+            check_native(self.recipe, network, work.data)
         if self.way == "auto" and torch.device(self.device).type == "cpu":
             threads = self.workers or torch.get_num_threads()
             choice = choose_fastest(
@@ -285,69 +279,3 @@ class Fleet:
             why = "small models leave an accelerator idle unless computed together"
             fleet = replace(fleet, way="stacked", why=why)
         return replace(fleet, workers=fleet._worker_count()), work
-
-
-def _check_native(recipe: Recipe, network: nn.Module, data: PoolArrays) -> None:
-    """Refuse to train in native code what cannot be.
-
-    Raises:
-        SpecError: another network or recipe.
-        MissingExtra: divulge-fast, or Numba, which compiles it, is not installed.
-    """
-    code = find_native()
-    if code is not None and not code.is_native(recipe, network, data):
-        raise SpecError(
-            "expected a dense or simple convolutional network with sgd, adam or adamw and no loss "
-            'of its own to train in native code, got another one: use way="auto"'
-        )
-    load_native()
-
-
-def _check_bfloat16(recipe: Recipe, network: nn.Module, data: PoolArrays) -> None:
-    """Refuse to train in bfloat16 what cannot be, or would not be faster.
-
-    Raises:
-        SpecError: another network, recipe or processor, or records with many zeros.
-        MissingExtra: divulge-fast, or Numba, which compiles native code, is not installed.
-    """
-    if why_not := load_native().bfloat16_obstacle(recipe, network, data):
-        raise SpecError(f"expected a training in bfloat16, but {why_not}: leave the precision out")
-
-
-def models_that_fit(recipe: Recipe, data: PoolTensors) -> int:
-    """How many models can be trained at once in half of the memory that is free.
-
-    One at least. An estimate: what PyTorch takes for itself is not in it, so half.
-    """
-    module = build_network(recipe, Job(np.arange(1), 0))
-    weights = sum(t.numel() * t.element_size() for t in state(module).values())
-    answers = _activation_bytes(module, data) * recipe.batch_size
-    return max(
-        1,
-        free_bytes(data.x.device)
-        // (2 * (_STATE_COPIES * weights + _ACTIVATION_COPIES * answers + 1)),
-    )
-
-
-def _activation_bytes(module: nn.Module, data: PoolTensors) -> int:
-    """Bytes of what all layers answer to one record."""
-    sizes: list[int] = []
-
-    def note(_module: nn.Module, _x: object, answer: object) -> None:
-        if isinstance(answer, torch.Tensor):
-            sizes.append(answer.numel() * answer.element_size())
-
-    for layer in module.modules():
-        layer.register_forward_hook(note)
-    rows = torch.zeros(2, dtype=torch.int64, device=data.x.device)
-    with torch.no_grad():
-        module.to(data.x.device).eval()(data.batch(rows)[0])
-    return sum(sizes) // 2
-
-
-def free_bytes(device: torch.device) -> int:
-    """Bytes of memory that could be used now."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    # counts what the system would give back from its file cache
-    return int(psutil.virtual_memory().available)

@@ -147,8 +147,8 @@ def trainer_identity(how: Any) -> str:
     if hasattr(how, "get_params"):
         return f"{type(how).__qualname__} {sorted(how.get_params().items(), key=str)!r}"
     if dataclasses.is_dataclass(how) and not isinstance(how, type):
-        told = [f.name for f in dataclasses.fields(how) if _tells_models(how, f)]
-        fields = {name: trainer_identity(getattr(how, name)) for name in told}
+        names = [f.name for f in dataclasses.fields(how) if _tells_models(how, f)]
+        fields = {name: trainer_identity(getattr(how, name)) for name in names}
         return f"{type(how).__qualname__} {fields}"
     if how is None or isinstance(how, str | int | float):
         return repr(how)
@@ -164,8 +164,8 @@ def trainer_identity(how: Any) -> str:
 
 def _tells_models(how: Any, field: "dataclasses.Field[Any]") -> bool:
     """Whether models depend on a setting; one that came later counts only where it is changed."""
-    told = field.metadata.get("identity", True)
-    return getattr(how, field.name) != field.default if told == "if changed" else bool(told)
+    kind = field.metadata.get("identity", True)
+    return getattr(how, field.name) != field.default if kind == "if changed" else bool(kind)
 
 
 def _fit_clone(estimator: Any, x: Any, y: np.ndarray, seed: int, threads: int | None) -> Any:
@@ -193,36 +193,38 @@ def _copy_unfitted(estimator: Any) -> Any:
 
 def _settings(estimator: Any, seed: int, threads: int | None) -> dict[str, Any]:
     """The seed, and no more than these threads, by the names that an estimator has for them."""
-    found: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     given = {"": estimator, **estimator.get_params()}
     for key, value in given.items():
         of, _, name = key.rpartition("__")
         if name in _SEEDS:
-            found[key] = seed
+            parameters[key] = seed
         elif name in _THREADS and threads is not None:
             # None is one thread to scikit-learn, which warns of a number it no longer uses, and
             # every core to others
             if value is None and type(given.get(of)).__module__.startswith("sklearn."):
                 continue
             few = isinstance(value, int) and 0 < value < threads
-            found[key] = value if few else threads
+            parameters[key] = value if few else threads
         elif is_catboost(value):
-            told = _catboost_settings(value, seed, threads)
-            found |= {f"{key}__{name}".removeprefix("__"): value for name, value in told.items()}
-    return found
+            settings = _catboost_settings(value, seed, threads)
+            parameters |= {
+                f"{key}__{name}".removeprefix("__"): value for name, value in settings.items()
+            }
+    return parameters
 
 
 def _catboost_settings(model: Any, seed: int, threads: int | None) -> dict[str, Any]:
     """What CatBoost does not name, since it was not given it; and that it writes no files."""
     given = model.get_params().keys()
-    found: dict[str, Any] = {"allow_writing_files": False}
+    settings: dict[str, Any] = {"allow_writing_files": False}
     if not given & _SEEDS:
-        found["random_seed"] = seed
+        settings["random_seed"] = seed
     if not given & {"logging_level", "silent", "verbose", "verbose_eval"}:
-        found["logging_level"] = "Silent"
+        settings["logging_level"] = "Silent"
     if threads is not None and "thread_count" not in given:
-        found["thread_count"] = threads
-    return found
+        settings["thread_count"] = threads
+    return settings
 
 
 @contextmanager

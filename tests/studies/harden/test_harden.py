@@ -27,7 +27,8 @@ from divulge.studies.compare.defences import Variant
 from divulge.studies.cost_estimates import CostEstimate, SearchCost
 from divulge.studies.harden import final, model_bench, run, space
 from divulge.studies.harden.final import BesideKnown, FreshRecords
-from divulge.studies.harden.looks import Leak
+from divulge.studies.harden.leaks import Leak
+from divulge.studies.harden.proposal import stages
 from divulge.studies.harden.result import HardenedModel, HardeningFacts
 from divulge.studies.harden.trials import ModelLog, SearchTrial, choose, find_chosen
 from divulge.targets.files import load_target
@@ -97,7 +98,7 @@ def test_each_setting_is_seen_at_several_epochs_behind_each_defence_of_answers(
     seen = [(look.epochs, look.answers) for look in found.trials[0].looks]
     epochs = sorted({look.epochs for look in found.trials[0].looks if look.epochs is not None})
     assert seen == [(epoch, answers) for epoch in epochs for answers in ("none", "top-1")]
-    assert epochs == list(space.stages(24))[: len(epochs)]
+    assert epochs == list(stages(24))[: len(epochs)]
     labelled = found.trials[0].at_each_look()
     assert labelled[0].label == "undefended (epochs=24, stop_after=2)"
     assert labelled[1].label == "undefended (epochs=24, stop_after=2), answers by top-1"
@@ -580,7 +581,7 @@ def test_an_estimate_trains_a_few_undefended_models_and_counts_all(tmp_path: Pat
     assert told["one"]["models"] == 4
     # the last three learn 120 records each, where the others learn 40
     assert told["seconds"] == pytest.approx(told["one"]["seconds"] / 4 * (47 + 3 * 3))
-    assert told["disk"] == told["one"]["disk"] // 4 * 47 * len(space.stages(8))
+    assert told["disk"] == told["one"]["disk"] // 4 * 47 * len(stages(8))
 
 
 def test_an_estimate_says_what_the_budget_is() -> None:

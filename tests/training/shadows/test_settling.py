@@ -14,8 +14,9 @@ from divulge.training.recipe import Recipe
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.ray import _models_per_batch
+from divulge.training.shadows.strategy import resolve_trainer, settle
 from divulge.training.shadows.train import prepare_workload, shadow_queries, train_shadows
-from divulge.training.shadows.workers import LocalWorkers, resolve_trainer, settle
+from divulge.training.shadows.workers import LocalWorkers
 from divulge.training.trainers import FunctionTrainer
 
 from .test_train import model, view

@@ -14,12 +14,8 @@ from divulge.training.fleet import Fleet
 from divulge.training.shadows import workers, workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.train import prepare_workload
-from divulge.training.shadows.workers import (
-    LocalWorkers,
-    ShadowPredictions,
-    TrainingTask,
-    Workers,
-)
+from divulge.training.shadows.workers import LocalWorkers, Workers
+from divulge.training.shadows.workload import ShadowPredictions, TrainingTask
 
 from ...defences import trained_table as table
 

@@ -54,19 +54,19 @@ def data_sets() -> Iterator[str]:
     yield (
         f"Folder in {datasets.VARIABLE}: {folder}" if folder else f"{datasets.VARIABLE} is not set."
     )
-    for name, found in datasets.DATA_SETS.items():
+    for name, data_set in datasets.DATA_SETS.items():
         there = "there" if datasets.is_there(name) else "missing"
-        yield f"\n{name}: {found.title} ({there})"
-        yield f"  source: {found.source}"
-        yield f"  licence: {found.licence}"
-        yield f"  files that tables read: {', '.join(found.files)}"
-        for archive, digest in found.archives.items():
+        yield f"\n{name}: {data_set.title} ({there})"
+        yield f"  source: {data_set.source}"
+        yield f"  licence: {data_set.licence}"
+        yield f"  files that tables read: {', '.join(data_set.files)}"
+        for archive, digest in data_set.archives.items():
             yield f"  published as {archive} ({digest}) with"
-        for file in found.published:
+        for file in data_set.published:
             names = " or ".join(
                 f"{path} ({digest or 'no checksum known'})" for path, digest in file.names.items()
             )
             yield f"  published file: {names}"
-        if not found.published:
-            yield f"  no conversion: {found.instead}"
+        if not data_set.published:
+            yield f"  no conversion: {data_set.instead}"
     yield "\nTo convert one: divulge data convert NAME FROM"

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -14,6 +14,10 @@ from divulge.cli.begin import take
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 from divulge.errors import SpecError
+
+if TYPE_CHECKING:
+    from divulge.training.cluster import RayCluster
+    from divulge_papers.result import Outcome
 
 NOTHING_MEASURED = 2
 """The exit code of bad input."""
@@ -94,8 +98,6 @@ def reproduce(
 
     Example: divulge reproduce decaf-table3 --size small
     """
-    from divulge._util.folders import create_folder, numbered_folder
-    from divulge.training.cluster import cluster_by_name
     from divulge_papers.table import TABLES, find_table
 
     if table is None and size is None:
@@ -103,33 +105,19 @@ def reproduce(
 
         tables.show_all()
         return
-    if workers != "local" and processes is not None:
-        raise SpecError(
-            f"expected no --processes beside --workers {workers}, got {processes}: the cluster has "
-            "as many as it has processors"
-        )
-    cluster = cluster_by_name(workers)
-    asked, size = [table] if table else list(TABLES), size or "small"
-    reads = {name: find_table(name).data for name in asked}
-    names = _with_data(reads)
+    cluster = _find_cluster(workers, processes)
+    wanted, size = [table] if table else list(TABLES), size or "small"
+    names = _with_data({name: find_table(name).data for name in wanted})
     resume = resume or budget is not None
     runs = (run.parent if table else run) if run else Path("runs")
-    folders = {
-        name: (run if table else run / name)
-        if run
-        else numbered_folder(runs / f"{name}-{size}", latest=resume)
-        for name in names
-    }
+    folders = _run_folders(names, size, run, single=table is not None, resume=resume)
     with ExitStack() as stack:
         for folder in folders.values():
             stack.enter_context(take(folder))
-        from divulge_papers.cells import PIECES_FILE
+        _create_folders(folders.values(), resume=resume)
         from divulge_papers.pool import AnyCellWorkers, CellWorkers, RemoteCellWorkers, cores
         from divulge_papers.run import reproduce
 
-        for folder in folders.values():
-            if not (resume and (folder / PIECES_FILE).is_file()):
-                create_folder(folder, resumes=True)
         cell_workers: AbstractContextManager[AnyCellWorkers] = (
             CellWorkers(processes or cores()) if cluster is None else RemoteCellWorkers(cluster)
         )
@@ -145,15 +133,62 @@ def reproduce(
                 progress=True,
             )
         )
+    _print_outcomes(outcomes, folders, runs, as_json=shape == "json")
+    failed = any(outcome.empty and outcome.unmeasured for outcome in outcomes)
+    sys.exit(NOTHING_MEASURED if failed or names != wanted else 0)
+
+
+def _find_cluster(workers: str, processes: int | None) -> RayCluster | None:
+    """The cluster that measures; None for this machine.
+
+    Raises:
+        SpecError: there is no such cluster, or it has no use for a number of processes.
+    """
+    from divulge.training.cluster import cluster_by_name
+
+    if workers != "local" and processes is not None:
+        raise SpecError(
+            f"expected no --processes beside --workers {workers}, got {processes}: the cluster has "
+            "as many as it has processors"
+        )
+    return cluster_by_name(workers)
+
+
+def _run_folders(
+    names: Sequence[str], size: str, run: Path | None, *, single: bool, resume: bool
+) -> dict[str, Path]:
+    """The folder of each table: as named, or in the named folder of all, or a numbered one."""
+    from divulge._util.folders import numbered_folder
+
+    return {
+        name: (run if single else run / name)
+        if run
+        else numbered_folder(Path("runs") / f"{name}-{size}", latest=resume)
+        for name in names
+    }
+
+
+def _create_folders(folders: Iterable[Path], *, resume: bool) -> None:
+    """Create each folder that does not hold pieces to continue from."""
+    from divulge._util.folders import create_folder
+    from divulge_papers.cells import PIECES_FILE
+
+    for folder in folders:
+        if not (resume and (folder / PIECES_FILE).is_file()):
+            create_folder(folder, resumes=True)
+
+
+def _print_outcomes(
+    outcomes: Sequence[Outcome], folders: Mapping[str, Path], runs: Path, *, as_json: bool
+) -> None:
+    """Write the page of all tables, and print each outcome: not before the progress bar is gone."""
     from divulge_papers import page
     from divulge_papers.cli import tables
 
-    failed = any(outcome.empty and outcome.unmeasured for outcome in outcomes)
-    code = NOTHING_MEASURED if failed or names != asked else 0
     written = page.write_page(runs)
-    for outcome in outcomes:  # not before: they would be written into the bar
+    for outcome in outcomes:
         echo(f"Table: {folders[outcome.table] / 'table.md'}", err=True)
-        if shape == "json":
+        if as_json:
             echo(outcome.as_json())
         elif outcome.unmeasured and outcome.empty:
             echo(f"{outcome.table}: nothing was measured: {'; '.join(outcome.unmeasured)}")
@@ -164,7 +199,6 @@ def reproduce(
     if len(outcomes) > 1 and not all(outcome.complete for outcome in outcomes):
         echo(tables.describe_all(outcomes), err=True)
     echo(f"Page of all tables: {written}", err=True)
-    sys.exit(code)
 
 
 def _with_data(reads: Mapping[str, tuple[str, ...]]) -> list[str]:
@@ -179,12 +213,12 @@ def _with_data(reads: Mapping[str, tuple[str, ...]]) -> list[str]:
     from divulge_papers import datasets
 
     names = [name for name, data in reads.items() if datasets.can_measure(data)]
-    every = dict.fromkeys(one for data in reads.values() for one in data)
-    missing = [one for one in every if not datasets.is_there(one)]
+    every = dict.fromkeys(name for data in reads.values() for name in data)
+    missing = [name for name in every if not datasets.is_there(name)]
     if not names:
         datasets.check_any_there(missing)
-    for one in missing:
-        echo(f"Missing data: {datasets.how_to_get(one)}", err=True)
+    for name in missing:
+        echo(f"Missing data: {datasets.how_to_get(name)}", err=True)
     if left_out := [name for name in reads if name not in names]:
         echo(f"Left out for want of data: {', '.join(left_out)}", err=True)
     return names

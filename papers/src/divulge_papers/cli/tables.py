@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from divulge.cli.terminal import Grid, Part, show_table
 from divulge.cli.terminal import show as show_text
 from divulge_papers.datasets import is_there
-from divulge_papers.result import Cell, Outcome, figure, format_hours
+from divulge_papers.figure import Cell, figure
+from divulge_papers.result import Outcome, format_hours
 from divulge_papers.table import TABLES, find_table
 
 

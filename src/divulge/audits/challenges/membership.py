@@ -38,7 +38,7 @@ from divulge.core import (
 from divulge.errors import DataError, SpecError
 from divulge.metrics.difficulty_test import Ease
 from divulge.targets.budget import CountingTarget
-from divulge.targets.wrap import declares_probabilities, describe_model
+from divulge.targets.model_facts import declares_probabilities, describe_model
 
 _UNKNOWN_MODEL = (
     "The model is a function, which may read its weights from anywhere, so that nothing tells it "

@@ -61,14 +61,14 @@ class ItemCheck:
             DataError: the list has another number of features.
         """
         constant, drift, correlation = self._statistics(items)
-        said = (
+        reasons = (
             (self.constant, constant, "{:.0%} of features are constant, in honest lists {:.0%}"),
             (self.drift, drift, "features are {:.3g} deviations off, in honest lists {:.3g}"),
             (self.correlation, correlation, "features correlate by {:.2g}, in honest lists {:.2g}"),
         )
         return tuple(
             words.format(value, look.mean)
-            for look, value, words in said
+            for look, value, words in reasons
             if look.oddness(value) > self.limit
         )
 
@@ -79,8 +79,8 @@ class ItemCheck:
             DataError: the list has another number of features.
         """
         looks = (self.constant, self.drift, self.correlation)
-        found = [look.oddness(v) for look, v in zip(looks, self._statistics(items), strict=True)]
-        return max(found)
+        scores = [look.oddness(v) for look, v in zip(looks, self._statistics(items), strict=True)]
+        return max(scores)
 
     def _statistics(self, items: Features) -> tuple[float, float, float]:
         if items.shape[1] != len(self.mean):
@@ -133,13 +133,15 @@ def learn_check(lists: list[Features], alarm: float = 0.05) -> ItemCheck:
     every = np.concatenate(first)
     mean, spread = every.mean(axis=0), every.std(axis=0)
     check = ItemCheck(
-        _summarise([_constant(one) for one in first], 1 / len(mean)),  # one feature more is little
-        _summarise([_drift(one, mean, spread) for one in first]),
-        _summarise([_correlation(one) for one in first]),
+        _summarise(
+            [_constant(given) for given in first], 1 / len(mean)
+        ),  # one feature more is little
+        _summarise([_drift(given, mean, spread) for given in first]),
+        _summarise([_correlation(given) for given in first]),
         mean,
         spread,
     )
-    odd = sorted(check.oddness(one) for one in second)
+    odd = sorted(check.oddness(given) for given in second)
     beyond = max(1, math.floor(alarm * (len(odd) + 1)))
     return replace(check, limit=odd[-beyond])
 
@@ -156,7 +158,7 @@ def measure_detection(
         raise DataError(
             f"expected honest and shaped lists, got {len(honest)} and {len(shaped)}: keep some back"
         )
-    score = np.array([check.oddness(one) for one in (*shaped, *honest)])
+    score = np.array([check.oddness(items) for items in (*shaped, *honest)])
     # deviations beyond all others count alike: an infinite one is just the largest
     finite = score[np.isfinite(score)]
     score = np.minimum(score, 2 * finite.max(initial=1.0))
@@ -177,7 +179,7 @@ def flag_rate(check: ItemCheck, lists: list[Features]) -> Estimate:
     """
     if not lists:
         raise DataError("expected lists, got none: keep some back")
-    alarms = sum(bool(check(one)) for one in lists)
+    alarms = sum(bool(check(items)) for items in lists)
     low, high = clopper_pearson(alarms, len(lists))
     return Estimate(alarms / len(lists), low, high)
 
@@ -206,5 +208,5 @@ def _correlation(items: Features) -> float:
     count = varying.shape[1]
     if count < 2:
         return 0.0
-    found = np.abs(np.corrcoef(varying, rowvar=False))
-    return float((found.sum() - count) / (count * (count - 1)))
+    correlations = np.abs(np.corrcoef(varying, rowvar=False))
+    return float((correlations.sum() - count) / (count * (count - 1)))

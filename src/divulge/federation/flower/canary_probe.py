@@ -70,22 +70,22 @@ class CanaryProbe:
         train = message.metadata.message_type.split(".")[0] == MessageType.TRAIN
         if not train or self._path.exists():
             return call_next(message, context)
-        look, asked = _Look(), copy.deepcopy((message, context))
+        look, call = _Look(), copy.deepcopy((message, context))
         token = _LOOK.set(look)
         try:
             reply = call_next(message, context)
             if reply.has_content():
-                self._try(look, asked, call_next)
+                self._try(look, call, call_next)
             return reply
         finally:
             _LOOK.reset(token)
 
     def _try(
-        self, look: _Look, asked: tuple[Message, Context], call_next: ClientAppCallable
+        self, look: _Look, call: tuple[Message, Context], call_next: ClientAppCallable
     ) -> None:
         try:
-            sent = records.read_tensors(asked[0].content)
-            score = self._canaries.score(sent, self._replies(look, asked, call_next))
+            sent = records.read_tensors(call[0].content)
+            score = self._canaries.score(sent, self._replies(look, call, call_next))
             write_scores(self._path, CanaryScores(score, "white", self._canaries.digest, "", 1))
         except Exception:  # the training is worth more
             log.exception("no canaries were tried; the reply is sent as ever")

@@ -153,19 +153,21 @@ class InProcessGrid(Grid):
     def _reply(self, message: Message) -> Message:
         """Reply of the client, or an error reply where it failed."""
         node = message.metadata.dst_node_id
-        kept = self._contexts.get(node)
-        if kept is None:
+        earlier = self._contexts.get(node)
+        if earlier is None:
             return Message(
                 Error(ErrorCode.NODE_UNAVAILABLE, f"no node has the number {node}"),
                 reply_to=message,
             )
-        context = _copy_context(kept)
+        context = _copy_context(earlier)
         try:
             reply = self._client_app(_copy_message(message), context)
             if reply.has_content():
                 reply.content = records.copy_records(reply.content)
         except Exception as error:
-            log.exception("client %d (partition %s) failed", node, kept.node_config["partition-id"])
+            log.exception(
+                "client %d (partition %s) failed", node, earlier.node_config["partition-id"]
+            )
             # not its text, which may quote records: servers keep and show what they are told
             reason = f"{type(error).__name__} in the client app: its log has the traceback"
             reply = Message(Error(ErrorCode.CLIENT_APP_RAISED_EXCEPTION, reason), reply_to=message)

@@ -93,15 +93,15 @@ class Guardrail:
         settings = {**context.run_config, **records.read_config(sent)}
         try:
             outgoing = self._read_outgoing(sent, reply.content, settings)
-            found = self._failed_tests(outgoing)
+            failures = self._failed_tests(outgoing)
         except DataError as error:
             log.warning(
                 "an update cannot be tested; %s: %s", self._consequence("it is refused"), error
             )
             return reply if self.above == "warn" else _refusal(message)
-        if not found:
+        if not failures:
             return reply
-        log.warning("an update leaks %s; limit %.3g; %s", found, self.limit, self._consequence())
+        log.warning("an update leaks %s; limit %.3g; %s", failures, self.limit, self._consequence())
         if self.above == "warn":
             return reply
         if self.above == "refuse":
@@ -129,7 +129,7 @@ class Guardrail:
 
     def _failed_tests(self, outgoing: Outgoing) -> str:
         """Names and scores of the tests that the update fails, in words; empty if it passes."""
-        found: list[str] = []
+        failed: list[str] = []
         for name, test in self.tests.items():
             try:
                 score = float(test(outgoing))
@@ -141,8 +141,8 @@ class Guardrail:
                     f"{quote_error(error)}: mend it"
                 ) from error
             if not score <= self.limit:  # NaN does not pass either
-                found.append(f"{name}, score {score:.3g}")
-        return "; ".join(found)
+                failed.append(f"{name}, score {score:.3g}")
+        return "; ".join(failed)
 
     def _add_noise(
         self, reply: Message, outgoing: Outgoing, context: Context, noise: LocalNoise

@@ -193,9 +193,9 @@ class Recorder(Strategy):
             if reply.has_error():
                 continue
             content = reply.content
-            said = records.number_of_records(content, self._records_key)
+            count = records.number_of_records(content, self._records_key)
             client = str(reply.metadata.src_node_id)
-            self._recording.receive(client, partial(records.read_tensors, content), said)
+            self._recording.receive(client, partial(records.read_tensors, content), count)
 
     def _finish(self, arrays: ArrayRecord | None, metrics: MetricRecord | None) -> None:
         def read() -> Tensors | None:

@@ -58,11 +58,11 @@ def array_record(arrays: Tensors) -> ArrayRecord:
 def copy_records(content: RecordDict) -> RecordDict:
     """Copy records, so that changes leave the original alone; the bytes of arrays are shared."""
     copy = RecordDict()
-    for name, one in content.items():
-        mine: dict[str, Any] = dict(one)
-        if not isinstance(one, ArrayRecord):
+    for name, record in content.items():
+        mine: dict[str, Any] = dict(record)
+        if not isinstance(record, ArrayRecord):
             mine = {key: list(v) if isinstance(v, list) else v for key, v in mine.items()}
-        copy[name] = type(one)(mine)
+        copy[name] = type(record)(mine)
     return copy
 
 
@@ -78,14 +78,14 @@ def fit_result(arrays: Tensors, records: int, metrics: Mapping[str, int | float]
 
 def number_of_records(content: RecordDict, key: str) -> int | None:
     """Number of records that a reply gives under a key; None where it is not a whole number."""
-    said = [metrics[key] for metrics in content.metric_records.values() if key in metrics]
-    return as_count(said[0]) if len(said) == 1 else None
+    counts = [metrics[key] for metrics in content.metric_records.values() if key in metrics]
+    return as_count(counts[0]) if len(counts) == 1 else None
 
 
 def read_config(content: RecordDict) -> dict[str, JSON]:
     """Settings in a message that JSON can hold, without the round number that Flower adds."""
     each: list[ConfigRecord] = list(content.config_records.values())
-    merged = {name: value for one in each for name, value in one.items()}
+    merged = {name: value for record in each for name, value in record.items()}
     return {
         name: value
         for name, value in merged.items()
@@ -96,10 +96,10 @@ def read_config(content: RecordDict) -> dict[str, JSON]:
 def read_local_training(settings: Settings, otherwise: LocalTraining) -> LocalTraining:
     """Settings of local training that a message names; the others are taken from ``otherwise``."""
     plain = {name.lower().replace("_", "-"): value for name, value in settings.items()}
-    found = {field: getattr(otherwise, field) for field in SETTING_NAMES}
+    given = {field: getattr(otherwise, field) for field in SETTING_NAMES}
     for field, words in SETTING_NAMES.items():
         kind = SETTING_TYPES.get(field, float)
         for value in (plain[word] for word in words if word in plain):
             if isinstance(value, str) == (kind is str):
-                found[field] = kind(value)
-    return LocalTraining(**found)
+                given[field] = kind(value)
+    return LocalTraining(**given)

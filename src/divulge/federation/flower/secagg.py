@@ -111,10 +111,10 @@ class SecAggRecorder:
         def configure_fit(
             server_round: int, parameters: Parameters, client_manager: ClientManager
         ) -> Any:
-            asked = configure(server_round, parameters, client_manager)
-            if asked and self.error is None:
-                self._read_sent([fit for _, fit in asked], context)
-            return asked
+            instructions = configure(server_round, parameters, client_manager)
+            if instructions and self.error is None:
+                self._read_sent([fit for _, fit in instructions], context)
+            return instructions
 
         def aggregate_fit(server_round: int, results: Any, failures: Any) -> Any:
             made: Parameters | None = None
@@ -134,17 +134,17 @@ class SecAggRecorder:
 
         return {"configure_fit": configure_fit, "aggregate_fit": aggregate_fit}
 
-    def _read_sent(self, asked: Sequence[FitIns], context: LegacyContext) -> None:
-        first = asked[0]
+    def _read_sent(self, instructions: Sequence[FitIns], context: LegacyContext) -> None:
+        first = instructions[0]
         sent = _tensors(first.parameters)
         if not self._recording.begun:
             self._begin(sent, first, context)
         with self._recording.contain_errors():
             training = records.read_local_training(first.config, self._training)
             self._recording.start_round(sent, training)
-            for one in asked[1:]:
-                if one.parameters is not first.parameters:
-                    self._recording.check_sent(_tensors(one.parameters))
+            for further in instructions[1:]:
+                if further.parameters is not first.parameters:
+                    self._recording.check_sent(_tensors(further.parameters))
 
     def _begin(self, sent: Tensors, first: FitIns, context: LegacyContext) -> None:
         protocol: dict[str, JSON] = {name: getattr(self.workflow, name) for name in _SETTINGS}

@@ -61,7 +61,7 @@ class NoiseInjection:
         if self.budget == math.inf:
             return shaped
         moved = shaped - x
-        length = euclidean_norm(moved, axis=1)[:, None]
+        length = euclidean_norm(moved, axis=1)[:, None]  # does not overflow for large features
         near: Features = x + moved * np.minimum(1.0, self.budget / np.maximum(length, 1e-300))
         return near
 
@@ -139,14 +139,14 @@ def isolate_target(
     if summed.masked is None:
         raise NotApplicable("expected a round with a secure sum, got updates: attack those")
     mine = fingerprint.features(target)
-    kept = {
+    own = {
         name: np.where(mine, total, 0.0) / share
         for name, total in summed.masked.tensors.items()
         if total.ndim == 2 and total.shape[1] == len(mine)
     }
     if mine.all():
-        kept = {name: total / share for name, total in summed.masked.tensors.items()}
-    return replace(summed, received={victim: ReceivedUpdate(kept, None)}, masked=None)
+        own = {name: total / share for name, total in summed.masked.tensors.items()}
+    return replace(summed, received={victim: ReceivedUpdate(own, None)}, masked=None)
 
 
 def search_scale(scales: Sequence[float], success: Callable[[Noise], float], like: Noise) -> Noise:

@@ -69,7 +69,7 @@ def craft_fishing_weights(
         raise SpecError(f"expected 2 records or more, got {len(x)}: embeddings are compared")
     with translate_model_errors("a network with a batch normalisation", _REMEDY):
         made = tuple(_craft_one(network, sent, x, layer, rng) for _ in range(clients))
-    rank = np.linalg.matrix_rank(np.array([one.embedding for one in made]))
+    rank = np.linalg.matrix_rank(np.array([fishing.embedding for fishing in made]))
     if rank < clients:
         raise NotApplicable(
             f"expected clients that the embeddings can tell apart, got {clients} for {rank} "
@@ -109,7 +109,7 @@ def count_fished_labels(
     if not fishing:
         raise SpecError("expected one client or more, got none: nobody was sent anything")
     name = OutputLayerNames.of({n: a.shape for n, a in fishing[0].sent.items()}).weight
-    embedding = np.array([one.embedding for one in fishing])
+    embedding = np.array([crafted.embedding for crafted in fishing])
     shape = fishing[0].sent[name].shape
     if name not in total or total[name].shape != shape:
         got = total[name].shape if name in total else "none"
@@ -117,11 +117,13 @@ def count_fished_labels(
             f"expected the summed change of {name} of shape {shape}, got {got}: pass all that the "
             "sum holds"
         )
+    # the sum of outer products of each client's logit gradient and embedding, by share of records
     gradient = -np.asarray(total[name], np.float64) / lr
     each = (gradient @ np.linalg.pinv(embedding)).T  # times the client's share of all records
     many = np.array(records, np.float64)[:, None]
-    said = special.softmax(np.array([one.logits for one in fishing]), axis=1)
-    counts: Float64[np.ndarray, "clients classes"] = many * said - many.sum() * each
+    answers = special.softmax(np.array([crafted.logits for crafted in fishing]), axis=1)
+    # g = softmax - shares, so that records times shares are records times softmax less g
+    counts: Float64[np.ndarray, "clients classes"] = many * answers - many.sum() * each
     return counts
 
 
@@ -153,13 +155,15 @@ def _batch_normalisation(module: Any, layer: str | None) -> str:
     """The name of a batch normalisation with factors and offsets: this one, or the last."""
     from torch.nn.modules.batchnorm import _BatchNorm
 
-    found = [n for n, one in module.named_modules() if isinstance(one, _BatchNorm) and one.affine]
-    if not found or (layer is not None and layer not in found):
+    names = [
+        n for n, part in module.named_modules() if isinstance(part, _BatchNorm) and part.affine
+    ]
+    if not names or (layer is not None and layer not in names):
         raise NotApplicable(
             f"expected the batch normalisation {layer or 'of the network'}, got "
-            f"{', '.join(found) or 'none'}: this attack changes nothing else"
+            f"{', '.join(names) or 'none'}: this attack changes nothing else"
         )
-    return layer or found[-1]
+    return layer or names[-1]
 
 
 def _ask(
@@ -172,13 +176,13 @@ def _ask(
 
     module = load_network(network, weights)
     last = OutputLayerNames.of({n: a.shape for n, a in weights.items()}).weight
-    seen: list[Any] = []
+    embedded: list[Any] = []
     hook = module.get_submodule(last.removesuffix(".weight")).register_forward_pre_hook(
-        lambda _, given: seen.append(given[0])
+        lambda _, given: embedded.append(given[0])
     )
     try:
         with torch.no_grad():
-            said = module(torch.tensor(x).to(next(module.parameters()).dtype))
+            answers = module(torch.tensor(x).to(next(module.parameters()).dtype))
     finally:
         hook.remove()
-    return seen[0].double().numpy(), said.double().numpy()
+    return embedded[0].double().numpy(), answers.double().numpy()

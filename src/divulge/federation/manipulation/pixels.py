@@ -93,6 +93,7 @@ class PixelNoise:
         """
         if self.partitions > features:
             raise SpecError(f"expected 1 to {features} partitions, got {self.partitions}")
+        # section IV-C: features come out of ReLU, so that nothing below 0 can be reached
         noise = rng.normal(0.0, self.scale, (images, features)).clip(min=0.0)
         # version v has its noise in the part with number partitions - 1 - v: the first has zeros
         # first, as published
@@ -184,7 +185,7 @@ def quantise(pixels: Float[Tensor, "images channels height width"]) -> Images:
 
 
 def differentiable_ssim(
-    one: Float[Tensor, "images channels height width"],
+    image: Float[Tensor, "images channels height width"],
     other: Float[Tensor, "images channels height width"],
 ) -> Float[Tensor, " images"]:
     """SSIM of pixels from 0 to 1, differentiable: `metrics.images.ssim` for torch.
@@ -194,8 +195,8 @@ def differentiable_ssim(
         similarity, equation 13.
     """
     window = partial(torch.nn.functional.avg_pool2d, kernel_size=quality.WINDOW, stride=1)
-    found: Tensor = quality.windowed_ssim(window, one, other).mean((1, 2, 3))
-    return found
+    ssim: Tensor = quality.windowed_ssim(window, image, other).mean((1, 2, 3))
+    return ssim
 
 
 def _to_pixels(images: Images) -> Float[Tensor, "images channels height width"]:

@@ -113,7 +113,7 @@ class NeuralCF:
 
     def join(self, learners: Sequence[Learner]) -> "NeuralCF | None":
         """This learner, which trains several users in one call; None if one is another."""
-        return self if all(one == self for one in learners) else None
+        return self if all(each == self for each in learners) else None
 
     def _train(
         self,
@@ -141,6 +141,7 @@ class NeuralCF:
                 grad = torch.cat([g.flatten() for g in grads])
                 first = first.lerp(grad, 0.1)
                 second = second.lerp(grad * grad, 0.001)
+                # departs from Adam by the inner ε: a root has no derivative at 0
                 root = (second / (1 - 0.999**step) + _EPSILON).sqrt() + _EPSILON
                 vector = vector.addcdiv(first, root, value=-self.lr / (1 - 0.9**step))
         return _split_vector(vector if through else vector.detach(), shapes)
@@ -150,20 +151,20 @@ class NeuralCF:
         interactions, share, before = learned
         user, items, *network = values
         ours, theirs = network[0][:, :, : self.width], network[0][:, :, self.width :]
-        logit, seen = self._forward(user, items, network)
+        logit, inputs = self._forward(user, items, network)
         back = ((torch.sigmoid(logit) - interactions) * share)[:, :, None]
-        found: list[Tensor] = []  # from behind
-        for layer in range(len(seen) - 1, -1, -1):
-            found += [back.sum(1), torch.bmm(back.mT, seen[layer])]
+        backwards: list[Tensor] = []  # from behind
+        for layer in range(len(inputs) - 1, -1, -1):
+            backwards += [back.sum(1), torch.bmm(back.mT, inputs[layer])]
             back = torch.bmm(back, network[2 * layer + 2])
-            torch.ops.aten.threshold_backward.grad_input(back, seen[layer], 0, grad_input=back)
+            torch.ops.aten.threshold_backward.grad_input(back, inputs[layer], 0, grad_input=back)
         first = back.sum(1)
         by_ours, by_theirs = first[:, :, None] * user[:, None], torch.bmm(back.mT, items)
         by_items = torch.bmm(back, theirs)
         if self.l1:
             by_items += self.l1 / self.width * share[:, :, None] * (items - before).sign()
         by_user = torch.bmm(first[:, None], ours)[:, 0]
-        return by_user, by_items, torch.cat([by_ours, by_theirs], 2), first, *reversed(found)
+        return by_user, by_items, torch.cat([by_ours, by_theirs], 2), first, *reversed(backwards)
 
     def _loss(self, values: list[Tensor], learned: "_TrainingBatch") -> Float[Tensor, ""]:
         """Sum over users of the mean loss of each."""
@@ -172,6 +173,7 @@ class NeuralCF:
         entropy = binary_cross_entropy_with_logits(logit, interactions, reduction="none")
         loss = (entropy * share).sum()
         if self.l1:
+            # the L1 defence of table VI: items are held near what the server sent
             moved = (values[1] - before.detach()).abs().mean(2)
             loss = loss + self.l1 * (moved * share).sum()
         return loss
@@ -202,11 +204,11 @@ class NeuralCF:
         ours, theirs = weight[:, :, : self.width], weight[:, :, self.width :]
         at = torch.bmm(ours, user[:, :, None])[:, :, 0] + bias  # the same for all items
         x = torch.bmm(items, theirs.mT) + at[:, None]
-        seen = []
+        hidden = []
         for weight, bias in zip(network[2::2], network[3::2], strict=True):
-            seen.append(x.relu())
-            x = torch.baddbmm(bias[:, None], seen[-1], weight.mT)
-        return x[:, :, 0], seen
+            hidden.append(x.relu())
+            x = torch.baddbmm(bias[:, None], hidden[-1], weight.mT)
+        return x[:, :, 0], hidden
 
 
 class _TrainingBatch(NamedTuple):

@@ -67,17 +67,17 @@ class Recommending:
     ) -> Iterator[Game[UpdateView, Interactions]]:
         """Yield one challenge a user, by number of items; those who interacted with all are out."""
         network, table = _split_weights(self.start())
-        for one, change in self._train(users, network, table):
+        for shown, change in self._train(users, network, table):
             names = (ITEMS,) if self.embeddings_only else (ITEMS, *network)
-            given = table[torch.from_numpy(one.items)]
+            given = table[torch.from_numpy(shown.items)]
             yield client_challenge.make_challenge(
                 {ITEMS: given, **network},
                 given.numpy(),
-                one.acted,
+                shown.acted,
                 {name: change[name] for name in names},
                 self.learner,
                 defence,
-                int(stream(self.seed, "defence", one.user).integers(2**31)),
+                int(stream(self.seed, "defence", shown.user).integers(2**31)),
             )
 
     def round(
@@ -154,19 +154,19 @@ class Recommending:
         """Train users, and yield each one's items and update, with only the rows of these items."""
         each = self.log.of_each
         handed = [self._draw_impressions(user, each[user]) for user in users]
-        handed = [one for one in handed if not one.acted.all()]
-        handed.sort(key=lambda one: len(one.items))
+        handed = [shown for shown in handed if not shown.acted.all()]
+        handed.sort(key=lambda shown: len(shown.items))
         for batch in _batch_by_size(handed):
             index, label, real = _pad_batch(batch)
             own = torch.stack(
-                [torch.randn(self.learner.width, generator=_torch_generator(self.seed, one.user))
-                 for one in batch]
+                [torch.randn(self.learner.width, generator=_torch_generator(self.seed, shown.user))
+                 for shown in batch]
             )  # fmt: skip
             change = self.learner.update(network, table[index], label, own, real)
-            for row, one in enumerate(batch):
+            for row, shown in enumerate(batch):
                 update = {name: tensor[row] for name, tensor in change.items()}
-                update[ITEMS] = update[ITEMS][: len(one.items)]
-                yield one, update
+                update[ITEMS] = update[ITEMS][: len(shown.items)]
+                yield shown, update
 
 
 def _split_weights(
@@ -185,13 +185,13 @@ def _pad_batch(
     Bool[torch.Tensor, "users items"],
 ]:
     """Pad a batch: item numbers, labels, and a mask of the items that are no fillers."""
-    shape = len(batch), max(len(one.items) for one in batch)
+    shape = len(batch), max(len(shown.items) for shown in batch)
     index, label = torch.zeros(shape, dtype=torch.int64), torch.zeros(shape)
     real = torch.zeros(shape, dtype=torch.bool)
-    for row, one in enumerate(batch):
-        many = len(one.items)
-        index[row, :many] = torch.from_numpy(one.items)
-        label[row, :many] = torch.from_numpy(one.acted).float()
+    for row, shown in enumerate(batch):
+        many = len(shown.items)
+        index[row, :many] = torch.from_numpy(shown.items)
+        label[row, :many] = torch.from_numpy(shown.acted).float()
         real[row, :many] = True
     return index, label, real
 

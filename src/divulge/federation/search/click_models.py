@@ -51,8 +51,8 @@ class ClickModel:
         for _ in range(_ATTEMPTS):
             wanted = rng.random(len(grades)) < click
             ends = np.flatnonzero(wanted & (rng.random(len(grades)) < stop))
-            seen = np.arange(len(grades)) <= (ends[0] if len(ends) else len(grades))
-            clicks: Bool[np.ndarray, " places"] = wanted & seen
+            examined = np.arange(len(grades)) <= (ends[0] if len(ends) else len(grades))
+            clicks: Bool[np.ndarray, " places"] = wanted & examined
             if clicks.any() and not clicks.all():
                 return clicks
         raise SpecError(

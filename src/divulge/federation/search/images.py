@@ -12,7 +12,7 @@ from divulge.core import Game, Interactions, LocalTraining, Round, UpdateDefence
 from divulge.errors import DataError, SpecError
 from divulge.federation import client_challenge, server
 from divulge.federation.search import models
-from divulge.federation.search.learners import Pointwise
+from divulge.federation.search.pointwise import Pointwise
 
 UPVOTE_LEARNER = Pointwise(epochs=5, lr=0.01, loss="cross-entropy")
 
@@ -93,8 +93,8 @@ def simulate_upvote_round(
         x = images.features[at]
         upvoted, change = _simulate_upvotes(weights, x, rng, 0.5, UPVOTE_LEARNER)
         updates[user] = {name: w.numpy() for name, w in change.items()}
-        told = {"features": x, "image": images.versions[at], "original": images.original[at[0]]}
-        handed[str(user)], acted[str(user)] = told, np.flatnonzero(upvoted)
+        arrays = {"features": x, "image": images.versions[at], "original": images.original[at[0]]}
+        handed[str(user)], acted[str(user)] = arrays, np.flatnonzero(upvoted)
     sent = {name: w.numpy() for name, w in weights.items()}
     promised = dict.fromkeys(updates, defence.guarantee())
     sizes, seed = dict.fromkeys(updates, count), int(rng.integers(2**31))
@@ -139,9 +139,9 @@ def draw_features(
     Raises:
         SpecError: there are not so many images.
     """
-    found: Float[np.ndarray, "items features"]
-    found = features[draw_images(features, count, rng)]
-    return found
+    shown: Float[np.ndarray, "items features"]
+    shown = features[draw_images(features, count, rng)]
+    return shown
 
 
 def draw_images(

@@ -73,3 +73,12 @@ def score(
 ) -> Float[Tensor, "*users items"]:
     """Score each item by the ranker; weights may have the users' axes in front."""
     return run(weights, x).scores
+
+
+def split_vector(
+    vector: Float[Tensor, "*clients numbers"], like: Mapping[str, Tensor]
+) -> dict[str, Tensor]:
+    """Split a vector, or one a client, into tensors of these shapes, by the order of names."""
+    names, front = sorted(like), vector.shape[:-1]
+    parts = torch.split(vector, [like[name].numel() for name in names], -1)
+    return {n: part.reshape(*front, *like[n].shape) for n, part in zip(names, parts, strict=True)}

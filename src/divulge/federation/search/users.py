@@ -17,7 +17,7 @@ from divulge.errors import SpecError
 from divulge.federation import client_challenge, server
 from divulge.federation.search import models
 from divulge.federation.search.click_models import ClickModel
-from divulge.federation.search.learners import Pairwise
+from divulge.federation.search.pairwise import Pairwise
 
 Manipulate = Callable[
     [Float[np.ndarray, "items features"], np.random.Generator],
@@ -95,11 +95,11 @@ class Searching:
         Raises:
             SpecError: there are not so many queries.
         """
-        one = self._simulate_user(weights, queries, rng)
+        simulated = self._simulate_user(weights, queries, rng)
         seed = int(rng.integers(2**31))
-        learner = Pairwise(one.query, self.lr)
+        learner = Pairwise(simulated.query, self.lr)
         return client_challenge.make_challenge(
-            weights, one.x, one.acted, one.change, learner, defence, seed
+            weights, simulated.x, simulated.acted, simulated.change, learner, defence, seed
         )
 
     def round(
@@ -130,15 +130,17 @@ class Searching:
         names = range(number * users, (number + 1) * users)
         each = {name: self._simulate_user(weights, queries, rng) for name in names}
         sent = {name: w.numpy() for name, w in weights.items()}
-        updates = {k: {n: w.numpy() for n, w in one.change.items()} for k, one in each.items()}
-        sizes = {k: len(one.acted) for k, one in each.items()}
+        updates = {
+            k: {n: w.numpy() for n, w in simulated.change.items()} for k, simulated in each.items()
+        }
+        sizes = {k: len(simulated.acted) for k, simulated in each.items()}
         promised = dict.fromkeys(updates, defence.guarantee())
         seed = int(rng.integers(2**31))
         received, masked = server.exchange_updates(
             defence, number, sent, updates, sizes, promised, seed
         )
         handed = {str(k): {"features": o.x, "query": o.query} for k, o in each.items()}
-        acted = {str(k): np.flatnonzero(one.acted) for k, one in each.items()}
+        acted = {str(k): np.flatnonzero(simulated.acted) for k, simulated in each.items()}
         training = LocalTraining("sgd", self.lr, epochs=1)
         return Round(number, "update", sent, received, masked, training, handed=handed), acted
 

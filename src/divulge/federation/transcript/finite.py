@@ -88,13 +88,13 @@ def find_broken_rounds(
         DataError: no round of any client can be used.
     """
     sent_out: set[int] = set()
-    own, seen = _by_client(clients), _by_client(clients)
+    own, every = _by_client(clients), _by_client(clients)
     claims, stated = _Claims(_by_client(clients), _by_client(clients)), False
     for position, played in enumerate(rounds):
         if not is_finite(played.sent):
             sent_out.add(position)
-        for client in seen.keys() & set(played.clients):
-            seen[client].add(position)
+        for client in every.keys() & set(played.clients):
+            every[client].add(position)
             got = played.received.get(client)
             if got is None or position in sent_out:
                 continue
@@ -107,8 +107,8 @@ def find_broken_rounds(
             else:
                 stated = True
     empty = claims.unusable(stated=stated) if need_records else _by_client(clients)
-    lost = {c: frozenset(seen[c] & (own[c] | empty[c] | sent_out)) for c in clients}
-    unusable = frozenset(c for c in clients if seen[c] and seen[c] == lost[c])
+    lost = {c: frozenset(every[c] & (own[c] | empty[c] | sent_out)) for c in clients}
+    unusable = frozenset(c for c in clients if every[c] and every[c] == lost[c])
     notes = []
     if sent_out:
         where = _list_rounds(sent_out)

@@ -44,13 +44,13 @@ def image_pairs(transcript: Transcript, clients: Sequence[str], most: int) -> tu
 def _image_pair(transcript: Transcript, client: str, most: int) -> ImagePair:
     empty: Tensors = {}
     rounds = (played for played in transcript.rounds if client in played.clients)
-    told = next((played.handed[client] for played in rounds if client in played.handed), empty)
-    if missing := [name for name in IMAGE_FIELDS if name not in told]:
+    arrays = next((played.handed[client] for played in rounds if client in played.handed), empty)
+    if missing := [name for name in IMAGE_FIELDS if name not in arrays]:
         raise SpecError(
             f"expected images that client {client!r} was handed, the transcript has no "
             f"{' and no '.join(missing)}: record them, or ask for none"
         )
-    original, shown = (told[name] for name in IMAGE_FIELDS)
+    original, shown = (arrays[name] for name in IMAGE_FIELDS)
     types = {original.dtype, shown.dtype}
     if original.shape != shown.shape or original.ndim != 4 or types != {np.dtype(np.uint8)}:
         raise StoreError(
@@ -92,21 +92,27 @@ def client_views(
         SpecError: a client was shown nothing; or ``learner`` made no learner.
         StoreError: the transcript is damaged, or does not describe items.
     """
-    found: dict[str, ClientImpressions] = {}
+    impressions: dict[str, ClientImpressions] = {}
     for played in transcript.rounds:
-        new = [c for c in clients if c in played.handed and c in played.clients and c not in found]
+        new = [
+            c
+            for c in clients
+            if c in played.handed and c in played.clients and c not in impressions
+        ]
         if not new:
             continue
         sent = dict(played.sent)  # read once for all of them
         for client in new:
-            found[client] = _client_view(played, sent, transcript.header.items, client, learner)
+            impressions[client] = _client_view(
+                played, sent, transcript.header.items, client, learner
+            )
     for client in clients:
-        if client not in found:
+        if client not in impressions:
             raise SpecError(
                 f"expected items that client {client!r} was handed, the transcript has none: "
                 "record them, or name other clients"
             )
-    return tuple(found[client] for client in clients)
+    return tuple(impressions[client] for client in clients)
 
 
 def _client_view(
@@ -117,38 +123,38 @@ def _client_view(
     learner: Callable[[ItemArrays], Learner] | None,
 ) -> ClientImpressions:
     handed = played.handed[client]
-    told = {name: handed[name] for name in handed if name not in IMAGE_FIELDS}
+    arrays = {name: handed[name] for name in handed if name not in IMAGE_FIELDS}
     where = f"what client {client!r} was handed in round {played.number}"
     received = played.received.get(client)
     if table is None:
-        features, item = told.get("features"), np.arange(len(told.get("features", ())))
+        features, item = arrays.get("features"), np.arange(len(arrays.get("features", ())))
         if features is None or features.ndim < 2 or not len(features):
             raise StoreError(f"expected features of items in {where}, got none: restore it")
     else:
-        item = _item_rows(told, sent, table, where)
+        item = _item_rows(arrays, sent, table, where)
         features = sent[table][item]
         sent = {**sent, table: features}
         if received is not None:
             cut = {**received.tensors, table: received.tensors[table][item]}
             received = ReceivedUpdate(cut, received.records, received.guarantee)
-    if any(len(array) != len(item) for array in told.values()):
+    if any(len(array) != len(item) for array in arrays.values()):
         raise StoreError(f"expected an entry an item in {where}, got other lengths: restore it")
     only = {} if received is None else {client: received}
-    seen = replace(played, sent=sent, received=only, aggregated=None, handed={})
-    made = None if learner is None else learner(told)
+    attacked = replace(played, sent=sent, received=only, aggregated=None, handed={})
+    made = None if learner is None else learner(arrays)
     if made is not None and not isinstance(made, Learner):
         raise SpecError(
             f"expected a learner, got {type(made).__name__}: it needs `private` and `update`"
         )
-    return ClientImpressions(UpdateView(client, (seen,), inputs=features, learner=made), item)
+    return ClientImpressions(UpdateView(client, (attacked,), inputs=features, learner=made), item)
 
 
 def _item_rows(
-    told: ItemArrays, sent: Tensors, table: str, where: str
+    arrays: ItemArrays, sent: Tensors, table: str, where: str
 ) -> Int[np.ndarray, " items"]:
     """Rows of the items in their tensor."""
     if table not in sent or sent[table].ndim < 2:
         raise StoreError(
             f"expected a tensor {table!r} with a row an item, there is none: restore it"
         )
-    return layout.check_item_rows(told.get("item", np.zeros(0)), len(sent[table]), where)
+    return layout.check_item_rows(arrays.get("item", np.zeros(0)), len(sent[table]), where)

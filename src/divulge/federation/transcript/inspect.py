@@ -82,7 +82,7 @@ class _ClientHistory:
 
 def inspect(transcript: Transcript, *, progress: Progress = False) -> Inspection:
     """Read all rounds, one at a time; one that cannot be read is flagged and left out."""
-    seen: dict[str, _ClientHistory] = {}
+    histories: dict[str, _ClientHistory] = {}
     lines: list[RoundLine] = []
     flags: list[Flag] = []
     for number in as_track(progress)(range(len(transcript.rounds)), "Reading rounds"):
@@ -92,11 +92,11 @@ def inspect(transcript: Transcript, *, progress: Progress = False) -> Inspection
             flags.append(Flag(number, None, f"cannot be read: {error}"))
             continue
         flags += _global_flags(played)
-        told = (got.records for got in played.received.values())
-        claims = sorted(claim for claim in told if claim is not None)
+        counts = (got.records for got in played.received.values())
+        claims = sorted(claim for claim in counts if claim is not None)
         for client in played.clients:
-            one = seen.setdefault(client, _ClientHistory())
-            flags += _client_flags(played, client, one, claims)
+            history = histories.setdefault(client, _ClientHistory())
+            flags += _client_flags(played, client, history, claims)
         lines.append(_round_line(played))
     header = transcript.header
     return Inspection(
@@ -107,7 +107,7 @@ def inspect(transcript: Transcript, *, progress: Progress = False) -> Inspection
         len(header.shapes),
         sum(int(np.prod(shape, dtype=object)) for shape in header.shapes.values()),
         tuple(lines),
-        tuple(_client_line(name, one) for name, one in seen.items()),
+        tuple(_client_line(name, history) for name, history in histories.items()),
         tuple(flags),
     )
 
@@ -128,9 +128,9 @@ def _round_line(played: Round) -> RoundLine:
     )
 
 
-def _client_line(name: str, seen: _ClientHistory) -> ClientLine:
-    mean = float(np.mean(seen.norms)) if seen.norms else None
-    return ClientLine(name, seen.rounds, seen.records, mean, seen.guarantee)
+def _client_line(name: str, history: _ClientHistory) -> ClientLine:
+    mean = float(np.mean(history.norms)) if history.norms else None
+    return ClientLine(name, history.rounds, history.records, mean, history.guarantee)
 
 
 def _global_flags(played: Round) -> Iterator[Flag]:
@@ -145,17 +145,17 @@ def _global_flags(played: Round) -> Iterator[Flag]:
 
 
 def _client_flags(
-    played: Round, client: str, seen: _ClientHistory, claims: Sequence[int]
+    played: Round, client: str, history: _ClientHistory, claims: Sequence[int]
 ) -> Iterator[Flag]:
-    """Flags of one client in one round; facts about the client are added to ``seen``.
+    """Flags of one client in one round; facts about the client are added to ``history``.
 
     Args:
         played: the round.
         client: the client.
-        seen: what is known of it from earlier rounds.
+        history: what is known of it from earlier rounds.
         claims: the numbers of records that clients of the round claim, sorted.
     """
-    seen.rounds += 1
+    history.rounds += 1
     if client not in played.received:
         return
     got = played.received[client]
@@ -163,13 +163,13 @@ def _client_flags(
         yield Flag(played.number, client, f"{odd} in what it sent")
     else:
         size = norm(_change(played, client))
-        seen.norms.append(size)
+        history.norms.append(size)
         if size == 0:
             yield Flag(played.number, client, "sent back what it was sent: nothing was trained")
-    for text in _odd_claims(got.records, claims, seen.records):
+    for text in _odd_claims(got.records, claims, history.records):
         yield Flag(played.number, client, text)
-    seen.records = got.records if got.records is not None else seen.records
-    seen.guarantee = got.guarantee or seen.guarantee
+    history.records = got.records if got.records is not None else history.records
+    history.guarantee = got.guarantee or history.guarantee
 
 
 def _odd_claims(claim: int | None, claims: Sequence[int], before: int | None) -> list[str]:

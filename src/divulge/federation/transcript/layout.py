@@ -181,9 +181,9 @@ def from_json(raw: bytes, kind: type[T], path: Path) -> T:
         refuse_repeated_keys(raw)
         return pydantic.TypeAdapter(kind).validate_json(raw)
     except (pydantic.ValidationError, DivulgeError, RepeatedKey) as error:
-        said = _first_error(error) if isinstance(error, pydantic.ValidationError) else error
+        reason = _first_error(error) if isinstance(error, pydantic.ValidationError) else error
         raise StoreError(
-            f"expected {path} as docs/reference/transcript.md says, got {said}"
+            f"expected {path} as docs/reference/transcript.md says, got {reason}"
         ) from error
 
 
@@ -193,14 +193,14 @@ def _first_error(error: pydantic.ValidationError) -> str:
     return f"{str(first['input'])[:100]!r} for {where or 'the whole'}: {first['msg']}"
 
 
-def to_sparse_rows(seen: Round, client: str, items: str) -> Tensors:
+def to_sparse_rows(played: Round, client: str, items: str) -> Tensors:
     """A client's tensors, with sparse rows of items where nothing is lost by that."""
-    tensors, told = seen.received[client].tensors, seen.handed[client]
-    if "item" not in told or items not in tensors:
+    tensors, arrays = played.received[client].tensors, played.handed[client]
+    if "item" not in arrays or items not in tensors:
         return tensors
     whole = tensors[items]
     try:
-        rows = check_item_rows(told["item"], len(whole), "what a client was handed")
+        rows = check_item_rows(arrays["item"], len(whole), "what a client was handed")
     except StoreError:
         return tensors  # written as it is; whoever reads it is told
     if len(rows) == len(whole) or np.delete(whole, rows, axis=0).any():
@@ -244,9 +244,9 @@ def check_item_rows(
     """
     if rows.dtype.kind not in "iu" or rows.ndim != 1 or not len(rows):
         raise StoreError(f"expected numbers of items in {where}, got none: restore it")
-    found = rows.astype(np.int64)
-    if found.min() < 0 or found.max() >= many or len(np.unique(found)) < len(found):
+    places = rows.astype(np.int64)
+    if places.min() < 0 or places.max() >= many or len(np.unique(places)) < len(places):
         raise StoreError(
             f"expected distinct items from 0 to {many - 1} in {where}, got others: restore it"
         )
-    return found
+    return places

@@ -187,8 +187,8 @@ class _TensorsOnDisk(Mapping[str, np.ndarray]):
 
 def _count_rounds(folder: Path) -> int:
     """Count the rounds of a folder, and refuse a gap."""
-    found = (re.fullmatch(r"round-(\d{4,9})\.json", path.name) for path in folder.iterdir())
-    numbers = sorted(int(match[1]) for match in found if match)
+    matches = (re.fullmatch(r"round-(\d{4,9})\.json", path.name) for path in folder.iterdir())
+    numbers = sorted(int(match[1]) for match in matches if match)
     for expected, number in enumerate(numbers):
         if expected != number:
             raise StoreError(

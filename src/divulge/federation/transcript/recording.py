@@ -77,10 +77,10 @@ class Recording:
         Raises:
             StoreError: somebody else works in it, there is something in it, or it cannot be made.
         """
-        with contextlib.ExitStack() as held:
-            held.enter_context(take_folder(self.folder, (layout.HEADER,)))
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(take_folder(self.folder, (layout.HEADER,)))
             refuse_content(self.folder)
-            self._held.push(held.pop_all())
+            self._held.push(stack.pop_all())
         self._taken = True
 
     def release(
@@ -211,7 +211,7 @@ class Recording:
         except DataError as error:
             log.warning("the new weights are left out of the transcript: %s", error)
         sent, training = self._sent
-        seen = Round(
+        played = Round(
             number=self._number,
             kind=self._writer.header.kind,
             sent=sent,
@@ -222,15 +222,15 @@ class Recording:
             metrics=_read_metrics(metrics),
         )
         self._sent, self._received, self._sum = None, {}, None
-        self._writer.add(seen)
+        self._writer.add(played)
         self._number += 1
 
 
-def as_count(said: Any) -> int | None:
+def as_count(value: Any) -> int | None:
     """A number of records as somebody says it; None where it is not a whole number."""
-    if isinstance(said, bool) or not isinstance(said, Number) or not -(2**63) < said < 2**63:
+    if isinstance(value, bool) or not isinstance(value, Number) or not -(2**63) < value < 2**63:
         return None  # NaN is not less either
-    return int(said) if said == int(said) else None
+    return int(value) if value == int(value) else None
 
 
 def _read_metrics(metrics: Mapping[Any, Any]) -> dict[str, float]:
@@ -263,8 +263,8 @@ def _check_arrays(arrays: Tensors, header: Header) -> None:
             )
 
 
-def _are_equal(one: Tensors, other: Tensors) -> bool:
-    return one.keys() == other.keys() and all(
-        np.array_equal(value, other[name], equal_nan=value.dtype.kind == "f")
-        for name, value in one.items()
+def _are_equal(first: Tensors, second: Tensors) -> bool:
+    return first.keys() == second.keys() and all(
+        np.array_equal(value, second[name], equal_nan=value.dtype.kind == "f")
+        for name, value in first.items()
     )

@@ -88,7 +88,9 @@ class Writer:
             sum=None if masked is None else SumEntry(masked.clients, masked.records),
             training=seen.training,
             metrics=layout.finite_or_none(seen.metrics),
-            handed={c: {n: a.shape for n, a in one.items()} for c, one in seen.handed.items()},
+            handed={
+                c: {n: a.shape for n, a in arrays.items()} for c, arrays in seen.handed.items()
+            },
         )
         described = layout.to_json(entry)
         path = layout.round_path(self.folder, seen.number, "safetensors")
@@ -131,18 +133,18 @@ def write(folder: str | Path, name: str, rounds: Sequence[Round], items: str | N
         writer.add(played)
 
 
-def _serialise(seen: Round, items: str | None) -> list[memoryview]:
+def _serialise(played: Round, items: str | None) -> list[memoryview]:
     """The tensors of a round in safetensors format: the arrays where they are, without a copy."""
-    groups: dict[str, Tensors] = {"sent": seen.sent}
-    groups |= {f"received/{client}": update.tensors for client, update in seen.received.items()}
-    if seen.masked is not None:
-        groups["sum"] = seen.masked.tensors
-    if seen.aggregated is not None:
-        groups["aggregated"] = seen.aggregated
-    groups |= {f"handed/{client}": arrays for client, arrays in seen.handed.items()}
-    if items is not None and seen.kind != "weights":
-        for client in seen.received.keys() & seen.handed.keys():
-            groups[f"received/{client}"] = layout.to_sparse_rows(seen, client, items)
+    groups: dict[str, Tensors] = {"sent": played.sent}
+    groups |= {f"received/{client}": update.tensors for client, update in played.received.items()}
+    if played.masked is not None:
+        groups["sum"] = played.masked.tensors
+    if played.aggregated is not None:
+        groups["aggregated"] = played.aggregated
+    groups |= {f"handed/{client}": arrays for client, arrays in played.handed.items()}
+    if items is not None and played.kind != "weights":
+        for client in played.received.keys() & played.handed.keys():
+            groups[f"received/{client}"] = layout.to_sparse_rows(played, client, items)
     flat = {
         f"{group}/{name}": np.asarray(array, order="C")
         for group, tensors in groups.items()

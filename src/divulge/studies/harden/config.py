@@ -4,7 +4,6 @@ Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
 from collections import Counter
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -24,12 +23,10 @@ from divulge.defences.catalog import ANSWER_DEFENCES, TRAINED_DEFENCES
 from divulge.errors import SpecError, did_you_mean
 from divulge.metrics.measure import FPRS
 from divulge.studies.compare.config import TrainingSpec
+from divulge.studies.harden.leaks import Ceilings
+from divulge.studies.harden.proposal import UNDEFENDED
 
 Share = Annotated[float, pydantic.Field(gt=0, lt=1)]
-Ceilings = Mapping[str, float]
-"""By metric, the highest admissible value."""
-
-UNDEFENDED = "none"
 USUAL = (
     *(UNDEFENDED, "early-stopping", "regularise", "relaxloss", "complementary-distillation"),
     *("augmentation", "image-augmentation", "adversarial-regularisation", "selena", "hamp"),

@@ -11,7 +11,6 @@ from divulge.core import Head
 from divulge.defences import catalog
 from divulge.errors import DataError, DivulgeError, SpecError, did_you_mean
 from divulge.studies.harden import optimiser
-from divulge.studies.harden.config import UNDEFENDED
 from divulge.studies.harden.federated_limits import (
     FederationLimits,
     FederationTrial,
@@ -27,6 +26,7 @@ from divulge.studies.harden.federated_result import (
     store_trial,
 )
 from divulge.studies.harden.log import Draft
+from divulge.studies.harden.proposal import UNDEFENDED
 from divulge.studies.harden.search import Bench, Study
 
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from divulge.report.model_card import put_section
 from divulge.studies.compare.export import CARD
 from divulge.studies.harden.final import HardenDesign, audit_final, train_final
 from divulge.studies.harden.result import MODEL, HardenedModel, HardeningFacts
+from divulge.studies.harden.space import make_variant
 from divulge.studies.harden.trials import ModelLog, find_chosen
 from divulge.training.shadows.workers import Workers
 
@@ -42,7 +43,7 @@ def finish(
     """
     asked, records = design.asked, design.records
     proposal = find_chosen(log, head.facts.ceilings).proposal
-    variant = proposal.as_variant(design.models.recipe, asked.final_models)
+    variant = make_variant(proposal, design.models.recipe, asked.final_models)
     with track.step("Training the final model"):
         place = train_final(variant, records, path, head.seed)
     audit = audit_final(

@@ -10,6 +10,9 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 T = TypeVar("T")
 
+FOLDER = "trials"
+"""The folder of what models answered, within that of a search."""
+
 
 @dataclass(slots=True)
 class Draft(Generic[S]):

@@ -17,21 +17,19 @@ from divulge.core import Head
 from divulge.errors import DivulgeError, NotApplicable, SpecError
 from divulge.report import words
 from divulge.studies.harden import looks, result
-from divulge.studies.harden.config import FIRST, UNDEFENDED
+from divulge.studies.harden.config import FIRST
 from divulge.studies.harden.final import HardenDesign
 from divulge.studies.harden.finish import finish
 from divulge.studies.harden.log import Draft
 from divulge.studies.harden.looks import Training
+from divulge.studies.harden.proposal import UNDEFENDED, Proposal, next_stage, stages
 from divulge.studies.harden.result import HardenedModel, HardeningFacts
 from divulge.studies.harden.search import Bench, Study
 from divulge.studies.harden.space import (
     SEVERAL_LENGTHS,
-    Proposal,
     first_proposal,
     is_staged,
-    next_stage,
     propose,
-    stages,
     values_of,
 )
 from divulge.studies.harden.trials import (

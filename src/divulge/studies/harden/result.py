@@ -17,7 +17,8 @@ from divulge.errors import StoreError
 from divulge.metrics.measure import GUESSING
 from divulge.studies.harden import page as harden_page
 from divulge.studies.harden.hardened import SearchFacts, SearchRun
-from divulge.studies.harden.looks import FOLDER, Leak
+from divulge.studies.harden.leaks import Leak
+from divulge.studies.harden.log import FOLDER
 from divulge.studies.harden.page import HardenStory, MeasuredCeiling, Outcome, TrialRow
 from divulge.studies.harden.search_page import SearchPage
 from divulge.studies.harden.trials import ModelLog, SearchTrial, find_chosen

@@ -18,8 +18,9 @@ from divulge.core import Head, MembershipAttack
 from divulge.errors import SpecError
 from divulge.studies.compare.config import default_attacks
 from divulge.studies.harden import config, final
-from divulge.studies.harden.config import Ceilings, SearchSettings
+from divulge.studies.harden.config import SearchSettings
 from divulge.studies.harden.final import HardenDesign
+from divulge.studies.harden.leaks import Ceilings
 from divulge.studies.harden.looks import SearchedModels
 from divulge.studies.harden.model_bench import ModelBench
 from divulge.studies.harden.result import HardenedModel, HardeningFacts

@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from divulge.core import Estimate
-from divulge.studies.harden.config import UNDEFENDED, Ceilings
+from divulge.studies.harden.leaks import Ceilings, Leak, Look, excess
 from divulge.studies.harden.log import Draft, SearchLog
-from divulge.studies.harden.looks import Leak, Look, excess
-from divulge.studies.harden.space import Proposal, next_stage
+from divulge.studies.harden.proposal import UNDEFENDED, Proposal, next_stage
 
 THREE_OF_FOUR = 0.6745
 """Standard deviations above the mean under which three of four normal values are."""

@@ -32,12 +32,12 @@ from divulge.studies.leave_one_out import joint, result
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out, pool_from
 from divulge.studies.leave_one_out.result import LeaveOneOut
 from divulge.targets.outputs import Output, access_of
-from divulge.targets.predictions import RecordedTarget
+from divulge.targets.recorded import RecordedTarget
+from divulge.training.shadows import strategy, workers_by_name
 from divulge.training.shadows import train as training
-from divulge.training.shadows import workers as working
-from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.store import RowFile
+from divulge.training.shadows.workers import Workers
 from divulge.training.trainers import as_trainer, trainer_identity, trains_regression
 
 ANSWERS = "answers.npy"
@@ -125,7 +125,7 @@ def leave_one_out(
 
 
 def audit_each(
-    asked: LeaveOneOutDesign, run: Path | None, track: Track[Any], who: working.Workers
+    asked: LeaveOneOutDesign, run: Path | None, track: Track[Any], who: Workers
 ) -> LeaveOneOut:
     """Train and audit; what the folder holds already is not computed again.
 
@@ -191,7 +191,7 @@ def train_once(
     asked: Sequence[LeaveOneOutDesign],
     paths: Sequence[Path],
     track: Track[Any],
-    who: working.Workers,
+    who: Workers,
 ) -> None:
     """Train the models of designs that differ in their answer defence alone, once for all.
 
@@ -222,7 +222,7 @@ def train_once(
             missing |= set() if (result.target_folder(path, k) / ANSWERS).exists() else {k}
     models = sorted(missing)
     for file in files:  # whichever is continued alone later goes on in the same way
-        work, models = working.resolve_trainer(
+        work, models = strategy.resolve_trainer(
             work, models, file.folder / f"{file.key}.way.json", who
         )
     with closing(who.train(work, models)) as fresh:

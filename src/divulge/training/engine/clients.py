@@ -4,17 +4,15 @@ One network object is built once and reused for all trainings of a process.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from pickle import loads
 from time import perf_counter
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 import numpy as np
 import torch
-from torch import nn
 
 from divulge._util import atomic
 from divulge._util.arguments import check_arguments
@@ -22,126 +20,25 @@ from divulge._util.processes import parallel_calls
 from divulge.core import Records
 from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
-from divulge.training.engine.dense import dense_layers, dense_training_step
 from divulge.training.engine.loop import (
     Job,
     build_network,
-    plain_loss,
-    step_optimiser,
-    temporary_seed,
     torch_threads,
 )
-from divulge.training.engine.native import NativeClientTraining, find_native
-from divulge.training.engine.networks import pool_before_relu
+from divulge.training.engine.native import native_clients
 from divulge.training.engine.processes import TemporaryFolder, keep_freed_memory, pickle_settings
+from divulge.training.engine.reusable import ClientTask, ReusableTrainer, train_tasks
 from divulge.training.engine.shared_states import (
     SharedStates,
     StateMemory,
     state_form,
 )
 from divulge.training.losses import Adversary
-from divulge.training.recipe import RaggedRows, Recipe, Rows
-from divulge.training.tensors import PoolArrays, PoolTensors, to_channels_last
-from divulge.training.weights import as_arrays, state
+from divulge.training.recipe import RaggedRows, Recipe
+from divulge.training.tensors import PoolArrays
+from divulge.training.weights import as_arrays
 
 T = TypeVar("T")
-
-
-class _FlatParameters(NamedTuple):
-    """The trained parameters of one type as a single vector, of which they are views.
-
-    An optimiser that works element by element then has one tensor to change, not dozens.
-    """
-
-    whole: nn.Parameter
-    gradient: torch.Tensor
-
-
-class ReusableTrainer:
-    """A network and its optimiser, built once and trained again and again from given weights.
-
-    For few and small batches building costs more than training.
-
-    Nothing of one training is left for the next: weights and buffers are set anew, and the
-    optimiser forgets. What a module keeps elsewhere, such as in a Python attribute, stays.
-    """
-
-    def __init__(self, recipe: Recipe, data: PoolTensors) -> None:
-        self._recipe, self._data, self._loss = recipe, data, plain_loss(recipe)
-        with temporary_seed(0, data.x.device):
-            self._module = recipe.network().train()
-        if data.channels_last:
-            to_channels_last(self._module)
-        self._fresh = {name: tensor.clone() for name, tensor in state(self._module).items()}
-        self._dense = None if recipe.loss else dense_layers(self._module, data)
-        trained = [p for p in self._module.parameters() if p.requires_grad and not self._dense]
-        kinds = dict.fromkeys(p.dtype for p in trained)
-        self._flats = [
-            _flatten_parameters([p for p in trained if p.dtype == kind]) for kind in kinds
-        ]
-        self._optimiser = (
-            recipe.make_optimiser([flat.whole for flat in self._flats]) if trained else None
-        )
-        self._epoch = 0
-
-    def train(
-        self, start: Mapping[str, torch.Tensor], rows: Rows, seed: int
-    ) -> dict[str, np.ndarray]:
-        """The state dictionary after training on these records, in the network's own memory.
-
-        The next training overwrites it. What ``start`` lacks is fresh.
-        """
-        with torch.no_grad():
-            for name, tensor in state(self._module).items():
-                tensor.copy_(start.get(name, self._fresh[name]))
-        with temporary_seed(seed, self._data.x.device), self._training_step() as step:
-            for number, epoch in enumerate(self._recipe.plan(rows, seed)):
-                self._epoch = number
-                for rate, batch in epoch:
-                    step(*self._data.batch(batch), rate)
-        return {name: tensor.numpy() for name, tensor in self._module.state_dict().items()}
-
-    @contextmanager
-    def _training_step(self) -> Iterator[Callable[[torch.Tensor, torch.Tensor, float], None]]:
-        if self._dense:
-            with dense_training_step(self._recipe, self._module, self._dense) as step:
-                yield step
-        else:
-            assert self._optimiser is not None
-            self._optimiser.state.clear()
-            with pool_before_relu(self._module):
-                yield self._step
-
-    def _step(self, x: torch.Tensor, y: torch.Tensor, rate: float) -> None:
-        for flat in self._flats:
-            flat.gradient.zero_()
-        torch.autograd.backward(self._loss(self._module(x), y, self._epoch))
-        assert self._optimiser is not None
-        step_optimiser(self._optimiser, rate)
-
-
-def _flatten_parameters(params: list[nn.Parameter]) -> _FlatParameters:
-    """The parameters, made views of one vector; gradients are added up in another one."""
-    size = sum(p.numel() for p in params)
-    whole = nn.Parameter(torch.empty(size, dtype=params[0].dtype))
-    gradient = torch.zeros_like(whole)
-    start = 0
-    for param in params:
-        part = slice(start, start + param.numel())
-        view = _view_like(whole.detach()[part], param)
-        view.copy_(param.detach())
-        param.data, param.grad = view, _view_like(gradient[part], param)
-        start = part.stop
-    whole.grad = gradient
-    return _FlatParameters(whole, gradient)
-
-
-def _view_like(part: torch.Tensor, param: nn.Parameter) -> torch.Tensor:
-    """A piece of a vector in the shape of a parameter, its channels last where they are there."""
-    if param.dim() == 4 and param.is_contiguous(memory_format=torch.channels_last):
-        n, c, h, w = param.shape
-        return part.view(n, h, w, c).permute(0, 3, 1, 2)
-    return part.view(param.shape)
 
 
 _SECONDS_BEFORE_PROCESSES: Final = 5.0
@@ -164,23 +61,6 @@ def deal(rows: Sequence[RaggedRows], workers: int) -> list[list[int]]:
     # the longest ones first, dealt out like cards
     order = sorted(range(len(rows)), key=lambda k: -len(rows[k]))
     return [order[k::many] for k in range(min(many, len(rows)))]
-
-
-class _ClientTask(NamedTuple):
-    """The records and the seed of one training."""
-
-    rows: RaggedRows
-    seed: int
-
-
-def _native_clients(
-    recipe: Recipe, data: PoolArrays, network: nn.Module
-) -> NativeClientTraining | None:
-    """What trains in native code; None where it is not installed, cannot, or may be slower."""
-    code = find_native()
-    if code is None or not code.is_native(recipe, network, data) or code.is_large(network):
-        return None
-    return code.NativeClients(recipe, data, network) if code.load_kernels() else None
 
 
 @check_arguments
@@ -218,7 +98,7 @@ class ClientWorkers:
             network = build_network(recipe, Job(np.arange(1), 0))
             self._form = state_form(as_arrays(network.state_dict()))
             self._data = PoolArrays.prepare(pool, network)
-            self._native = _native_clients(recipe, self._data, network)
+            self._native = native_clients(recipe, self._data, network)
         self._recipe, self._workers = recipe, workers
         self._here: ReusableTrainer | None = None
         self._scratch: TemporaryFolder | None = None
@@ -265,15 +145,15 @@ class ClientWorkers:
         Raises:
             TargetError: a network could not be trained.
         """
-        tasks = [_ClientTask(*task) for task in zip(rows, seeds, strict=True)]
+        tasks = [ClientTask(*task) for task in zip(rows, seeds, strict=True)]
         with translate_model_errors("a network to train", _REMEDY):
             if self._uses_processes:
                 return self._train_elsewhere(start, tasks, use)
             begun = perf_counter()
             with torch_threads(1):
-                found = [use(k, one) for k, one in enumerate(self._train_here(start, tasks))]
+                results = [use(k, one) for k, one in enumerate(self._train_here(start, tasks))]
             self._spent += perf_counter() - begun
-            return found
+            return results
 
     def one_by_one(
         self, start: Mapping[str, np.ndarray], rows: Sequence[RaggedRows], seeds: Sequence[int]
@@ -283,7 +163,7 @@ class ClientWorkers:
         Raises:
             TargetError: a network could not be trained.
         """
-        tasks = [_ClientTask(*task) for task in zip(rows, seeds, strict=True)]
+        tasks = [ClientTask(*task) for task in zip(rows, seeds, strict=True)]
         with translate_model_errors("a network to train", _REMEDY), torch_threads(1):
             yield from self._train_here(start, tasks)
 
@@ -299,18 +179,18 @@ class ClientWorkers:
         return int(self._workers or joblib.cpu_count())
 
     def _train_here(
-        self, start: Mapping[str, np.ndarray], tasks: Sequence[_ClientTask]
+        self, start: Mapping[str, np.ndarray], tasks: Sequence[ClientTask]
     ) -> Iterator[dict[str, np.ndarray]]:
         if self._native:
             return self._native.states(start, tasks, self._process_count)
         if self._here is None:
             self._here = ReusableTrainer(self._recipe, self._data.tensors("cpu"))
-        return _train_tasks(self._here, start, tasks)
+        return train_tasks(self._here, start, tasks)
 
     def _train_elsewhere(
         self,
         start: Mapping[str, np.ndarray],
-        tasks: Sequence[_ClientTask],
+        tasks: Sequence[ClientTask],
         use: Callable[[int, dict[str, np.ndarray]], T],
     ) -> list[T]:
         from joblib import delayed
@@ -327,12 +207,12 @@ class ClientWorkers:
             delayed(_train_tasks_in_worker)(folder, given, used, chunk, [tasks[k] for k in chunk])
             for chunk in chunks
         )
-        found: dict[int, T] = {}
+        results: dict[int, T] = {}
         made = parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None)
         for chunk, some in zip(chunks, made, strict=True):
-            found |= zip(chunk, some, strict=True)
+            results |= zip(chunk, some, strict=True)
         used.unlink()
-        return [found[k] for k in range(len(tasks))]
+        return [results[k] for k in range(len(tasks))]
 
     def _memory(self) -> StateMemory:
         if self._states is None:
@@ -364,7 +244,7 @@ def _train_tasks_in_worker(
     given: SharedStates,
     used: Path,
     positions: Sequence[int],
-    tasks: Sequence[_ClientTask],
+    tasks: Sequence[ClientTask],
 ) -> list[Any]:
     """Train in a process of its own, and use each state."""
     if folder not in _trainers_in_worker:
@@ -376,8 +256,8 @@ def _train_tasks_in_worker(
         _used_in_worker.clear()
         _used_in_worker[used] = loads(used.read_bytes())  # noqa: S301 (what this program packed)
     use, start = _used_in_worker[used], given.arrays(given.map(), 0)
-    states = _train_tasks(_trainers_in_worker[folder], start, tasks)
-    return [use(position, one) for position, one in zip(positions, states, strict=True)]
+    states = train_tasks(_trainers_in_worker[folder], start, tasks)
+    return [use(position, trained) for position, trained in zip(positions, states, strict=True)]
 
 
 def copy_state(position: int, trained: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
@@ -408,10 +288,3 @@ def _read_shared(folder: Path) -> tuple[Recipe, Any]:
     recipe = loads((folder / "recipe").read_bytes())  # noqa: S301 (what this program has packed)
     channels_last = bool(np.load(folder / "channels_last.npy"))
     return recipe, PoolArrays(x, y, channels_last).tensors("cpu")
-
-
-def _train_tasks(
-    replica: ReusableTrainer, start: Mapping[str, np.ndarray], tasks: Sequence[_ClientTask]
-) -> Iterator[dict[str, np.ndarray]]:
-    tensors = {name: torch.tensor(array) for name, array in start.items()}
-    return (replica.train(tensors, task.rows, task.seed) for task in tasks)

@@ -193,6 +193,7 @@ class _ManualBackpropagation:
             return 0.0, 1.0
         if self._recipe.momentum:
             return self._recipe.momentum, 1.0
+        # w - rate (g + decay w), so that the product that makes g also steps and decays
         return 1.0 - rate * self._recipe.weight_decay, -rate
 
     def _accumulate_gradient(
@@ -211,6 +212,7 @@ class _ManualBackpropagation:
             self._optimiser.step()
         elif self._recipe.momentum:
             if self._recipe.weight_decay:
+                # PyTorch's order: the decay enters the momentum, not the step alone
                 self._gathered.add_(self._flat, alpha=self._recipe.weight_decay)
             self._flat.add_(self._gathered, alpha=-rate)
 

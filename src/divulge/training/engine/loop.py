@@ -104,10 +104,10 @@ def train_stages(
         job: its rows of the pool, and its seed.
         epochs: from 1.
     """
-    kept: dict[int, dict[str, torch.Tensor]] = {}
+    states: dict[int, dict[str, torch.Tensor]] = {}
 
     def keep(epoch: int, now: dict[str, torch.Tensor]) -> None:
-        kept.update(
+        states.update(
             {
                 later: {name: tensor.clone() for name, tensor in now.items()}
                 for later in epochs
@@ -120,7 +120,7 @@ def train_stages(
     modules = [build_network(recipe, job).to(data.x.device) for _ in epochs]
     if data.channels_last:
         modules = [to_channels_last(module) for module in modules]
-    return [restore(module, kept[epoch]) for module, epoch in zip(modules, epochs, strict=True)]
+    return [restore(module, states[epoch]) for module, epoch in zip(modules, epochs, strict=True)]
 
 
 def _training_steps(

@@ -14,7 +14,10 @@ import numpy as np
 from torch import nn
 
 from divulge._util.extras import import_optional, name_missing_extra
-from divulge.training.engine.loop import Job
+from divulge.errors import SpecError
+from divulge.training.engine.loop import (
+    Job,
+)
 from divulge.training.recipe import Precision, RaggedRows, Recipe
 from divulge.training.tensors import PoolArrays
 
@@ -108,3 +111,40 @@ def load_native() -> NativeTraining:
             raise ModuleNotFoundError(f"No module named {PACKAGE!r}", name=PACKAGE)
         import_module(found.KERNELS)
     return found
+
+
+def check_native(recipe: Recipe, network: nn.Module, data: PoolArrays) -> None:
+    """Refuse to train in native code what cannot be.
+
+    Raises:
+        SpecError: another network or recipe.
+        MissingExtra: divulge-fast, or Numba, which compiles it, is not installed.
+    """
+    code = find_native()
+    if code is not None and not code.is_native(recipe, network, data):
+        raise SpecError(
+            "expected a dense or simple convolutional network with sgd, adam or adamw and no loss "
+            'of its own to train in native code, got another one: use way="auto"'
+        )
+    load_native()
+
+
+def check_bfloat16(recipe: Recipe, network: nn.Module, data: PoolArrays) -> None:
+    """Refuse to train in bfloat16 what cannot be, or would not be faster.
+
+    Raises:
+        SpecError: another network, recipe or processor, or records with many zeros.
+        MissingExtra: divulge-fast, or Numba, which compiles native code, is not installed.
+    """
+    if why_not := load_native().bfloat16_obstacle(recipe, network, data):
+        raise SpecError(f"expected a training in bfloat16, but {why_not}: leave the precision out")
+
+
+def native_clients(
+    recipe: Recipe, data: PoolArrays, network: nn.Module
+) -> NativeClientTraining | None:
+    """What trains in native code; None where it is not installed, cannot, or may be slower."""
+    code = find_native()
+    if code is None or not code.is_native(recipe, network, data) or code.is_large(network):
+        return None
+    return code.NativeClients(recipe, data, network) if code.load_kernels() else None

@@ -155,7 +155,7 @@ def pool_before_relu(module: nn.Module) -> Iterator[None]:
 
 def has_hooks(layer: nn.Module) -> bool:
     """Whether somebody else looks at what the layer gets or gives."""
-    return any(found for name, found in vars(layer).items() if name.endswith("_hooks"))
+    return any(hooks for name, hooks in vars(layer).items() if name.endswith("_hooks"))
 
 
 def _is_max_pool(layer: nn.Module) -> bool:

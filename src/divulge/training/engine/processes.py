@@ -141,9 +141,9 @@ def share_on_disk(pool: Records, data: PoolArrays) -> PoolArrays:
     return _CallCache.pool.data
 
 
-def _same_preparation(one: PoolArrays, other: PoolArrays) -> bool:
+def _same_preparation(first: PoolArrays, second: PoolArrays) -> bool:
     """Whether a pool was prepared in the same way; networks differ in precision and layers."""
-    return one.x.dtype == other.x.dtype and one.channels_last == other.channels_last
+    return first.x.dtype == second.x.dtype and first.channels_last == second.channels_last
 
 
 def _memory_map(array: Shaped[np.ndarray, "..."], path: Path) -> Shaped[np.ndarray, "..."]:

@@ -33,9 +33,9 @@ class BestEpoch:
 
     def should_continue(self, module: nn.Module) -> bool:
         """Take note of the module at the end of an epoch: is it worth another one?"""
-        found = merit(self._select, module, self._data, self._fit, self._held_out)
-        if found > self._merit or not self.state:  # the first counts, were its merit not finite
-            self._merit, self._waited = found if math.isfinite(found) else -math.inf, 0
+        value = merit(self._select, module, self._data, self._fit, self._held_out)
+        if value > self._merit or not self.state:  # the first counts, were its merit not finite
+            self._merit, self._waited = value if math.isfinite(value) else -math.inf, 0
             self.state = {name: tensor.clone() for name, tensor in state(module).items()}
         else:
             self._waited += 1
@@ -67,8 +67,9 @@ def merit(
     score = -np.concatenate([inside, outside])
     if not np.isfinite(score).all():
         return math.nan
-    told = membership.auc(score, np.arange(len(score)) < len(inside)).value
-    return utility.aop(right, told)
+    area = membership.auc(score, np.arange(len(score)) < len(inside)).value
+    # DAP, eq. 4, with the AUC by which the loss tells trained records from held-out ones
+    return utility.aop(right, area)
 
 
 def _losses_and_accuracy(

@@ -66,12 +66,12 @@ class SharedStates(NamedTuple):
 
     def arrays(self, memory: Memory, position: int) -> dict[str, np.ndarray]:
         """The arrays of one state, in the memory itself, which each of them holds."""
-        found, start = {}, position * _state_size(self.form)
+        views, start = {}, position * _state_size(self.form)
         for name, form in self.form.items():
             numbers = memory[start : start + form.size].view(form.dtype)
-            found[name] = numbers.reshape(form.shape)
+            views[name] = numbers.reshape(form.shape)
             start += form.room
-        return found
+        return views
 
 
 _KEPT: Final = 3
@@ -99,7 +99,7 @@ class StateMemory:
         The room is taken until the memory and all arrays in it are gone.
         """
         size = max(1, many * _state_size(form))
-        block = next((one for one in self._free if one.size >= size), None)
+        block = next((free for free in self._free if free.size >= size), None)
         if block is None:
             block = _SharedBlock(size, self._folder)
         else:
@@ -142,4 +142,4 @@ def _map(memory: mmap.mmap) -> Memory:
 
 
 def _state_size(form: StateForm) -> int:
-    return sum(one.room for one in form.values())
+    return sum(array.room for array in form.values())

@@ -107,5 +107,5 @@ def shadow_key(plan: ShadowPlan, queries: Sequence[Records], seed: int) -> str:
     sets = (*queries, *([] if plan.pool is None else [plan.pool]))
     if (person := (queries[0] if plan.pool is None else plan.pool).people) is not None:
         how += f" people {digest('people', person)}"
-    told = digest(f"{how}\0{seed}", *(array for one in sets for array in (one.x, one.y)))
-    return f"{told}{'' if plan.pool is None else '-offline'}"
+    identity = digest(f"{how}\0{seed}", *(array for group in sets for array in (group.x, group.y)))
+    return f"{identity}{'' if plan.pool is None else '-offline'}"

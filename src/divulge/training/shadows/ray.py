@@ -7,12 +7,11 @@ from typing import Any
 from divulge.errors import DivulgeError
 from divulge.training import cluster
 from divulge.training.cluster import RayCluster
-from divulge.training.shadows.workers import (
-    ResolvableTrainer,
+from divulge.training.shadows.strategy import ResolvableTrainer, same_computation
+from divulge.training.shadows.workload import (
     ShadowPredictions,
     ShadowWorkload,
     TrainingTask,
-    same_computation,
     train_batch,
     train_task,
 )

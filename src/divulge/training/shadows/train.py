@@ -23,13 +23,9 @@ from divulge.core import (
 )
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 from divulge.training.shadows.store import RowFile
-from divulge.training.shadows.workers import (
-    LocalWorkers,
-    ShadowPredictions,
-    ShadowWorkload,
-    Workers,
-    resolve_trainer,
-)
+from divulge.training.shadows.strategy import resolve_trainer
+from divulge.training.shadows.workers import LocalWorkers, Workers
+from divulge.training.shadows.workload import ShadowPredictions, ShadowWorkload
 
 FOLDER = "shadows"
 """The folder within a run folder that holds the predictions of shadows."""
@@ -154,11 +150,11 @@ def _train(
     workers: Workers | None,
 ) -> tuple[Shadows, Target | None]:
     """The shadows, and the first model where the work keeps it."""
-    kept: list[Target] = []
+    models: list[Target] = []
 
     def keep(trained: ShadowPredictions) -> None:
         if trained.target is not None:
-            kept.append(trained.target)
+            models.append(trained.target)
 
     with ExitStack() as stack:
         # a temporary folder would be left by a kill: there is none where there is a run folder
@@ -172,7 +168,7 @@ def _train(
             keep,
             again=(0,) if work.keep_first else (),
         )
-    return as_shadows(view, plan, matrix, work.subsets), kept[0] if kept else None
+    return as_shadows(view, plan, matrix, work.subsets), models[0] if models else None
 
 
 def prepare_workload(

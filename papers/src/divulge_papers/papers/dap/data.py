@@ -61,15 +61,15 @@ def draw_halves(seed: int, models: int, total: int) -> Bool[np.ndarray, "models 
     """Draw halves of the pool, each followed by its complement: ``models`` is even."""
     drawn = stream(seed, "halves of the pool")
     some = [drawn.permutation(total) < total // 2 for _ in range(models // 2)]
-    return np.stack([half for one in some for half in (one, ~one)])
+    return np.stack([half for drawn_half in some for half in (drawn_half, ~drawn_half)])
 
 
 @functools.lru_cache(maxsize=3)
 def _load_records(data: Data, sizes: DataSizes, folder: Path) -> Records:
     if not sizes.components:
         return load_images(data)
-    found = load_images(data)
-    some = found.take(stream(0, "images").permutation(len(found))[: sizes.images or None])
+    images = load_images(data)
+    some = images.take(stream(0, "images").permutation(len(images))[: sizes.images or None])
     return Records(_extract_features(data, some.x, folder), some.y)
 
 

@@ -116,12 +116,12 @@ class NetworkStore:
         path = self.folder / f"{digest(f'{self.about} {about}')}.npz"
         if path.exists():
             return _read_network(path, make())
-        found = TrainedNetwork.measure(train)
+        trained = TrainedNetwork.measure(train)
         with atomic.translate_os_errors(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
-        flat = torch.cat([tensor.flatten().double() for tensor in state(found.module).values()])
-        atomic.write_arrays(path, {"state": flat.numpy(), "seconds": np.array([found.seconds])})
-        return found
+        flat = torch.cat([tensor.flatten().double() for tensor in state(trained.module).values()])
+        atomic.write_arrays(path, {"state": flat.numpy(), "seconds": np.array([trained.seconds])})
+        return trained
 
 
 def _read_network(path: Path, module: nn.Module) -> TrainedNetwork:

@@ -218,6 +218,7 @@ def _measure_models(
     rows, entries = [], list[Entry]()
     for k, target in enumerate(targets):
         asked = fit[:, k] | ~drawn[:, k]
+        # models 2k and 2k + 1 have the two halves of one split
         others = np.arange(len(targets)) // 2 != k // 2
         shadows = Shadows(phi[asked][:, others], fit[asked][:, others], reference_phi[:, others])
         view = ModelView(target, pool.take(np.flatnonzero(asked)), reference, shadows)
@@ -235,7 +236,7 @@ def _measure_models(
     found = {
         "accuracy": accuracy,
         "AUC": auc,
-        "AOP(2)": utility.aop(accuracy, auc),
+        "AOP(2)": utility.aop(accuracy, auc),  # eq. 4, of means over the pool
         "AUC, adaptive": float(strongest[0]),
         "AOP(2), adaptive": utility.aop(accuracy, float(strongest[0])),
         "TPR at 1 % FPR, adaptive": float(strongest[1]),

@@ -1,6 +1,7 @@
 """Define DAP's tables 1 to 4: accuracy, attacks, AOP(2) and CPU time of defended models."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from divulge._util.json import Settings
@@ -172,13 +173,13 @@ def rows(
 
 
 def _rows_of(data: str) -> Rows:
-    found = {**_ROWS, **_EXTRA_ROWS} if data == "fashion_mnist" else _ROWS
+    named = {**_ROWS, **_EXTRA_ROWS} if data == "fashion_mnist" else _ROWS
     by_aop = {
         f"{name}, by AOP": ("", {**settings, "select": "aop"})
-        for name, (_, settings) in found.items()
+        for name, (_, settings) in named.items()
         if name not in _NEVER_BY_AOP
     }
-    return {**found, **by_aop}
+    return {**named, **by_aop}
 
 
 def paper_figures(*printed: float) -> dict[str, float]:
@@ -186,6 +187,20 @@ def paper_figures(*printed: float) -> dict[str, float]:
     return dict(
         zip(("Baseline", "Reg", "0.5", "1", "2", "4", "DAP_t", "DAP_v"), printed, strict=True)
     )
+
+
+_define_table = partial(
+    Table,
+    data=(*_SETS.values(), "vision-extractor"),
+    work="divulge_papers.papers.dap.study:measure_defence",
+    units=UNITS,
+    nested=False,
+    seeds=SEEDS,
+    minutes=MINUTES,
+    differs=DIFFERS,
+    keeps=True,
+)
+"""Define a table by what differs from the others of this paper."""
 
 
 _TABLE_1_PAPER = {
@@ -199,21 +214,13 @@ _TABLE_1_COLUMNS = ("accuracy", "accuracy, less the baseline's")
 _TABLE_1_AGAINST = ("accuracy, less the baseline's",)
 
 
-TABLE_1 = Table(
+TABLE_1 = _define_table(
     title="Accuracy of defended models on test sets",
     source="Lomurno et al. 2023, table 1",
-    data=("cifar10", "cifar100", "fashion_mnist", "vision-extractor"),
     columns=_TABLE_1_COLUMNS,
     rows=rows("accuracy", _TABLE_1_PAPER, _TABLE_1_AGAINST),
-    work="divulge_papers.papers.dap.study:measure_defence",
-    units=UNITS,
-    nested=False,
     kinds=dict.fromkeys(_TABLE_1_COLUMNS, "normal"),
     pairs=PAIRS,
-    seeds=SEEDS,
-    minutes=MINUTES,
-    differs=DIFFERS,
-    keeps=True,
     smallest=dict.fromkeys(_TABLE_1_AGAINST, -1.0),
 )
 
@@ -234,21 +241,13 @@ _TABLE_2_COLUMNS = (
 _TABLE_2_AGAINST = ("AUC, adaptive, less the baseline's",)
 
 
-TABLE_2 = Table(
+TABLE_2 = _define_table(
     title="AUC of membership inference on defended models",
     source="Lomurno et al. 2023, table 2",
-    data=("cifar10", "cifar100", "fashion_mnist", "vision-extractor"),
     columns=_TABLE_2_COLUMNS,
     rows=rows("AUC", _TABLE_2_PAPER, _TABLE_2_AGAINST),
-    work="divulge_papers.papers.dap.study:measure_defence",
-    units=UNITS,
-    nested=False,
     kinds=dict.fromkeys(_TABLE_2_COLUMNS, "normal"),
     pairs=PAIRS,
-    seeds=SEEDS,
-    minutes=MINUTES,
-    differs=DIFFERS,
-    keeps=True,
     smallest=dict.fromkeys(_TABLE_2_AGAINST, -1.0),
 )
 
@@ -271,21 +270,13 @@ _TABLE_3_AGAINST = (
 )
 
 
-TABLE_3 = Table(
+TABLE_3 = _define_table(
     title="AOP(2) of defended models",
     source="Lomurno et al. 2023, table 3",
-    data=("cifar10", "cifar100", "fashion_mnist", "vision-extractor"),
     columns=_TABLE_3_COLUMNS,
     rows=rows("AOP(2)", _TABLE_3_PAPER, _TABLE_3_AGAINST),
-    work="divulge_papers.papers.dap.study:measure_defence",
-    units=UNITS,
-    nested=False,
     kinds=dict.fromkeys(_TABLE_3_COLUMNS, "normal"),
     pairs=PAIRS,
-    seeds=SEEDS,
-    minutes=MINUTES,
-    differs=DIFFERS,
-    keeps=True,
     smallest=dict.fromkeys(_TABLE_3_AGAINST, -1.0),
 )
 
@@ -307,20 +298,12 @@ _TABLE_4_AGAINST = (
 )
 
 
-TABLE_4 = Table(
+TABLE_4 = _define_table(
     title="CPU seconds of training",
     source="Lomurno et al. 2023, table 4",
-    data=("cifar10", "cifar100", "fashion_mnist", "vision-extractor"),
     columns=_TABLE_4_COLUMNS,
     rows=rows("seconds an epoch", _TABLE_4_PAPER, _TABLE_4_AGAINST),
-    work="divulge_papers.papers.dap.study:measure_defence",
-    units=UNITS,
-    nested=False,
     kinds=dict.fromkeys(_TABLE_4_COLUMNS, "normal"),
-    seeds=SEEDS,
-    minutes=MINUTES,
-    differs=DIFFERS,
-    keeps=True,
     largest={
         "seconds an epoch": 1e4,
         "epoch, times the baseline's": 1e4,
@@ -337,21 +320,13 @@ _DRAWN = (
 _FIGURE_2_COLUMNS = tuple(f"{weight:g} λ" for weight in WEIGHTS)
 
 
-FIGURE_2 = Table(
+FIGURE_2 = _define_table(
     title="AOP(λ) of defended models by the stronger adaptive attack",
     source="Lomurno et al. 2023, figure 2: the formula alone, without figures",
-    data=("cifar10", "cifar100", "fashion_mnist", "vision-extractor"),
     columns=_FIGURE_2_COLUMNS,
     rows=rows("", {title: {} for title in _SETS}),
-    work="divulge_papers.papers.dap.study:measure_defence",
-    units=UNITS,
-    nested=False,
     kinds=dict.fromkeys(_FIGURE_2_COLUMNS, "normal"),
     pairs=PAIRS,
-    seeds=SEEDS,
-    minutes=MINUTES,
-    differs=DIFFERS,
-    keeps=True,
     drawn=tuple(f"Fashion-MNIST: {name}" for name in _DRAWN),
     measures="AOP(λ), adaptive",
 )
@@ -366,10 +341,9 @@ _R_DIFFERS = (
 )
 
 
-R = Table(
+R = _define_table(
     title="DAP_v by r, how much the discriminator counts",
     source="Lomurno et al. 2023, section 4, without figures by r",
-    data=("cifar10", "cifar100", "fashion_mnist", "vision-extractor"),
     columns=_R_COLUMNS,
     rows=tuple(
         Row(f"{title}: r = {r:g}", {"data": data, "r": r, "select": "aop"})
@@ -381,13 +355,10 @@ R = Table(
     pairs=tuple(
         (f"{title}: r = {r:g}", f"{title}: r = 0") for title in _SETS for r in PAPER_R if r
     ),
-    nested=False,
     kinds=dict.fromkeys(_R_COLUMNS, "normal"),
-    seeds=SEEDS,
     minutes={"small": 2, "paper": 260},
     differs={
         "small": f"{_R_DIFFERS}{_FEATURES}Other settings as in the tables of the same size.",
         "paper": f"{_R_DIFFERS}Other settings as in the tables of the same size.",
     },
-    keeps=True,
 )

@@ -103,7 +103,7 @@ class PoolTrainer:
         chosen = [self._train_best(method, recipe, job) for job in self.jobs]
         train = method.tried(self.jobs[0])[chosen[0].setting]
         times = [train(self.jobs[0], _TIMED_EPOCHS).seconds for _ in range(2)]
-        modules = [one.module for one in chosen]
+        modules = [network.module for network in chosen]
         return DefendedModels(modules, chosen[0].seconds, min(times) / _TIMED_EPOCHS)
 
     def train_first(self, recipe: Recipe, r: float) -> nn.Module:
@@ -115,12 +115,13 @@ class PoolTrainer:
         seconds = method.prepare(job)
         each = method.train_each
         tried = each(job) if each else [train(job, None) for train in method.tried(job)]
-        seconds += sum(one.seconds for one in tried)
+        seconds += sum(network.seconds for network in tried)
         best = 0
         if len(tried) > 1:
             data = PoolArrays.prepare(self.pool, tried[0].module).tensors("cpu")
             parts = recipe.split_rows(job.rows, job.seed)
-            merits = [merit("aop", one.module, data, *parts) for one in tried]
+            # as a deployer would, who has no test records and no other attack than the loss
+            merits = [merit("aop", network.module, data, *parts) for network in tried]
             best = int(np.argmax(np.nan_to_num(merits, nan=-1.0)))
         return _ChosenNetwork(tried[best].module, best, seconds)
 
@@ -266,7 +267,7 @@ def epochs_for(epsilon: float, rate: float) -> int:
 
     low, high = 1, 2
     while within(high) and high < 2**10:
-        low, high = high, 2 * high
+        low, high = high, 2 * high  # ε grows with the number of steps, so halves can be searched
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if within(middle) else (low, middle)

@@ -145,8 +145,8 @@ def measure_distances(
     each = [composition.distance(guess, truth) for guess, truth in pairs]
     right = [float((guess.null == truth.null).mean()) for guess, truth in pairs]
     names = ("l1", "l2", "linf")
-    found = {column: [one[n] for one in each] for column, n in zip(COLUMNS, names, strict=False)}
-    return RowResult(found | {COLUMNS[3]: right}, [entry])
+    values = {column: [one[n] for one in each] for column, n in zip(COLUMNS, names, strict=False)}
+    return RowResult(values | {COLUMNS[3]: right}, [entry])
 
 
 def measure_with_accuracy(
@@ -160,9 +160,9 @@ def measure_with_accuracy(
         attack: name and settings of the attack.
         federation: settings of the federation; see `FederationSetting`.
     """
-    found = measure_distances(seed, size, attack=attack, **federation)
+    distances = measure_distances(seed, size, attack=attack, **federation)
     hits = find_federation(read_setting(seed, size, federation)).hits(_ACCURACY_ROUNDS - 1)
-    return found._replace(values={**found.values, ACCURACY: hits})
+    return distances._replace(values={**distances.values, ACCURACY: hits})
 
 
 def read_setting(seed: int, size: Size, federation: Mapping[str, Any]) -> FederationSetting:

@@ -1,6 +1,7 @@
 """Define Decaf's tables III to VIII, XI, XIV and XV, its figures, and a table of fresh mixes."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from divulge._util.json import JSON, Settings
@@ -30,6 +31,9 @@ KINDS: Mapping[str, IntervalKind] = dict.fromkeys(("L1", "L2", "L∞"), "normal"
 
 UNITS = "users"
 """Units of replication: their class shares are the same in every seed, records differ."""
+
+ONCE: Mapping[Size, int] = {"small": 1, "paper": 1}
+"""One seed: the units are users, whose records differ."""
 
 MNIST = dict(zip(COLUMNS, (0.1849, 0.0790, 0.0510, 1.0), strict=True))
 """The paper's means over the users of table III."""
@@ -73,7 +77,7 @@ BIASES: dict[str, JSON] = {"name": "decaf", "level": "bias"}
 RANDOM: dict[str, JSON] = {"name": "label-counts", "method": "random"}
 
 
-_SIZES = {
+_SIZES: Mapping[Size, str] = {
     "small": "images averaged to about a quarter of their pixels, a smaller network whose first "
     "convolution has a stride, at most 600 records a user and so the fifth round for the third",
     "paper": "whole images, the paper's kinds of layers with channels of ours, the third round, "
@@ -88,13 +92,26 @@ _OPEN = (
 )
 
 
-def describe_differences(seeds: Mapping[Size, int], *more: str) -> dict[Size, str]:
+def describe_differences(*more: str) -> dict[Size, str]:
     """Describe what differs from the paper in every table of Decaf, and then ``more``."""
-    said = {
-        size: f"{text}; seeds: {seeds[size]}; one round alone is attacked; {_OPEN}"  # type: ignore[index]
+    always = ("one round alone is attacked", _OPEN, FEWER)
+    return {
+        size: "; ".join((text, f"seeds: {ONCE[size]}", *always, *more)) + "."
         for size, text in _SIZES.items()
     }
-    return {size: "; ".join((text, FEWER, *more)) + "." for size, text in said.items()}  # type: ignore[misc]
+
+
+_define_table = partial(
+    Table,
+    data=("mnist",),
+    columns=COLUMNS,
+    largest=LARGEST_DISTANCES,
+    work="divulge_papers.papers.decaf.study:measure_distances",
+    units=UNITS,
+    kinds=KINDS,
+    seeds=ONCE,
+)
+"""Define a table by what differs from the others of this paper."""
 
 
 def _weight(attack: Settings) -> float:
@@ -104,7 +121,7 @@ def _weight(attack: Settings) -> float:
 
 def users_table(
     number: str,
-    who: str,
+    description: str,
     published: Sequence[float],
     *more: str,
     minutes: Mapping[Size, int],
@@ -115,7 +132,7 @@ def users_table(
 
     Args:
         number: number of the paper's table.
-        who: description of the attacked users.
+        description: text on of the attacked users.
         published: the paper's mean L1, L2 and L∞ over users; its null classes are all right.
         more: further differences from the paper.
         minutes: minutes at each size.
@@ -126,12 +143,12 @@ def users_table(
     paper = dict(zip(COLUMNS, (*published, 1.0), strict=True))
     rows = [
         Row(
-            f"{name}, {how}",
+            f"{name}, {optimiser_name}",
             {"attack": attack, **optimiser, **federation},
             paper if attack == PUBLISHED and optimiser["optimiser"] == "adadelta" else {},
             weight=_weight(attack),
         )
-        for how, optimiser in OPTIMISERS.items()
+        for optimiser_name, optimiser in OPTIMISERS.items()
         for name, attack in ATTACKS.items()
     ]
     sgd = {**OPTIMISERS["sgd 0.1"], **federation}
@@ -141,48 +158,36 @@ def users_table(
     ]
     further = extra or {}
     rows += [
-        Row(f"{name}, {how}", {"attack": attack, **settings, **federation})
-        for how, settings in further.items()
+        Row(f"{name}, {label}", {"attack": attack, **settings, **federation})
+        for label, settings in further.items()
         for name, attack in ATTACKS.items()
     ]
-    seeds: dict[Size, int] = {"small": 1, "paper": 1}
-    return Table(
-        title=f"Decaf: class shares of {who}",
+    return _define_table(
+        title=f"Decaf: class shares of {description}",
         source=f"Dai et al. 2024, table {number}; it names no rate: its figures stand beside three",
         data=(federation["data"],),
-        columns=COLUMNS,
-        largest=LARGEST_DISTANCES,
         rows=tuple(rows),
-        work="divulge_papers.papers.decaf.study:measure_distances",
-        units=UNITS,
-        kinds=KINDS,
         pairs=tuple(
-            (f"{one}, {how}", f"{other}, {how}")
-            for how in (*OPTIMISERS, *further)
-            for one, other in (
+            (f"{first}, {label}", f"{second}, {label}")
+            for label in (*OPTIMISERS, *further)
+            for first, second in (
                 ("divulge, refined", "the paper's method"),
                 ("divulge, refined", "RLU"),
                 ("uniform over detected classes", "the paper's method"),
             )
         ),
-        seeds=seeds,
         minutes=minutes,
-        differs=describe_differences(seeds, *more),
+        differs=describe_differences(*more),
     )
 
-
-FIGURE_6_SEEDS: dict[Size, int] = {"small": 1, "paper": 1}
 
 FIGURE_6_ROUNDS = (1, 3, 5, 10, 16)
 
 
-FIGURE_6 = Table(
+FIGURE_6 = _define_table(
     title="Decaf by round: class shares of ten users of MNIST",
     source="Dai et al. 2024, figure 6, by its text least at about round 3; beside round 5 stand "
     "the figures of table III, of one of the first rounds",
-    data=("mnist",),
-    columns=COLUMNS,
-    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"{name}, round {number}",
@@ -192,32 +197,23 @@ FIGURE_6 = Table(
         for number in FIGURE_6_ROUNDS
         for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", REFINED))
     ),
-    work="divulge_papers.papers.decaf.study:measure_distances",
-    units=UNITS,
-    kinds=KINDS,
     pairs=tuple(
         (f"divulge, refined, round {number}", f"the paper's method, round {number}")
         for number in FIGURE_6_ROUNDS
     ),
-    seeds=FIGURE_6_SEEDS,
     minutes={"small": 1, "paper": 25},
-    differs=describe_differences(FIGURE_6_SEEDS, ONE_RATE),
+    differs=describe_differences(ONE_RATE),
 )
-
-FIGURE_8_SEEDS: dict[Size, int] = {"small": 1, "paper": 1}
 
 USUAL_WIDTH = 64
 
 WIDTHS = (16, USUAL_WIDTH, 256, 1024)
 
 
-FIGURE_8 = Table(
+FIGURE_8 = _define_table(
     title="Decaf by width of the last layer: class shares of ten users of MNIST",
     source="Dai et al. 2024, figure 8, by its text worse the wider the layer; beside the usual "
     "width stand the figures of table III",
-    data=("mnist",),
-    columns=COLUMNS,
-    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"{name}, {width} inputs",
@@ -227,21 +223,15 @@ FIGURE_8 = Table(
         for width in WIDTHS
         for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", REFINED))
     ),
-    work="divulge_papers.papers.decaf.study:measure_distances",
-    units=UNITS,
-    kinds=KINDS,
     pairs=tuple(
         (f"divulge, refined, {number} inputs", f"the paper's method, {number} inputs")
         for number in WIDTHS
     ),
-    seeds=FIGURE_8_SEEDS,
     minutes={"small": 1, "paper": 40},
     differs=describe_differences(
-        FIGURE_8_SEEDS, ONE_RATE, "widths are ours, since the copy that we have lacks the paper's"
+        ONE_RATE, "widths are ours, since the copy that we have lacks the paper's"
     ),
 )
-
-TABLE_11_SEEDS: dict[Size, int] = {"small": 1, "paper": 1}
 
 ACCURACY = "accuracy of the model"
 
@@ -262,20 +252,18 @@ def _make_defended_row(defence: str, name: str) -> Row:
     settings, accuracy = DEFENCES[defence]
     if name == "the paper's method":
         return Row(f"{defence}, {name}", {"attack": PUBLISHED, **settings}, {ACCURACY: accuracy})
-    told = {"dp_noise": settings["noise"]} if "noise" in settings else {}
+    known = {"dp_noise": settings["noise"]} if "noise" in settings else {}
     return Row(
         f"{defence}, {name}",
-        {"attack": REFINED | told, **settings},
-        weight=4.0 if told else 1.0,
+        {"attack": REFINED | known, **settings},
+        weight=4.0 if known else 1.0,
     )
 
 
-TABLE_11 = Table(
+TABLE_11 = _define_table(
     title="Decaf against dropout and DP-SGD: class shares of ten users of MNIST",
     source="Dai et al. 2024, table XI and figure 14",
-    data=("mnist",),
     columns=(ACCURACY, *COLUMNS),
-    largest=LARGEST_DISTANCES,
     rows=tuple(
         _make_defended_row(defence, name)
         for defence in DEFENCES
@@ -284,14 +272,11 @@ TABLE_11 = Table(
     work="divulge_papers.papers.decaf.study:measure_with_accuracy",
     units="users (for the accuracy: test images)",
     common=(ACCURACY,),
-    kinds=KINDS,
     pairs=tuple(
         (f"{defence}, divulge, refined", f"{defence}, the paper's method") for defence in DEFENCES
     ),
-    seeds=TABLE_11_SEEDS,
     minutes={"small": 2, "paper": 150},
     differs=describe_differences(
-        TABLE_11_SEEDS,
         "accuracy on 1,000 images after ten rounds",
         "noise in multiples of a clipping norm of 1; dropout of one half before the last layer",
         "the virtual clients train by the same DP-SGD, of which clients and server are told; the "
@@ -306,15 +291,10 @@ TABLE_14_PAPER = {
     "calibrator": (0.3681, 0.1551, 0.1092),
 }
 
-TABLE_14_SEEDS: dict[Size, int] = {"small": 1, "paper": 1}
 
-
-TABLE_14 = Table(
+TABLE_14 = _define_table(
     title="Decaf without the removal of null classes, and without the calibrator: users of MNIST",
     source="Dai et al. 2024, tables III, XIV and XV",
-    data=("mnist",),
-    columns=COLUMNS,
-    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"the paper's method, {'whole' if step == 'none' else f'without {step}'}, {how}",
@@ -324,9 +304,6 @@ TABLE_14 = Table(
         for how, optimiser in OPTIMISERS.items()
         for step, published in TABLE_14_PAPER.items()
     ),
-    work="divulge_papers.papers.decaf.study:measure_distances",
-    units=UNITS,
-    kinds=KINDS,
     common=("null classes right",),
     pairs=tuple(
         (
@@ -337,9 +314,8 @@ TABLE_14 = Table(
         for step in TABLE_14_PAPER
         if step != "none"
     ),
-    seeds=TABLE_14_SEEDS,
     minutes={"small": 1, "paper": 15},
-    differs=describe_differences(TABLE_14_SEEDS),
+    differs=describe_differences(),
 )
 
 TABLE_3 = users_table(
@@ -415,8 +391,6 @@ TABLE_6 = users_table(
     records=240,
 )
 
-FIGURE_13_SEEDS: dict[Size, int] = {"small": 1, "paper": 1}
-
 FIGURE_13_USERS = {"fer2013": TABLE_6_USERS, "cifar10": TABLE_5_USERS}
 
 FIGURE_13_PAPER = {
@@ -434,13 +408,11 @@ FIGURE_13_ATTACKS = {
 }
 
 
-FIGURE_13 = Table(
+FIGURE_13 = _define_table(
     title="Decaf on larger networks: class shares of users of FER-2013 and CIFAR-10",
     source="Dai et al. 2024, tables IX, X, XII and XIII; our copy does not name their networks: by "
     "the text on figure 13 the larger distances are VGG16's",
     data=("fer2013", "cifar10"),
-    columns=COLUMNS,
-    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"{data}, {network}, {name}",
@@ -457,17 +429,12 @@ FIGURE_13 = Table(
         for (data, network), (l1, largest) in FIGURE_13_PAPER.items()
         for name, attack in FIGURE_13_ATTACKS.items()
     ),
-    work="divulge_papers.papers.decaf.study:measure_distances",
-    units=UNITS,
-    kinds=KINDS,
     pairs=tuple(
         (f"{data}, {network}, divulge, refined", f"{data}, {network}, the paper's method")
         for data, network in FIGURE_13_PAPER
     ),
-    seeds=FIGURE_13_SEEDS,
     minutes={"small": 2, "paper": 60},
     differs=describe_differences(
-        FIGURE_13_SEEDS,
         "networks have 1 in 16 of their channels and units at size small, and "
         "ResNet18 begins without stride and pooling",
         "240 records a user, the third round",
@@ -504,8 +471,6 @@ SECONDS, UNATTACKED, ATTACKED = "seconds", "accuracy, not attacked", "accuracy, 
 
 THERE, OTHERS = "weights that grow, classes trained on", "weights that grow, other classes"
 
-ONCE: dict[Size, int] = {"small": 1, "paper": 1}
-
 TASKS: Mapping[str, tuple[str, Mapping[str, float]]] = {
     "regular aggregation": ("aggregation", {"mnist": 0.009, "cifar10": 0.003}),
     "local training": ("training", {"mnist": 23.439, "cifar10": 28.437}),
@@ -517,7 +482,7 @@ TASKS: Mapping[str, tuple[str, Mapping[str, float]]] = {
 }
 """Names of tasks in the study, and published seconds by data set."""
 
-TABLE_8 = Table(
+TABLE_8 = _define_table(
     title="Decaf's cost: CPU seconds a user and round",
     source="Dai et al. 2024, table VIII, which does not say whether of one user or of ten",
     data=("mnist", "cifar10"),
@@ -533,12 +498,10 @@ TABLE_8 = Table(
         for name, (task, seconds) in TASKS.items()
     ),
     work="divulge_papers.papers.decaf.layers:measure_seconds",
-    units=UNITS,
     kinds={SECONDS: "normal"},
-    seeds=ONCE,
     minutes={"small": 1, "paper": 20},
     differs=describe_differences(
-        ONCE, ONE_RATE, "another machine; virtual clients serve all users, who share their seconds"
+        ONE_RATE, "another machine; virtual clients serve all users, who share their seconds"
     ),
 )
 
@@ -560,17 +523,15 @@ FIGURE_5 = Table(
     seeds=ONCE,
     minutes={"small": 1, "paper": 30},
     differs=describe_differences(
-        ONCE, ONE_RATE, "accuracy on 1,000 images; beside round 20 stands the paper's last accuracy"
+        ONE_RATE, "accuracy on 1,000 images; beside round 20 stands the paper's last accuracy"
     ),
 )
 
-FIGURE_6D = Table(
+FIGURE_6D = _define_table(
     title="Decaf on several rounds together: class shares of seven users of SkinCancer",
     source="Dai et al. 2024, figure 6(d), whose copy lacks the values: by its text several rounds "
     "are better than one, and many worse than some; beside 1 round stands table VII",
     data=("ham10000",),
-    columns=COLUMNS,
-    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"{name}, {rounds} round{'s' * (rounds > 1)}",
@@ -587,18 +548,14 @@ FIGURE_6D = Table(
         for rounds in (1, 3, 5, 10, 15)
         for name, attack in (("the paper's method", PUBLISHED), ("divulge, refined", REFINED))
     ),
-    work="divulge_papers.papers.decaf.study:measure_distances",
-    units=UNITS,
-    kinds=KINDS,
     pairs=tuple(
         (f"{name}, {rounds} rounds", f"{name}, 1 round")
         for name in ("the paper's method", "divulge, refined")
         for rounds in (3, 5, 10, 15)
     ),
-    seeds=ONCE,
     minutes={"small": 1, "paper": 30},
     differs=describe_differences(
-        ONCE, ONE_RATE, "the first rounds together, all users instead of the second alone"
+        ONE_RATE, "the first rounds together, all users instead of the second alone"
     ),
 )
 
@@ -620,7 +577,7 @@ FIGURE_11 = Table(
     seeds=ONCE,
     minutes={"small": 1, "paper": 5},
     differs=describe_differences(
-        ONCE, ONE_RATE, "ten sets of classes; the convolution's weights are cut into ten blocks"
+        ONE_RATE, "ten sets of classes; the convolution's weights are cut into ten blocks"
     ),
 )
 
@@ -638,12 +595,10 @@ MIX_CASES = tuple(
     for number in (1, 5, 10)
 )
 
-MIXES = Table(
+MIXES = _define_table(
     title="Decaf on fresh mixes: class shares of ten users of Fashion-MNIST, drawn at random",
     source="Dai et al. 2024, without figures: networks, optimisers and rounds are ours",
     data=("fashion_mnist",),
-    columns=COLUMNS,
-    largest=LARGEST_DISTANCES,
     rows=tuple(
         Row(
             f"{case}, {name}",
@@ -660,18 +615,13 @@ MIXES = Table(
         for case, settings in MIX_CASES
         for name, attack in ATTACKS.items()
     ),
-    work="divulge_papers.papers.decaf.study:measure_distances",
-    units=UNITS,
-    kinds=KINDS,
     pairs=tuple(
         (f"{case}, divulge, refined", f"{case}, {other}")
         for case, _ in MIX_CASES
         for other in ("the paper's method", "RLU")
     ),
-    seeds=ONCE,
     minutes={"small": 3, "paper": 30},
     differs=describe_differences(
-        ONCE,
         "mixes from a Dirichlet distribution of concentration 0.5; 500 records a user, 300 at size "
         "small; the rounds that rows name",
         "the attack was not tuned on these mixes or seeds, but the 300 records were chosen after "

@@ -262,8 +262,8 @@ def _standardise(x: np.ndarray) -> np.ndarray:
     axes = (0, 2, 3) if x.ndim == 4 else (0,)
     deviation = x.std(axis=axes, keepdims=True)
     deviation[deviation == 0] = 1
-    found: np.ndarray = (x - x.mean(axis=axes, keepdims=True)) / deviation
-    return found
+    standardised: np.ndarray = (x - x.mean(axis=axes, keepdims=True)) / deviation
+    return standardised
 
 
 def _trainer(audited: AuditedModel) -> Trainer:

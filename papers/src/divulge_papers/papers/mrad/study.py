@@ -1,14 +1,14 @@
 """Define and measure attacks that know only parts of each record, for MRAD's tables."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from divulge._util import toml
 from divulge._util.json import Settings
 from divulge.attacks import catalog
 from divulge.audits.challenges.model import pose_view
-from divulge.core import BlindRun, ControlOutcome, Membership
+from divulge.core import BlindRun, ControlOutcome, Membership, ModelView, Need
 from divulge.data.known_features import Fill, KnownFeatures, Pattern
 from divulge_papers.attempts import RowResult, attempt
 from divulge_papers.papers.mrad import data as mrad_data
@@ -221,6 +221,40 @@ def pairs(names: RowNames, before: str = "") -> tuple[tuple[str, str], ...]:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Knowledge:
+    """What the attacker knows of a record and of shadow models, and how it fills in the rest."""
+
+    fill: Fill | Literal["chosen"] = "zero"
+    """Method that fills in missing features; ``chosen`` takes the one that tells members of shadow
+    models best."""
+    completions: int = 1
+    """Number of completions of each record."""
+    white_box: bool = False
+    """Whether the attacker has white-box access to a shadow model."""
+    shadows: int | None = None
+    """Number of shadow models that are asked; all, unless given."""
+    rebuild: float | None = None
+    """Rate at which gradient matching rebuilds missing features after they are filled in; None
+    does not."""
+    pattern: Pattern = "random"
+    """Positions of the known features."""
+
+    def view(self, seed: int, audited: AuditedModel, missing: float, needs: Need) -> ModelView:
+        """What the attacker gets where this share of features is missing."""
+        known = KnownFeatures((), 1 - missing, self.pattern, "zero", completions=1)
+        fill = self.fill
+        if fill == "chosen":
+            fill = mrad_data.choose_fill(seed, audited, known)
+        known = replace(known, fill=fill, completions=self.completions)
+        view = mrad_data.attacker_view(seed, audited, known, needs, self.shadows)
+        if self.rebuild is not None:
+            view = replace(view, records=mrad_data.rebuild(seed, audited, known, self.rebuild))
+        if self.white_box:
+            view = replace(view, shadow=mrad_data.white_box_shadow(seed, audited, known))
+        return view
+
+
 def measure_auc(
     seed: int,
     size: Size,
@@ -230,12 +264,7 @@ def measure_auc(
     model: Model = "perceptron",
     standardised: bool = True,
     epsilon: float | None = None,
-    fill: Fill | Literal["chosen"] = "zero",
-    completions: int = 1,
-    white_box: bool = False,
-    shadows: int | None = None,
-    rebuild: float | None = None,
-    pattern: Pattern = "random",
+    **knowledge: Any,
 ) -> RowResult:
     """Measure the AUC for each share of missing features, and the target's accuracy.
 
@@ -247,31 +276,18 @@ def measure_auc(
         model: network of the target.
         standardised: whether inputs are standardised; otherwise they are from 0 to 1.
         epsilon: privacy budget of training by DP-SGD; None trains without privacy.
-        fill: method that fills in missing features; ``chosen`` takes the one that tells members
-            of shadow models best.
-        completions: number of completions of each record.
-        white_box: whether the attacker has white-box access to a shadow model.
-        shadows: number of shadow models that are asked; all, unless given.
-        rebuild: rate at which gradient matching rebuilds missing features after they are filled
-            in; None does not.
-        pattern: positions of the known features.
+        knowledge: what the attacker knows; see `Knowledge`.
     """
     (built,) = toml.build_attacks([attack], catalog.attack)
     audited = AuditedModel(data, model, size, standardised, epsilon)
+    own = Knowledge(**knowledge)
     world = mrad_data.train_target(seed, audited)
-    found, entries = {}, []
+    aucs, entries = {}, []
     for column, missing in _SHARES.items():
-        known = KnownFeatures((), 1 - missing, pattern, "zero", completions=1)
-        way = mrad_data.choose_fill(seed, audited, known) if fill == "chosen" else fill
-        known = replace(known, fill=way, completions=completions)
-        view = mrad_data.attacker_view(seed, audited, known, built.needs, shadows)
-        if rebuild is not None:
-            view = replace(view, records=mrad_data.rebuild(seed, audited, known, rebuild))
-        if white_box:
-            view = replace(view, shadow=mrad_data.white_box_shadow(seed, audited, known))
+        view = own.view(seed, audited, missing, built.needs)
         _, entry = attempt(pose_view(view, Membership(world.member)), built, seed)
-        if rebuild is not None:
+        if own.rebuild is not None:
             entry = replace(entry, control=None, blind=_REBUILT)
-        found[column] = [entry.finding.metrics["auc"].value]
+        aucs[column] = [entry.finding.metrics["auc"].value]
         entries.append(entry)
-    return RowResult(found | {ACCURACY: [world.accuracy()]}, entries)
+    return RowResult(aucs | {ACCURACY: [world.accuracy()]}, entries)

@@ -1,6 +1,7 @@
 """Define tables of MRAD on three data sets, and of questions that its paper leaves open."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from divulge._util.json import Settings
 from divulge_papers.papers.mrad import study as records
@@ -45,13 +46,23 @@ _CURVES = (
 )
 """Names of rows whose curves are drawn."""
 
-_WORK = "divulge_papers.papers.mrad.study:measure_auc"
+_define_table = partial(
+    Table,
+    columns=records.COLUMNS,
+    work="divulge_papers.papers.mrad.study:measure_auc",
+    units=records.UNITS,
+    nested=False,
+    kinds=records.KINDS,
+    common=(records.ACCURACY,),
+    seeds=records.SEEDS,
+    measures="AUC",
+)
+"""Define a table by what differs from the others of this paper."""
 
-CIFAR_10 = Table(
+CIFAR_10 = _define_table(
     title="MRAD on CIFAR-10: AUC by share of missing features",
     source="Wang et al. 2025, as a summary of it tells; for CADE the abstract's figure",
     data=("cifar10",),
-    columns=records.COLUMNS,
     rows=(
         *records.rows("cifar10", ALL, paper={**HEADLINE, "MRAD, NCI": {"50 % missing": 0.7}}),
         *records.rows("cifar10", FEW, _RESIDUAL, model="resnet"),
@@ -60,12 +71,6 @@ CIFAR_10 = Table(
         *records.rows("cifar10", _LAST_ROWS, _CROPPED, {}, pattern="rows"),
     ),
     drawn=(*_CURVES, *(_RESIDUAL + name for name in _CURVES)),
-    measures="AUC",
-    work=_WORK,
-    units=records.UNITS,
-    nested=False,
-    kinds=records.KINDS,
-    common=(records.ACCURACY,),
     pairs=(
         *records.pairs(ALL),
         *records.pairs(FEW, _RESIDUAL),
@@ -73,7 +78,6 @@ CIFAR_10 = Table(
         *records.pairs(FEW, FROM_0_TO_1_NAME + _RESIDUAL),
         *records.pairs(_LAST_ROWS, _CROPPED),
     ),
-    seeds=records.SEEDS,
     minutes={"small": 2, "paper": 980},
     differs={
         "small": f"{records.WITH_SHADOWS} Colour images averaged to 16 x 16 pixels; a perceptron "
@@ -84,29 +88,21 @@ CIFAR_10 = Table(
     },
 )
 
-FASHION_MNIST = Table(
+FASHION_MNIST = _define_table(
     title="MRAD on Fashion-MNIST: AUC by share of missing features",
     source="Wang et al. 2025, abstract",
     data=("fashion_mnist",),
-    columns=records.COLUMNS,
     rows=(
         *records.rows("fashion_mnist", GAUSSIAN),
         *records.rows("fashion_mnist", FEW, FROM_0_TO_1_NAME, **FROM_0_TO_1),
         *records.rows("fashion_mnist", _LAST_ROWS, _CROPPED, {}, pattern="rows"),
     ),
     drawn=_CURVES,
-    measures="AUC",
-    work=_WORK,
-    units=records.UNITS,
-    nested=False,
-    kinds=records.KINDS,
-    common=(records.ACCURACY,),
     pairs=(
         *records.pairs(GAUSSIAN),
         *records.pairs(FEW, FROM_0_TO_1_NAME),
         *records.pairs(_LAST_ROWS, _CROPPED),
     ),
-    seeds=records.SEEDS,
     minutes={"small": 2, "paper": 90},
     differs={
         "small": f"{records.WITH_SHADOWS} Images averaged to 14 x 14 pixels, a perceptron of 256 "
@@ -120,24 +116,16 @@ _LOCATION30_DIFFERS = (
     f"of 128. {_DLG}"
 )
 
-LOCATION30 = Table(
+LOCATION30 = _define_table(
     title="MRAD on Location-30: AUC by share of missing features",
     source="Wang et al. 2025, abstract",
     data=("location30",),
-    columns=records.COLUMNS,
     rows=(
         *records.rows("location30", GAUSSIAN),
         *records.rows("location30", FEW, FROM_0_TO_1_NAME, **FROM_0_TO_1),
     ),
     drawn=_CURVES,
-    measures="AUC",
-    work=_WORK,
-    units=records.UNITS,
-    nested=False,
-    kinds=records.KINDS,
-    common=(records.ACCURACY,),
     pairs=(*records.pairs(GAUSSIAN), *records.pairs(FEW, FROM_0_TO_1_NAME)),
-    seeds=records.SEEDS,
     minutes={"small": 2, "paper": 30},
     differs={
         "small": f"{_LOCATION30_DIFFERS} 8 shadows, 3 seeds.",
@@ -202,11 +190,10 @@ _PARTS: tuple[tuple[str, Settings, Mapping[str, Settings]], ...] = (
 )
 
 
-QUESTIONS = Table(
+QUESTIONS = _define_table(
     title="What MRAD's paper leaves open: AUC by share of missing features",
     source="Wang et al. 2025, abstract, whose figure stands beside MRAD as published",
     data=("location30", "cifar10"),
-    columns=records.COLUMNS,
     rows=tuple(
         Row(before + name, {**model, **how}, _QUESTIONS_PAPER.get(before + name, {}))
         for before, model, rows in _PARTS
@@ -220,19 +207,12 @@ QUESTIONS = Table(
         "DP-SGD, ε = 8: MRAD, CADE",
         "transformer: MRAD, CADE",
     ),
-    measures="AUC",
-    work=_WORK,
-    units=records.UNITS,
-    nested=False,
-    kinds=records.KINDS,
-    common=(records.ACCURACY,),
     pairs=tuple(
         (name, f"{before}one step, by the gradient")
         for name in _STEPS
         for before in (FROM_0_TO_1_NAME if name.startswith(FROM_0_TO_1_NAME) else "",)
         if name != f"{before}one step, by the gradient"
     ),
-    seeds=records.SEEDS,
     minutes={"small": 1, "paper": 10},
     differs={
         "small": f"{_QUESTIONS_DIFFERS} Images averaged to 16 x 16 pixels. 3 seeds.",

@@ -7,7 +7,7 @@ import numpy as np
 from divulge.metrics import signals
 from divulge_papers.attempts import RowResult
 from divulge_papers.papers.nist.federations import GenotypeOrigin
-from divulge_papers.papers.nist.study import load_game
+from divulge_papers.papers.nist.games import load_game
 from divulge_papers.table import Size
 
 QUANTILES = {f"{percent} % of records": percent / 100 for percent in range(10, 100, 10)}

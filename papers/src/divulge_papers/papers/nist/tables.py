@@ -3,16 +3,9 @@
 from collections.abc import Iterable
 
 from divulge._util.json import JSON
+from divulge_papers.papers.nist.games import ORIGINS, REPLICATE_GROUPS, TIERS
 from divulge_papers.papers.nist.losses import QUANTILES
-from divulge_papers.papers.nist.study import (
-    DIFFERS,
-    ORIGINS,
-    RATES,
-    REPLICATE_GROUPS,
-    SEEDS,
-    TIERS,
-    UNITS,
-)
+from divulge_papers.papers.nist.study import DIFFERS, RATES, SEEDS, UNITS
 from divulge_papers.papers.nist.utility import ROUNDS, SHOWN
 from divulge_papers.table import Row, Table
 

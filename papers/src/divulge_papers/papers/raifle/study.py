@@ -159,9 +159,9 @@ def measure_searches(
     seed: int, size: Size, *, queries: Sequence[int], **settings: Any
 ) -> RowResult:
     """Measure the AUC for each number of queries, a column each, as table XIV has it."""
-    found = {q: measure_search(seed, size, queries=q, **settings) for q in queries}
-    values = {f"{q} queries": one.values["AUC"] for q, one in found.items() if one.values}
-    return RowResult(values, [entry for one in found.values() for entry in one.entries])
+    by_queries = {q: measure_search(seed, size, queries=q, **settings) for q in queries}
+    values = {f"{q} queries": one.values["AUC"] for q, one in by_queries.items() if one.values}
+    return RowResult(values, [entry for one in by_queries.values() for entry in one.entries])
 
 
 def measure_setting(seed: int, size: Size, *, setting: str, **settings: Any) -> RowResult:

@@ -1,6 +1,7 @@
 """Define RAIFLE's tables V to XV: recommenders, search engines and images."""
 
 from collections.abc import Mapping
+from functools import partial
 
 from divulge._util.json import Settings
 from divulge_papers.papers.raifle.image_values import IMAGE_AUC
@@ -15,7 +16,27 @@ from divulge_papers.papers.raifle.images import (
 )
 from divulge_papers.papers.raifle.images import METHODS as IMAGE_METHODS
 from divulge_papers.papers.raifle.study import COLUMNS, FEWER, METHODS, SEARCHES, SEEDS, UNITS
-from divulge_papers.table import Row, Table
+from divulge_papers.table import Row, Size, Table
+
+_define_table = partial(
+    Table,
+    columns=COLUMNS,
+    work="divulge_papers.papers.raifle.study:measure_setting",
+    units=UNITS,
+    seeds=SEEDS,
+)
+"""Define a table of recommenders or search engines by what differs from the others."""
+
+ONCE: Mapping[Size, int] = {"small": 1, "paper": 1}
+
+_define_image_table = partial(
+    Table,
+    data=("cifar10", "vision-extractor"),
+    seeds=ONCE,
+    keeps=True,
+    deviations=True,
+)
+"""Define a table of images by what differs from the others."""
 
 TABLE_10_EPSILONS = (1.0, 20.0, 100.0, 500.0, None)
 
@@ -33,7 +54,7 @@ TABLE_10_NOTE = (
 )
 
 
-TABLE_10 = Table(
+TABLE_10 = _define_table(
     title="RAIFLE: NDCG@10 of rankers under local differential privacy",
     source="Pham et al. 2024, table X",
     data=("letor-mq2008", "mslr-web10k-sample"),
@@ -98,11 +119,10 @@ def _sum_name(hidden: int, epsilon: float | None, participants: int) -> str:
     return f"{hidden or 'no'} hidden, {_noise_label(epsilon)}, {participants} participants"
 
 
-TABLE_11 = Table(
+TABLE_11 = _define_table(
     title="RAIFLE: a user singled out of a secure sum",
     source="Pham et al. 2024, table XI",
     data=("letor-mq2008",),
-    columns=COLUMNS,
     rows=tuple(
         Row(
             f"{_sum_name(hidden, epsilon, many)}, {method}",
@@ -123,13 +143,11 @@ TABLE_11 = Table(
         for method, attack in METHODS.items()
     ),
     work="divulge_papers.papers.raifle.study:measure_search",
-    units=UNITS,
     pairs=tuple(
         (f"{_sum_name(*about, many)}, auto", f"{_sum_name(*about, many)}, match")
         for about in TABLE_11_PAPER
         for many in PARTICIPANTS
     ),
-    seeds=SEEDS,
     minutes={"small": 2, "paper": 30},
     differs={size: f"{text} {_SUM_NOTE}" for size, text in SEARCHES.items()},
 )
@@ -153,10 +171,9 @@ PAPER_MODELS = {
 TABLE_12_COLUMNS = ("SSIM", "PSNR")
 
 
-TABLE_12 = Table(
+TABLE_12 = _define_image_table(
     title="RAIFLE: manipulated images beside the originals",
     source="Pham et al. 2024, table XII",
-    data=("cifar10", "vision-extractor"),
     columns=TABLE_12_COLUMNS,
     rows=tuple(
         Row(
@@ -173,13 +190,10 @@ TABLE_12 = Table(
     work="divulge_papers.papers.raifle.images:measure_image_quality",
     units="images, and versions are averaged within each",
     kinds={"PSNR": "normal"},
-    seeds={"small": 1, "paper": 1},
     minutes={"small": 4, "paper": 160},
     differs=DIFFERS,
     smallest={"SSIM": -1.0},
     largest={"PSNR": 100.0},
-    keeps=True,
-    deviations=True,
 )
 
 
@@ -217,10 +231,9 @@ TABLE_15_EPSILONS = (500.0, 100.0, 20.0, 1.0)
 
 TABLE_15_ITEMS: tuple[Manipulation, ...] = ("none", "raifle")
 
-TABLE_15 = Table(
+TABLE_15 = _define_image_table(
     title="RAIFLE: upvotes of images under local differential privacy",
     source="Pham et al. 2024, table XV",
-    data=("cifar10", "vision-extractor"),
     columns=(*IMAGE_COLUMNS, *ALL_IMAGE_CELLS),
     pooled=ALL_IMAGE_CELLS,
     rows=tuple(
@@ -244,11 +257,8 @@ TABLE_15 = Table(
         for one, other in IMAGE_PAIRS
         if one[0] != "fgsm"
     ),
-    seeds={"small": 1, "paper": 1},
     minutes={"small": 8, "paper": 1880},
     differs=IMAGE_AUC_DIFFERS,
-    keeps=True,
-    deviations=True,
 )
 
 RECOMMENDER_NAMES = ("ml-100k", "steam-200k")
@@ -267,20 +277,16 @@ def _recommended(
     return named | ({"l1": l1} if l1 else {})
 
 
-TABLE_5 = Table(
+TABLE_5 = _define_table(
     title="RAIFLE: interactions of users of a recommender",
     source="Pham et al. 2024, table V",
     data=("ml-100k", "steam-200k"),
-    columns=COLUMNS,
     rows=tuple(
         Row(f"{data}, {method}", _recommended(data, attack), {"AUC": paper})
         for data, paper in (("ml-100k", 0.998), ("steam-200k", 0.960))
         for method, attack in METHODS.items()
     ),
-    work="divulge_papers.papers.raifle.study:measure_setting",
-    units=UNITS,
     pairs=tuple((f"{data}, auto", f"{data}, match") for data in RECOMMENDER_NAMES),
-    seeds=SEEDS,
     minutes={"small": 2, "paper": 300},
     differs=FEWER,
     deviations=True,
@@ -296,11 +302,10 @@ TABLE_6_PAPER = {
 }
 
 
-TABLE_6 = Table(
+TABLE_6 = _define_table(
     title="RAIFLE and interaction-level membership inference: decisions with and without a defence",
     source="Pham et al. 2024, table VI",
     data=("ml-100k", "steam-200k"),
-    columns=COLUMNS,
     rows=tuple(
         Row(
             f"{name}, {data}, {'L1 defence' if l1 else 'no defence'}",
@@ -310,15 +315,12 @@ TABLE_6 = Table(
         for (name, l1), values in TABLE_6_PAPER.items()
         for data, value in zip(RECOMMENDER_NAMES, values, strict=True)
     ),
-    work="divulge_papers.papers.raifle.study:measure_setting",
-    units=UNITS,
     pairs=tuple(
         (f"{one}, {data}, {defence}", f"{other}, {data}, {defence}")
         for defence in ("no defence", "L1 defence")
         for data in RECOMMENDER_NAMES
         for one, other in (("match", "interaction-search"), ("auto", "match"))
     ),
-    seeds=SEEDS,
     minutes={"small": 4, "paper": 360},
     differs={
         size: f"{text} interaction-search is our reading of a description in words, of the "
@@ -384,11 +386,10 @@ TABLE_7_VALUES = [
     value for _, published, _ in DATA for values in published.values() for value in values
 ]
 
-TABLE_7 = Table(
+TABLE_7 = _define_table(
     title="RAIFLE: clicks of users of a search engine",
     source="Pham et al. 2024, table VII",
     data=("letor-mq2008", "mslr-web10k-sample"),
-    columns=COLUMNS,
     rows=tuple(
         Row(
             _row_name(*cell, method),
@@ -406,7 +407,6 @@ TABLE_7 = Table(
         for method, attack in METHODS.items()
     ),
     work="divulge_papers.papers.raifle.study:measure_search",
-    units=UNITS,
     pairs=(
         *((_row_name(*cell, "auto"), _row_name(*cell, "match")) for cell in TABLE_7_CELLS),
         *(
@@ -415,15 +415,13 @@ TABLE_7 = Table(
             if cell[2] != _HONEST
         ),
     ),
-    seeds=SEEDS,
     minutes={"small": 4, "paper": 110},
     differs={size: f"{text} {MQ2008_NOTE}" for size, text in SEARCHES.items()},
 )
 
-TABLE_8 = Table(
+TABLE_8 = _define_image_table(
     title="RAIFLE: upvotes of images",
     source="Pham et al. 2024, table VIII",
-    data=("cifar10", "vision-extractor"),
     columns=(*IMAGE_COLUMNS, *ALL_IMAGE_CELLS),
     pooled=ALL_IMAGE_CELLS,
     rows=tuple(
@@ -444,11 +442,8 @@ TABLE_8 = Table(
         for model in MODELS
         for one, other in IMAGE_PAIRS
     ),
-    seeds={"small": 1, "paper": 1},
     minutes={"small": 8, "paper": 480},
     differs=IMAGE_AUC_DIFFERS,
-    keeps=True,
-    deviations=True,
 )
 
 TABLE_9_EPSILONS = (1.0, 20.0, 100.0, 500.0, None)
@@ -465,11 +460,10 @@ def _handed(*, manipulated: bool) -> str:
     return "noise handed out" if manipulated else _HONEST
 
 
-TABLE_9 = Table(
+TABLE_9 = _define_table(
     title="RAIFLE against local differential privacy",
     source="Pham et al. 2024, table IX",
     data=("ml-100k", "steam-200k", "letor-mq2008", "mslr-web10k-sample"),
-    columns=COLUMNS,
     rows=(
         *(
             Row(
@@ -501,8 +495,6 @@ TABLE_9 = Table(
             for method, attack in METHODS.items()
         ),
     ),
-    work="divulge_papers.papers.raifle.study:measure_setting",
-    units=UNITS,
     pairs=(
         *(
             (f"{about}, {noise}, auto", f"{about}, {noise}, match")
@@ -518,7 +510,6 @@ TABLE_9 = Table(
             for noise in map(_noise_label, TABLE_9_EPSILONS)
         ),
     ),
-    seeds=SEEDS,
     minutes={"small": 5, "paper": 600},
     differs={
         size: f"{text} {FEWER[size]} Figures of MQ2008 with noise handed out are table XIV's, the "
@@ -532,7 +523,7 @@ TABLE_13_PAPER = {
     "steam-200k": (0.502, 0.563, 0.719, 0.899, 0.960),
 }
 
-TABLE_13 = Table(
+TABLE_13 = _define_table(
     title="RAIFLE: users of recommenders under local differential privacy",
     source="Pham et al. 2024, table XIII",
     data=("ml-100k", "steam-200k"),
@@ -547,14 +538,11 @@ TABLE_13 = Table(
         for epsilon, paper in zip(TABLE_9_EPSILONS, published, strict=True)
         for method, attack in METHODS.items()
     ),
-    work="divulge_papers.papers.raifle.study:measure_setting",
-    units=UNITS,
     pairs=tuple(
         (f"{data}, {noise}, auto", f"{data}, {noise}, match")
         for data in TABLE_13_PAPER
         for noise in map(_noise_label, TABLE_9_EPSILONS)
     ),
-    seeds=SEEDS,
     minutes={"small": 4, "paper": 420},
     differs={size: f"{text} Medians are not measured." for size, text in FEWER.items()},
     deviations=True,
@@ -586,7 +574,7 @@ TABLE_14_PAPER: dict[tuple[int, str], tuple[tuple[float, float, float], ...]] = 
 }  # fmt: skip
 """MQ2008 with noise handed out: the rankers that our copy of the paper can be read for."""
 
-TABLE_14 = Table(
+TABLE_14 = _define_table(
     title="RAIFLE: clicks on MQ2008 under local differential privacy",
     source="Pham et al. 2024, table XIV",
     data=("letor-mq2008",),
@@ -610,7 +598,6 @@ TABLE_14 = Table(
         for method, attack in METHODS.items()
     ),
     work="divulge_papers.papers.raifle.study:measure_searches",
-    units=UNITS,
     pairs=tuple(
         (
             f"{hidden or 'no'} hidden, {habit}, {_noise_label(epsilon)}, auto",
@@ -619,7 +606,6 @@ TABLE_14 = Table(
         for hidden, habit in TABLE_14_PAPER
         for epsilon in TABLE_14_EPSILONS
     ),
-    seeds=SEEDS,
     minutes={"small": 4, "paper": 60},
     differs={
         size: f"MQ2008 as in the paper, with noise handed out and rankers of no and of 4 hidden "

@@ -6,9 +6,10 @@ from typing import Any
 import altair as alt
 
 from divulge.report import chart_style
+from divulge_papers.figure import Cell
 from divulge_papers.papers.raifle import tables
 from divulge_papers.papers.raifle.study import AUTO
-from divulge_papers.result import Cell, Outcome
+from divulge_papers.result import Outcome
 from divulge_papers.table import Row
 
 ATTACK_TABLE, RANKING_TABLE = "raifle-table9", "raifle-table10"
