@@ -99,6 +99,11 @@ class Federations(World):
         yield Lack(GameSet((view,), game.truths), Need.NONE)
 
 
+def games() -> tuple[World, ...]:
+    """Of clients whose models remember their members."""
+    return (Federations(),)
+
+
 @cache
 def _game(seed: int, leak: float) -> GameSet:
     challenge = clients.draw_game(seed, leak=leak, sure=6 * leak).challenge

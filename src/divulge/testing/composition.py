@@ -75,8 +75,9 @@ class Mixes(World):
         yield _without(game, Need.NONE, reference=known.take(known.y != 2))
 
 
-def _none() -> np.ndarray:
-    return np.zeros(updates.CLASSES, bool)
+def games() -> tuple[World, ...]:
+    """Of clients with different mixes of classes."""
+    return (Mixes(),)
 
 
 def _without(game: GameSet, flag: Need, **changes: Any) -> Lack:

@@ -110,6 +110,12 @@ class SearchItems(Items):
         return tuple(items.searched(2, 0, 1000 * seed + k) for k in range(self.users))
 
 
+def games() -> tuple[World, ...]:
+    """Of a recommender, of rankers and of a search engine."""
+    recommended = RecommenderItems(NeuralCF(width=64, hidden=(16,)))
+    return (recommended, RankerItems(), SearchItems())
+
+
 @cache
 def _game(world: Items, seed: int, *, shuffled: bool) -> GameSet:
     made, rng = world.draw(seed), np.random.default_rng([seed, 23])

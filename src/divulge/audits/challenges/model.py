@@ -9,8 +9,8 @@ import numpy as np
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt, controls
 from divulge.audits.attempt import AttackResult
-from divulge.audits.challenges.base import Controls
 from divulge.audits.checks.shadow_models import check_shadow_models
+from divulge.audits.secrets.base import Controls
 from divulge.audits.shadow_thresholds import thresholds_from_shadows
 from divulge.core import (
     Candidates,

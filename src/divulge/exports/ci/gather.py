@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from divulge._util.showable import make_showable
-from divulge.audits.gate import METRICS, Gate, JudgedVerdict
+from divulge.audits.gate import Gate, JudgedVerdict
 from divulge.audits.runs import FinishedRun, GatedAudit
+from divulge.audits.secrets.registry import gated_metrics
 from divulge.core import Finding, Verdict
 from divulge.core.runs import BEFORE_NAMING
 from divulge.errors import StoreError
@@ -91,7 +92,7 @@ def _describe_deciding(found: GatedAudit, verdict: JudgedVerdict) -> str:
     label = verdict.attack
     for finding in found.findings:
         if label is not None and make_showable(finding.label) == make_showable(label):
-            names = [name for name in METRICS[found.about] if name in finding.metrics]
+            names = [name for name in gated_metrics(found.about) if name in finding.metrics]
             figures = _figures(finding, (*names, *finding.metrics)[:1])
             return ": ".join([f"Deciding attack: {make_showable(label)}", *figures])
     return ""

@@ -1,0 +1,50 @@
+"""Membership: which candidates a model was trained on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from divulge.audits.secrets.base import Secret
+from divulge.core import Candidates, Measurements, Membership, MembershipFacts, Scores
+from divulge.metrics import measure
+from divulge.metrics.intervals import CONFIDENCE
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipSecret(Secret):
+    """Which candidates the model was trained on."""
+
+    facts: MembershipFacts
+    candidates: Candidates
+    kind: ClassVar = "membership"
+    question: ClassVar = "Was a record in the training data of a model?"
+    gated: ClassVar = measure.METRICS
+    lead: ClassVar = "auc"
+
+    @classmethod
+    def of(cls, facts: Any, candidates: Candidates | None) -> "MembershipSecret":
+        """The secret of a run folder, which keeps the truth apart."""
+        assert candidates is not None
+        return cls(facts, candidates)
+
+    def measure(self, guess: Scores, confidence: float = CONFIDENCE) -> Measurements:
+        """Metrics over candidates."""
+        truth = Membership(self.candidates.member, self.facts.drawn)
+        together = round((1 - CONFIDENCE) / (1 - confidence))
+        return measure.measure(guess, truth, self.facts.delta, together)
+
+    def encode(self, guess: Scores) -> Mapping[str, np.ndarray]:
+        """The score of each candidate."""
+        return {"score": guess.score}
+
+    def decode(self, arrays: Mapping[str, np.ndarray]) -> Scores:
+        """The score of each candidate.
+
+        Raises:
+            ValueError: there are more or fewer than candidates.
+        """
+        if arrays["score"].shape != self.candidates.member.shape:
+            raise ValueError(f"not a score for each of {len(self.candidates.member)} candidates")
+        return Scores(arrays["score"])
