@@ -18,15 +18,14 @@ from divulge.audits.secrets.base import FederatedSecret, Secret, decode_all
 from divulge.audits.secrets.registry import secret_of
 from divulge.audits.stored import as_frame, refuse_images
 from divulge.core import (
-    AssignmentFacts,
     BlindRun,
     Candidates,
     Check,
-    CompositionFacts,
     Contents,
     ControlOutcome,
     Estimate,
     Facts,
+    FederatedFacts,
     Finding,
     Head,
     InteractionFacts,
@@ -311,7 +310,7 @@ class FederationAudit(SecretAudit):
     """What an audit of a federation found: who trained on what, class shares, or interactions."""
 
     @property
-    def facts(self) -> AssignmentFacts | CompositionFacts | InteractionFacts:
+    def facts(self) -> FederatedFacts:
         """The clients, what is asked about them, and the truth where it is known."""
         facts = self.contents.facts
         assert not isinstance(facts, MembershipFacts)

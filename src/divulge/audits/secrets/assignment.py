@@ -68,6 +68,7 @@ class AssignmentSecret(FederatedSecret[AssignmentFacts, FederationView]):
     __slots__ = ()
     kind: ClassVar = "assignment"
     question: ClassVar = "Which client of a federation trained on a record?"
+    task: ClassVar = "Assignment of records to clients"
     gated: ClassVar = [name for name in assignment.METRICS if name != "specificity"]
     lead: ClassVar = "accuracy"
     section: ClassVar = "assignment"

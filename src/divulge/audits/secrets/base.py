@@ -14,14 +14,12 @@ from divulge._util.progress import Track, track_silently
 from divulge._util.toml import Section
 from divulge.audits.attempt import AttackResult, run_on_clients
 from divulge.core import (
-    AssignmentFacts,
     Attack,
     BlindRun,
     Candidates,
-    CompositionFacts,
     Control,
     Entry,
-    InteractionFacts,
+    FederatedFacts,
     Measurements,
     Status,
 )
@@ -29,7 +27,7 @@ from divulge.errors import DataError, StoreError
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.training.shadows.workers import Workers
 
-F = TypeVar("F", bound=AssignmentFacts | CompositionFacts | InteractionFacts)
+F = TypeVar("F", bound=FederatedFacts)
 V = TypeVar("V")
 
 
@@ -56,6 +54,8 @@ class Secret(ABC):
     """The kind of its facts."""
     question: ClassVar[str]
     """What attacks find out."""
+    task: ClassVar[str]
+    """What an attack does, as the title of a task in a model card."""
     gated: ClassVar[Collection[str]]
     """Metrics that rise with a leak, so that a gate may limit them."""
     lead: ClassVar[str]

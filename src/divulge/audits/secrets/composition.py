@@ -40,6 +40,7 @@ class CompositionSecret(FederatedSecret[CompositionFacts, tuple[UpdateView, ...]
     __slots__ = ()
     kind: ClassVar = "composition"
     question: ClassVar = "Which classes does a client hold, and in which shares?"
+    task: ClassVar = "Inference of class shares"
     gated: ClassVar = [name for name in composition.METRICS if name.startswith("null")]
     lead: ClassVar = "null_accuracy"
     section: ClassVar = "updates"

@@ -44,6 +44,7 @@ class InteractionSecret(FederatedSecret[InteractionFacts, tuple[UpdateView, ...]
     __slots__ = ()
     kind: ClassVar = "interactions"
     question: ClassVar = "Which items did a user interact with?"
+    task: ClassVar = "Inference of interactions"
     gated: ClassVar = interactions.METRICS
     lead: ClassVar = "auc"
     section: ClassVar = "interactions"

@@ -20,6 +20,7 @@ class MembershipSecret(Secret):
     candidates: Candidates
     kind: ClassVar = "membership"
     question: ClassVar = "Was a record in the training data of a model?"
+    task: ClassVar = "Membership inference"
     gated: ClassVar = measure.METRICS
     lead: ClassVar = "auc"
 
