@@ -12,6 +12,7 @@ from divulge._util.showable import make_showable
 from divulge.audits.changes import FigureChange, compare_figures, have_same_candidates
 from divulge.audits.load import load
 from divulge.audits.runs import GatedAudit
+from divulge.audits.secrets.registry import lead_metric
 from divulge.core import Estimate
 from divulge.errors import SpecError
 
