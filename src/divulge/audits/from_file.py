@@ -91,22 +91,14 @@ def _audit_federation(
     section = getattr(settings, settings.section)
     challenge = load_visibly(partial(settings.secret.pose, section, place), track)
     attacks = challenge.secret.repeat(section, attacks)
-    pictures = _draw_pictures(settings, place, challenge.facts.clients) if show_records else {}
+    pictures: Mapping[str, bytes] = {}
+    if show_records:
+        if settings.interactions is None:
+            refuse_images()
+        transcript = Transcript.open(place / settings.interactions.transcript)
+        pictures = images.draw_sheets(transcript, challenge.facts.clients)
     found = runner.run_audit(challenge, attacks, heading, run, track)
     for name, png in pictures.items():
         run.write(name, png)
     found.report(show_records=show_records)
     return found
-
-
-def _draw_pictures(
-    settings: config.FederationAuditSpec, folder: Path, clients: tuple[str, ...]
-) -> Mapping[str, bytes]:
-    """Contact sheets of the images that the first clients were shown.
-
-    Raises:
-        SpecError: the audit is about no images.
-    """
-    if settings.interactions is None:
-        refuse_images()
-    return images.draw_sheets(Transcript.open(folder / settings.interactions.transcript), clients)

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,7 @@ class Items(World):
 
     def run(self, game: GameSet, attack: Any, seed: int = 0) -> attempt.AttackResult:
         """One attack on one game."""
-
-        def measure(guesses: Any) -> Any:
-            return interactions.measure(guesses, game.truths)
-
+        measure = partial(interactions.measure, truths=game.truths)
         return attempt.run_on_clients(game.views, measure, attack, seed)
 
     def check(self, view: Any, guess: Any) -> None:

@@ -16,7 +16,6 @@ from divulge.audits.attempt import AttackResult, run_on_clients
 from divulge.core import (
     Attack,
     BlindRun,
-    Candidates,
     Control,
     Entry,
     FederatedFacts,
@@ -60,12 +59,6 @@ class Secret(ABC):
     """Metrics that rise with a leak, so that a gate may limit them."""
     lead: ClassVar[str]
     """The metric whose change from one audit to another is tested."""
-
-    @classmethod
-    def of(cls, facts: Any, candidates: Candidates | None) -> "Secret":
-        """The secret of a run folder with these facts."""
-        del candidates
-        return cls(facts)  # type: ignore[call-arg]
 
     @classmethod
     def games(cls) -> tuple[Any, ...]:

@@ -5,7 +5,7 @@ An attack whose guess still fits the truth knows it from elsewhere, by a bug or 
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int
@@ -48,16 +48,6 @@ FEWEST = 8
 
 FEWEST_ACTING = 16
 """Likewise of signs: 2¹³ is less than 10,000, and the draw of signs needs some room."""
-
-
-class ClickControl(NamedTuple):
-    """How one attack on interactions did on shuffled clicks."""
-
-    run: BlindRun | None
-    """None where nobody said what clients acted on."""
-    aucs: Float64[np.ndarray, " clients"] | None = None
-    """By client, its AUC against the real clicks, 0.5 where that has none; None if it did not run
-    on shuffled clicks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,34 +127,35 @@ def control_on_interactions(
     attack: InteractionAttack,
     seed: int,
     track: Track[Any] = track_silently,
-) -> ClickControl:
-    """An attack on updates of shuffled clicks.
+) -> tuple[BlindRun | None, Float64[np.ndarray, " clients"] | None]:
+    """An attack on updates of shuffled clicks, and by client its AUC against the real clicks.
 
+    The AUC is 0.5 where a client has none; without shuffled clicks there are none at all.
     Where updates cannot be made of shuffled clicks, the attack is not tested, with the reason.
     With few clients it cannot fail, but the verdict needs what it achieves there.
     """
     truths = secret.facts.truth
     if truths is None:
-        return ClickControl(None)
+        return None, None
     mixed = sum(map(interactions.is_mixed, truths))
     if not mixed:
         why = "no client acted on some of its items and left others alone"
-        return ClickControl(_not_tested(why))
+        return _not_tested(why), None
     if mixed < uninformed.FEWEST:
-        return ClickControl(_too_few(mixed))
+        return _too_few(mixed), None
     try:
         moved = replay.replay_updates(views, truths, seed)
     except Exception as error:  # the learner is the user's own code
-        return ClickControl(_not_tested(str(error) or type(error).__name__))
+        return _not_tested(str(error) or type(error).__name__), None
     finding, guesses, _ = secret.attempt(moved, attack, seed, track)
     if guesses is None:
-        return ClickControl(BlindRun(None, None, ControlOutcome.FAILED, finding.reason))
+        return BlindRun(None, None, ControlOutcome.FAILED, finding.reason), None
     aucs = np.array([
         auc(guess.score, truth.acted).value if interactions.is_mixed(truth) else 0.5
         for guess, truth in zip(guesses, truths, strict=True)
     ])  # fmt: skip
     run = judge_clicks(guesses, truths, views, seed)
-    return ClickControl(run if mixed >= FEWEST_ACTING else _too_few(mixed), aucs)
+    return run if mixed >= FEWEST_ACTING else _too_few(mixed), aucs
 
 
 def control_on_predictions(

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,12 +23,6 @@ class MembershipSecret(Secret):
     task: ClassVar = "Membership inference"
     gated: ClassVar = measure.METRICS
     lead: ClassVar = "auc"
-
-    @classmethod
-    def of(cls, facts: Any, candidates: Candidates | None) -> "MembershipSecret":
-        """The secret of a run folder, which keeps the truth apart."""
-        assert candidates is not None
-        return cls(facts, candidates)
 
     def measure(self, guess: Scores, confidence: float = CONFIDENCE) -> Measurements:
         """Metrics over candidates."""

@@ -45,7 +45,8 @@ def secret_of(facts: Facts, candidates: Candidates | None) -> Secret:
         facts: what its run folder keeps.
         candidates: the truth of membership; None for other secrets.
     """
-    return SECRETS[facts.kind].of(facts, candidates)
+    parts = (facts,) if candidates is None else (facts, candidates)
+    return SECRETS[facts.kind](*parts)
 
 
 def gated_metrics(about: str) -> Collection[str]:

@@ -1,13 +1,14 @@
 """The page of an attack on assignment: which client trained on each record."""
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict
 from functools import partial
 
 import numpy as np
 
 from divulge._util.json import JSON
 from divulge._util.random import stream
-from divulge.core import NOBODY, Assignment, AssignmentFacts, Estimate, Finding
+from divulge.core import NOBODY, Assignment, AssignmentFacts, Finding
 from divulge.metrics import assignment
 from divulge.metrics.uninformed import assignment as uninformed
 from divulge.metrics.uninformed.draws import RandomisationTest
@@ -57,14 +58,7 @@ def page_content(
     guesses: tuple[Assignment | None, ...],
     unsound: Collection[int] = (),
 ) -> PageContent:
-    """What the attacks say of who trained on what; no record is named.
-
-    Args:
-        facts: clients, candidates and perhaps the truth.
-        findings: one finding an attack.
-        guesses: the guess of each attack; None for an attack that is not done.
-        unsound: positions of the attacks that failed a control.
-    """
+    """What attacks say of records, of which none is named; see `FederatedSecret.page_content`."""
     first = headline_attack(findings)
     guess = None if first is None else guesses[first]
     tested = _test_guesses(facts, guesses)
@@ -147,7 +141,7 @@ def _summary_facts(facts: AssignmentFacts) -> dict[str, JSON]:
     }
     if truth is not None:
         best = assignment.best_constant(truth, facts.collusion.records)
-        summary["best_constant"] = {"value": best.value, "low": best.low, "high": best.high}
+        summary["best_constant"] = asdict(best)
         summary["chance"] = assignment.chance_accuracy(facts.collusion, len(facts.clients))
     return summary
 
@@ -199,7 +193,7 @@ def _accuracy_figure(facts: AssignmentFacts, findings: Sequence[Finding]) -> Ite
         return
     names = words.shorten_names([finding.label for finding in done], 46)
     rows = [
-        {"attack": name, **_as_limits(finding.metrics["accuracy"])}
+        {"attack": name, **asdict(finding.metrics["accuracy"])}
         for name, finding in zip(names, done, strict=True)
     ]
     best = assignment.best_constant(facts.truth, facts.collusion.records).value
@@ -226,7 +220,3 @@ def _accuracy_figure(facts: AssignmentFacts, findings: Sequence[Finding]) -> Ite
         "records: an attack whose interval crosses it may know nothing.",
         "Accuracy of each attack; the table below has the numbers",
     )
-
-
-def _as_limits(one: Estimate) -> dict[str, float | None]:
-    return {"value": one.value, "low": one.low, "high": one.high}

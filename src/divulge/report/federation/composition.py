@@ -49,14 +49,7 @@ def page_content(
     guesses: tuple[Mixes | None, ...],
     unsound: Collection[int] = (),
 ) -> PageContent:
-    """What the attacks say of class shares.
-
-    Args:
-        facts: clients, names of classes and, perhaps, the truth.
-        findings: one finding an attack.
-        guesses: the guesses of each attack, one a client; None for an attack that is not done.
-        unsound: positions of the attacks that failed a control.
-    """
+    """What the attacks say of class shares; see `FederatedSecret.page_content`."""
     first = headline_attack(findings)
     told = None if first is None else guesses[first]
     known = facts.truth is not None

@@ -48,15 +48,7 @@ def page_content(
     unsound: Collection[int] = (),
     beyond: tuple[uninformed.BeyondPublic | None, ...] = (),
 ) -> PageContent:
-    """What the attacks say of interactions; no item is named.
-
-    Args:
-        facts: what the audit is about.
-        findings: one finding an attack.
-        guesses: the guesses of each attack, one a client; None for an attack that is not done.
-        unsound: positions of the attacks that failed a control.
-        beyond: by attack, what its guess owes to nothing public; None if that is not known.
-    """
+    """What attacks say of items, of which none is named; see `FederatedSecret.page_content`."""
     clients, items, truth = facts.clients, facts.items, facts.truth
     first = headline_attack(findings)
     told = None if first is None else guesses[first]
@@ -176,10 +168,8 @@ def _item_counts(guess: Reconstruction, truth: Interactions) -> tuple[int, int, 
 
 def _client_details(guess: Guesses | None, truth: Truth | None) -> dict[str, JSON]:
     """Figures of each client, for programs."""
-    if guess is None:
-        return {"said": None, "recovered": None, "precision_at_count": None}
-    said = [int(one.decided.sum()) for one in guess]
-    if truth is None:
+    said = None if guess is None else [int(one.decided.sum()) for one in guess]
+    if guess is None or truth is None:
         return {"said": said, "recovered": None, "precision_at_count": None}
     pairs = list(zip(guess, truth, strict=True))
     return {
