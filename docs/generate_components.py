@@ -25,10 +25,7 @@ ROOMS: Mapping[str, tuple[Any, Mapping[str, Callable[[str], Any]]]] = {
     "attacks": (
         attacks,
         dict.fromkeys(
-            attacks_catalog.ATTACKS
-            | attacks_catalog.FEDERATION_ATTACKS
-            | attacks_catalog.UPDATE_ATTACKS
-            | attacks_catalog.INTERACTION_ATTACKS,
+            [name for attacks_on in attacks_catalog.CATALOGUE.values() for name in attacks_on],
             attacks_catalog.attack_class,
         ),
     ),

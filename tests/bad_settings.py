@@ -383,10 +383,10 @@ def test_what_is_not_finite_is_never_accepted(name: str, path: tuple[str, ...]) 
 
 
 BUILDERS: dict[str, tuple[Callable[..., Any], Mapping[str, str]]] = {
-    "attack": (catalog.attack, catalog.ATTACKS),
-    "update_attack": (catalog.update_attack, catalog.UPDATE_ATTACKS),
-    "interaction_attack": (catalog.interaction_attack, catalog.INTERACTION_ATTACKS),
-    "federation_attack": (catalog.federation_attack, catalog.FEDERATION_ATTACKS),
+    "attack": (catalog.attack, catalog.CATALOGUE["membership"]),
+    "update_attack": (catalog.update_attack, catalog.CATALOGUE["composition"]),
+    "interaction_attack": (catalog.interaction_attack, catalog.CATALOGUE["interactions"]),
+    "federation_attack": (catalog.federation_attack, catalog.CATALOGUE["assignment"]),
     "update_defence": (defences.update_defence, defences.UPDATE_DEFENCES),
     "answer_defence": (defences.answer_defence, defences.ANSWER_DEFENCES),
 }

@@ -20,6 +20,7 @@ import pytest
 import divulge
 from divulge.attacks import catalog as attacks_catalog
 from divulge.audits import config, gate
+from divulge.audits.secrets import registry
 from divulge.cli.main import main
 from divulge.federation import config as federation_config
 from divulge.metrics import assignment, composition, interactions
@@ -289,7 +290,7 @@ def test_settings_in_the_documentation_are_valid(block: str, mine: Path) -> None
     if "defences" in table:
         assert comparing.attacks(comparing.parse(table, "the documentation"), mine)
         return
-    if not {"predictions", "leave_one_out", *config.FEDERATED} & table.keys():
+    if not {"predictions", "leave_one_out", *registry.SECTIONS} & table.keys():
         for section, text in SETTINGS.items():
             table = tomllib.loads(text) | table if section not in table else table
     parsed = config.parse_config(table, "the documentation")

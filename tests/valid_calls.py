@@ -13,7 +13,7 @@ from torch import nn
 
 import divulge
 from divulge import attacks, core, defences, federation, targets, training
-from divulge.attacks.catalog import ATTACKS
+from divulge.attacks.catalog import CATALOGUE
 from divulge.core import Round
 from divulge.data.interactions import InteractionLog
 from divulge.data.ranking import Queries, synthetic_queries
@@ -171,7 +171,7 @@ def view() -> divulge.ModelView:
 def guess(attack: Any) -> Any:
     """What an attack on membership guesses here, or why it cannot."""
     seen = view()
-    if attack.name in ATTACKS and attack.needs in seen.offers:
+    if attack.name in CATALOGUE["membership"] and attack.needs in seen.offers:
         return attack(seen, np.random.default_rng(0))
     return None
 

@@ -90,12 +90,14 @@ def test_property(prove: Property, case: Case) -> None:
     prove(case)
 
 
-@pytest.mark.parametrize("name", catalog.UPDATE_ATTACKS | catalog.INTERACTION_ATTACKS)
+@pytest.mark.parametrize(
+    "name", [*catalog.CATALOGUE["composition"], *catalog.CATALOGUE["interactions"]]
+)
 def test_each_is_in_the_table(name: str) -> None:
     assert any(case.attack.name == name for case in CASES)
 
 
-@pytest.mark.parametrize("name", catalog.FEDERATION_ATTACKS)
+@pytest.mark.parametrize("name", catalog.CATALOGUE["assignment"])
 def test_each_that_names_a_client_is_in_the_table(name: str) -> None:
     assert any(case.attack.name == name and case.world is CLIENTS for case in CASES)
 

@@ -9,7 +9,7 @@ from scipy import stats
 
 from divulge.attacks import catalog
 from divulge.attacks.assignment import fedmia
-from divulge.audits.challenges import blind
+from divulge.audits.secrets import blind
 from divulge.core import NOBODY, FederationView, RoundSignals
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import assignment

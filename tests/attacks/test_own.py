@@ -1,7 +1,7 @@
 """Attacks of users: named in settings, refused in clear words, tried on small games, resumed."""
 
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 import divulge
 from divulge.attacks import catalog, own
 from divulge.audits import config
+from divulge.core import Assignment, Proportions, Reconstruction, Scores
 from divulge.errors import SpecError
 
 from .. import kinds
@@ -153,6 +154,7 @@ def test_the_code_of_one_is_told_from_other_code_alone(mine: Path) -> None:
     assert own.code_identity(type(divulge.attack("gap"))) == ""
 
 
+GUESSES = (Scores, Assignment, Proportions, Reconstruction)
 SECTIONS = {
     "membership": '[predictions]\nfile = "answers.csv"\n',
     "composition": '[updates]\ntranscript = "t"\nnetwork = "n.py:net"\nreference = "r.csv"\n',
@@ -162,22 +164,24 @@ SECTIONS = {
 
 
 @pytest.mark.parametrize("about", SECTIONS)
-@pytest.mark.parametrize("kind", own.GUESSES)
-def test_one_is_named_where_its_secret_is_asked_about(mine: Path, kind: type, about: str) -> None:
+@pytest.mark.parametrize("kind", GUESSES)
+def test_one_is_named_where_its_secret_is_asked_about(mine: Path, kind: Any, about: str) -> None:
     changed = MINE.replace("import Need, Scores", "import Need").replace(
         "from typing", f"from divulge.core import {kind.__name__} as Scores\nfrom typing"
     )
     (mine / "mine.py").write_text(changed)
     (mine / "audit.toml").write_text(SECTIONS[about] + '[[attacks]]\nname = "mine.py:Surest"\n')
     settings = config.read_config(mine / "audit.toml")
-    if own.GUESSES[kind] == about:
+    if kind.about == about:
         (attack,) = config.requested_attacks(settings, mine)
         assert attack.name == "surest"
         return
-    with pytest.raises(SpecError, match=f"on {about} here.*one on {own.GUESSES[kind]}"):
+    with pytest.raises(SpecError, match=f"on {about} here.*one on {kind.about}"):
         config.requested_attacks(settings, mine)
 
 
 def test_attacks_of_the_catalogue_say_their_secret() -> None:
-    secrets = {own.secret_of(catalog.attack_class(name)) for name in catalog.UPDATE_ATTACKS}
+    secrets = {
+        own.secret_of(catalog.attack_class(name)) for name in catalog.CATALOGUE["composition"]
+    }
     assert secrets == {"composition"}

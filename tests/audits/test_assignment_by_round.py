@@ -10,7 +10,8 @@ from click.testing import CliRunner
 
 from divulge._util.imports import load_object
 from divulge.attacks import catalog
-from divulge.audits.challenges.federation import AssignmentChallenge, describe_assignment
+from divulge.audits.secrets.assignment import AssignmentSecret, describe_assignment
+from divulge.audits.secrets.base import FederationChallenge
 from divulge.audits.wrapped import AfterRounds, attack_label
 from divulge.cli.main import main
 from divulge.core import (
@@ -161,7 +162,8 @@ def test_attacks_after_fewer_rounds_have_their_own_label_settings_and_needs() ->
 
 def test_the_control_of_an_attack_after_fewer_rounds_shuffles_what_it_saw(place: Path) -> None:
     view, truth = view_of(place)
-    challenge = AssignmentChallenge(view, describe_assignment(view, ("0", "1", "2"), truth, 3))
+    facts = describe_assignment(view, ("0", "1", "2"), truth, 3)
+    challenge = FederationChallenge(view, AssignmentSecret(facts))
     attack = AfterRounds(catalog.federation_attack("sia"), 1)
     found = challenge.attempt(attack, 0)
     assert found.finding.status is Status.DONE

@@ -11,8 +11,10 @@ from scipy import stats
 
 from divulge.attacks.composition.decaf.attack import Decaf
 from divulge.attacks.membership.cluster_lira.attack import ClusterLiRA
-from divulge.audits.challenges import blind
 from divulge.audits.controls import FALSE_ALARM
+from divulge.audits.secrets import blind
+from divulge.audits.secrets.assignment import AssignmentSecret
+from divulge.audits.secrets.composition import CompositionSecret
 from divulge.core import (
     NOBODY,
     Assignment,
@@ -92,7 +94,7 @@ class ToldShares:
 
 
 def run(attack: Reads | ToldShares, seed: int = 0) -> BlindRun:
-    found = blind.control_on_updates(views(), subject(), attack, seed)
+    found = blind.control_on_updates(views(), CompositionSecret(subject()), attack, seed)
     assert found is not None
     return found
 
@@ -142,7 +144,7 @@ def test_who_reads_updates_passes_as_often_as_promised() -> None:
 def test_few_clients_are_said_to_be_too_few_before_the_attack_runs() -> None:
     few = CompositionFacts("four", tuple("0123"), counts()[:4], ())
     attack = Mock(spec=Decaf)
-    found = blind.control_on_updates(views()[:4], few, attack, 0)
+    found = blind.control_on_updates(views()[:4], CompositionSecret(few), attack, 0)
     attack.many.assert_not_called()
     assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
@@ -180,7 +182,7 @@ def test_who_was_told_the_owners_fails(share: float) -> None:
     game = clients.draw_game(0)
     owners = tuple(game.challenge.truth.client.tolist())
     found = blind.control_on_predictions(
-        game.challenge.view, trained_on(game), ToldOwners(owners, share), 0
+        game.challenge.view, AssignmentSecret(trained_on(game)), ToldOwners(owners, share), 0
     )
     assert found is not None
     assert found.outcome is ControlOutcome.FAILED
@@ -191,7 +193,7 @@ def test_who_reads_answers_passes() -> None:
     for seed in range(4):
         game = clients.draw_game(seed)
         found = blind.control_on_predictions(
-            game.challenge.view, trained_on(game), ClusterLiRA(), seed
+            game.challenge.view, AssignmentSecret(trained_on(game)), ClusterLiRA(), seed
         )
         assert found is not None
         assert found.outcome is ControlOutcome.PASSED
@@ -202,9 +204,14 @@ def test_who_reads_answers_passes() -> None:
 def test_without_the_truth_there_is_no_control() -> None:
     game = clients.draw_game(0)
     silent = dataclasses.replace(trained_on(game), owners=None)
-    assert blind.control_on_predictions(game.challenge.view, silent, ClusterLiRA(), 0) is None
+    assert (
+        blind.control_on_predictions(
+            game.challenge.view, AssignmentSecret(silent), ClusterLiRA(), 0
+        )
+        is None
+    )
     unknown = dataclasses.replace(subject(), counts=None)
-    assert blind.control_on_updates(views(), unknown, Reads(), 0) is None
+    assert blind.control_on_updates(views(), CompositionSecret(unknown), Reads(), 0) is None
 
 
 @pytest.mark.parametrize("test", ["matches", "pairs"])

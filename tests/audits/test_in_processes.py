@@ -165,9 +165,11 @@ class World(NamedTuple):
     """Whether some attack trains models."""
 
 
-NUMBERS = [name for name in catalog.ATTACKS if name.startswith("residual")]
+NUMBERS = [name for name in catalog.CATALOGUE["membership"] if name.startswith("residual")]
 SCORE = "given-score"
-CLASSES = [name for name in catalog.ATTACKS if name not in (*NUMBERS, SCORE, "mrad")]
+CLASSES = [
+    name for name in catalog.CATALOGUE["membership"] if name not in (*NUMBERS, SCORE, "mrad")
+]
 INSIDE = Need.AUTOGRAD | Need.LOSS_TRACE
 ANSWERS = [name for name in CLASSES if not catalog.attack(name).needs & INSIDE]
 """What needs no weights and no checkpoints, which a saved model does not show."""
@@ -178,10 +180,10 @@ WORLDS = {
     "partial": World(PARTIAL, ["mrad"], True),
     "regression": World(REGRESSION, NUMBERS, True),
     "scores": World(SCORES, [SCORE], False),
-    "updates": World(UPDATES, [*catalog.UPDATE_ATTACKS], True),
-    "interactions": World(INTERACTIONS, [*catalog.INTERACTION_ATTACKS], False),
+    "updates": World(UPDATES, [*catalog.CATALOGUE["composition"]], True),
+    "interactions": World(INTERACTIONS, [*catalog.CATALOGUE["interactions"]], False),
     "assignment": World(
-        ASSIGNMENT, [name for name in catalog.FEDERATION_ATTACKS if name != "stacking"], False
+        ASSIGNMENT, [name for name in catalog.CATALOGUE["assignment"] if name != "stacking"], False
     ),
     "tables": World(TABLES, ["stacking"], False),
 }
@@ -262,8 +264,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def test_every_attack_of_the_catalogue_is_in_a_world() -> None:
-    every = catalog.ATTACKS | catalog.UPDATE_ATTACKS | catalog.INTERACTION_ATTACKS
-    every |= catalog.FEDERATION_ATTACKS
+    every = [name for attacks in catalog.CATALOGUE.values() for name in attacks]
     assert {name for world in WORLDS.values() for name in world.attacks} == set(every)
 
 

@@ -11,11 +11,11 @@ import torch
 from scipy import stats
 
 from divulge.attacks import catalog
-from divulge.audits.challenges import blind, replay
 from divulge.audits.challenges.base import run_attack
-from divulge.audits.challenges.federation import InteractionChallenge
 from divulge.audits.controls import FALSE_ALARM
-from divulge.audits.secrets import InteractionSecret, decode_beyond
+from divulge.audits.secrets import blind, replay
+from divulge.audits.secrets.base import FederationChallenge
+from divulge.audits.secrets.interactions import InteractionSecret, decode_beyond
 from divulge.core import (
     BlindRun,
     ControlOutcome,
@@ -121,7 +121,7 @@ class ReadsFeatures:
 
 def run(attack: InteractionAttack, seed: int = 0, clients: int = CLIENTS) -> BlindRun:
     found, _ = blind.control_on_interactions(
-        world(seed, clients).views, world(seed, clients).subject, attack, seed
+        world(seed, clients).views, InteractionSecret(world(seed, clients).subject), attack, seed
     )
     assert found is not None
     return found
@@ -186,7 +186,8 @@ def test_the_same_seed_gives_the_same_control_and_another_one_other_clicks() -> 
     attack = catalog.interaction_attack("raifle")
     assert run(attack) == run(attack)
     here = world()
-    assert blind.control_on_interactions(here.views, here.subject, attack, 1).run != run(attack)
+    other, _ = blind.control_on_interactions(here.views, InteractionSecret(here.subject), attack, 1)
+    assert other != run(attack)
 
 
 @pytest.mark.parametrize("clients", [6, CLIENTS])
@@ -197,7 +198,7 @@ def test_who_does_as_well_without_the_clicks_shows_no_leak_and_who_reads_updates
     here = world(0, clients)
     truth = here.subject.truth
     assert truth is not None
-    challenge = InteractionChallenge(here.views, here.subject)
+    challenge = FederationChallenge(here.views, InteractionSecret(here.subject))
     found = {}
     for attack in (ReadsFeatures(), catalog.interaction_attack("raifle")):
         entry = run_attack(challenge, attack, 0)
@@ -216,7 +217,9 @@ def test_who_does_as_well_without_the_clicks_shows_no_leak_and_who_reads_updates
 def test_below_five_clients_nothing_is_run_on_shuffled_clicks() -> None:
     here = world(0, 4)
     attack = catalog.interaction_attack("raifle")
-    run, aucs = blind.control_on_interactions(here.views, here.subject, attack, 0)
+    run, aucs = blind.control_on_interactions(
+        here.views, InteractionSecret(here.subject), attack, 0
+    )
     assert run is not None
     assert run.outcome is ControlOutcome.NOT_TESTED
     assert aucs is None
@@ -232,12 +235,12 @@ def test_clients_who_clicked_nothing_are_left_out_and_without_others_nothing_is_
     here, attack = world(), catalog.interaction_attack("random-interactions")
     assert here.subject.acted is not None
     idle = dataclasses.replace(here.subject, acted=(*here.subject.acted[:12], *[()] * 12))
-    found, _ = blind.control_on_interactions(here.views, idle, attack, 0)
+    found, _ = blind.control_on_interactions(here.views, InteractionSecret(idle), attack, 0)
     assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
     assert "12 clients are too few" in found.reason
     nobody = dataclasses.replace(here.subject, acted=((),) * CLIENTS)
-    found, _ = blind.control_on_interactions(here.views, nobody, attack, 0)
+    found, _ = blind.control_on_interactions(here.views, InteractionSecret(nobody), attack, 0)
     assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
     assert found.p_value is None
@@ -298,7 +301,7 @@ def test_without_a_learner_the_rows_of_items_are_shuffled_and_nothing_else_is_se
         assert not np.array_equal(was["items"], now["items"])
         np.testing.assert_array_equal(np.sort(was["items"], axis=0), np.sort(now["items"], axis=0))
     attack = catalog.interaction_attack("raifle")
-    found, _ = blind.control_on_interactions(views, subject, attack, 0)
+    found, _ = blind.control_on_interactions(views, InteractionSecret(subject), attack, 0)
     assert found is not None
     assert found.outcome is ControlOutcome.PASSED
     assert not found.reason
@@ -310,7 +313,7 @@ def test_without_a_learner_the_rows_of_items_are_shuffled_and_nothing_else_is_se
 def test_a_learner_that_cannot_be_run_is_said() -> None:
     views, subject = rows(learner=True)  # it knows other weights than these
     found, _ = blind.control_on_interactions(
-        views, subject, catalog.interaction_attack("raifle"), 0
+        views, InteractionSecret(subject), catalog.interaction_attack("raifle"), 0
     )
     assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
@@ -320,9 +323,12 @@ def test_a_learner_that_cannot_be_run_is_said() -> None:
 def test_without_learner_and_rows_or_without_a_truth_there_is_no_control() -> None:
     here, attack = world(), catalog.interaction_attack("random-interactions")
     unknown = dataclasses.replace(here.subject, acted=None)
-    assert blind.control_on_interactions(here.views, unknown, attack, 0) == (None, None)
+    assert blind.control_on_interactions(here.views, InteractionSecret(unknown), attack, 0) == (
+        None,
+        None,
+    )
     alone = [dataclasses.replace(view, learner=None) for view in here.views]
-    found, _ = blind.control_on_interactions(alone, here.subject, attack, 0)
+    found, _ = blind.control_on_interactions(alone, InteractionSecret(here.subject), attack, 0)
     assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
     assert "expected a learner" in found.reason

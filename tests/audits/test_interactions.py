@@ -10,7 +10,7 @@ import torch
 from click.testing import CliRunner
 
 from divulge.cli.main import main
-from divulge.core import Finding, Interactions, Reconstruction, Status
+from divulge.core import Finding, InteractionFacts, Interactions, Reconstruction, Status
 from divulge.data import interactions
 from divulge.data.interactions import synthetic_interactions
 from divulge.data.ranking import Queries
@@ -242,8 +242,8 @@ def test_clients_who_acted_on_all_or_nothing_are_told_and_left_out() -> None:
     guess = [Reconstruction(one.acted.astype(float), one.acted) for one in truth]
     metrics, _ = metrics_interactions.measure(guess, truth)
     finding = Finding("a", "a", "", {}, Status.DONE, metrics)
-    asked = pages.InteractionInput(("x", "y", "z"), (3, 3, 3), truth)
-    story = pages.page_content(asked, (finding,), (guess,))
+    facts = InteractionFacts("shop", ("x", "y", "z"), (3, 3, 3), ((0,), (1,), ()))
+    story = pages.page_content(facts, (finding,), (guess,))
     assert "1 client interacted with all items or with none" in story.sentences[-1]
     assert story.summary["acted"] == [1, 1, 0]
     assert story.details[0]["precision_at_count"] == [1.0, 1.0, None]

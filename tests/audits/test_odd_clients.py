@@ -61,9 +61,9 @@ ON_UPDATES = [
     ),
     "name = 'ldia'\nclients = 48",
 ]
-ON_MODELS = [f"name = '{name}'" for name in catalog.FEDERATION_ATTACKS if name != "stacking"]
+ON_MODELS = [f"name = '{name}'" for name in catalog.CATALOGUE["assignment"] if name != "stacking"]
 ON_MODELS += ["name = 'fedmia'\nmeasurement = 'loss'\nrounds = 'last'"]
-ON_INTERACTIONS = [f"name = '{name}'" for name in catalog.INTERACTION_ATTACKS]
+ON_INTERACTIONS = [f"name = '{name}'" for name in catalog.CATALOGUE["interactions"]]
 
 
 def infinite(got: ReceivedUpdate, sent: dict[str, np.ndarray]) -> ReceivedUpdate:

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from divulge.attacks.catalog import INTERACTION_ATTACKS
+from divulge.attacks.catalog import CATALOGUE
 from divulge.audits import config
-from divulge.cli.check import SECRETS
+from divulge.audits.secrets.registry import SECRETS
 from divulge.cli.main import main
 from tests.golden import golden
 
@@ -278,7 +278,7 @@ def test_attacks_are_listed_by_secret_each_once() -> None:
     everything = call("list", "attacks").stdout.splitlines()
     parts = [call("list", "attacks", secret).stdout.splitlines() for secret in SECRETS]
     assert [line for part in parts for line in part] == everything
-    assert [line.split()[0] for line in parts[3]][1:] == list(INTERACTION_ATTACKS)
+    assert [line.split()[0] for line in parts[3]][1:] == list(CATALOGUE["interactions"])
     refused = call("list", "targets", "membership", code=2)
     assert "expected no secret beside targets" in refused.stderr
 

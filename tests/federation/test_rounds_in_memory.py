@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from divulge.attacks import Decaf, LabelCounts
-from divulge.audits.challenges import blind
+from divulge.audits.secrets import blind
+from divulge.audits.secrets.composition import CompositionSecret
 from divulge.core import CompositionFacts, LocalTraining, ReceivedUpdate, Round
 from divulge.federation.transcript import reader, writer
 from divulge.federation.transcript.inspect import inspect
@@ -104,7 +105,7 @@ def test_an_audit_of_updates_holds_the_rounds_that_its_attack_looks_at(
     else:
         for view in views:
             attack(view, np.random.default_rng(0))
-    blind.control_on_updates(views, facts, attack, 0)
+    blind.control_on_updates(views, CompositionSecret(facts), attack, 0)
     assert opened.ever > most
     assert opened.most <= most + 2  # one that is opened, and the one that was opened before
     assert opened.now == 0

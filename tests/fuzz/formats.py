@@ -346,12 +346,12 @@ def _make_updates(folder: Path) -> None:
 
 
 def _pose(folder: Path) -> None:
-    from divulge.audits import config, pose_federation
+    from divulge.audits import config
 
     asked = config.read_config(folder / "settings.toml")
     config.requested_attacks(asked, folder)
     assert isinstance(asked, config.FederationAuditSpec)
-    pose_federation.pose(asked, folder)
+    asked.secret.pose(getattr(asked, asked.section), folder)
 
 
 def _make_films(folder: Path) -> None:

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 
-from divulge.core import NOBODY, Assignment, Estimate, Finding, Interactions, Reconstruction, Status
+from divulge.core import (
+    NOBODY,
+    Assignment,
+    AssignmentFacts,
+    Estimate,
+    Finding,
+    InteractionFacts,
+    Interactions,
+    Reconstruction,
+    Status,
+)
 from divulge.metrics import interactions as metrics
 from divulge.report.contact_sheet import contact_sheet
 from divulge.report.federation import assignment, interactions, page
@@ -34,18 +44,17 @@ def of_interactions() -> tuple[tuple[Finding, ...], PageContent]:
     guess = [Reconstruction(rng.random(20), rng.random(20) > 0.5) for _ in truth]
     findings = (finding("raifle", dict(metrics.measure(guess, truth).metrics)),)
     clients = (HOSTILE, *(f"client-{k}" for k in range(39)))
-    asked = interactions.InteractionInput(clients, (20,) * 40, tuple(truth))
-    return findings, interactions.page_content(asked, findings, (guess,))
+    facts = InteractionFacts("shop", clients, (20,) * 40, (tuple(range(4)),) * 40)
+    return findings, interactions.page_content(facts, findings, (guess,))
 
 
 def of_assignment() -> tuple[tuple[Finding, ...], PageContent]:
     truth = Assignment(np.array([0, 1, 2, *[NOBODY] * 9]))
-    asked = assignment.AssignmentInput(
-        (HOSTILE, "b", "c"), 2, truth.client == 2, np.zeros(12, np.int64), truth
-    )
+    clients, owners = (HOSTILE, "b", "c"), tuple(truth.client.tolist())
+    facts = AssignmentFacts(clients, 2, 12, (0,) * 12, (2,), owners)
     findings = (finding("nobody", {"accuracy": Estimate(0.8, 0.5, 0.9)}),)
     guess = Assignment(np.where(truth.client == 2, 2, NOBODY))
-    return findings, assignment.page_content(asked, findings, (guess,))
+    return findings, assignment.page_content(facts, findings, (guess,))
 
 
 @pytest.mark.parametrize("width", [400, 1200])

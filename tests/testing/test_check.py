@@ -6,10 +6,10 @@ import pytest
 from click.testing import CliRunner
 
 import divulge
-from divulge.attacks import own
+from divulge.audits.secrets.registry import SECRETS
 from divulge.cli.main import main
 from divulge.errors import SpecError
-from divulge.testing import check, properties
+from divulge.testing import check, membership, properties
 from divulge.testing.check import check_attack
 from divulge.testing.membership import Models
 from tests.attacks.test_own import MINE
@@ -27,7 +27,7 @@ def test_the_command_says_what_holds_and_what_does_not(
     (tmp_path / "mine.py").write_text(MINE)
     tried = (properties.finds_a_leak, properties.says_when_it_cannot_run)
     monkeypatch.setattr(check, "PROPERTIES", tried)
-    monkeypatch.setitem(check._GAMES, "membership", lambda: (Models(),))
+    monkeypatch.setattr(membership, "games", lambda: (Models(),))
     code, said = run_check(tmp_path, monkeypatch, "mine.py:Surest", "power=2.0")
     assert code == 0
     assert "surest(power=2.0), an attack on membership: 4 of 4 passed" in said
@@ -49,9 +49,9 @@ def test_the_command_says_what_holds_and_what_does_not(
     assert "key=value" in said
 
 
-@pytest.mark.parametrize("secret", check._GAMES)
+@pytest.mark.parametrize("secret", SECRETS)
 def test_each_secret_has_games_for_its_own_kind_of_guess(secret: str) -> None:
-    assert {own.GUESSES[world.guess] for world in check._GAMES[secret]()} == {secret}
+    assert {world.guess.about for world in SECRETS[secret].games()} == {secret}
 
 
 def test_what_cannot_be_checked_is_refused() -> None:

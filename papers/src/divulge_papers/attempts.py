@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from divulge.audits.challenges.base import Challenge, run_attack
-from divulge.audits.secrets import secret_of
+from divulge.audits.secrets.registry import secret_of
 from divulge.core import Attack, Entry, Status
 from divulge.errors import NotApplicable
 

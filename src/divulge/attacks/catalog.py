@@ -1,71 +1,70 @@
 """The registry of attacks: a new attack is its file and one line here, under its short name."""
 
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from divulge._util.arguments import check_arguments
 from divulge._util.registry import build, find_class
 from divulge.core import AssignmentAttack, CompositionAttack, InteractionAttack, MembershipAttack
 
-ATTACKS = {
-    "threshold": "divulge.attacks.membership.threshold:Threshold",
-    "gap": "divulge.attacks.membership.gap:Gap",
-    "shadow-gap": "divulge.attacks.membership.shadow_gap:ShadowGap",
-    "oslo": "divulge.attacks.membership.oslo.attack:OSLO",
-    "agreement": "divulge.attacks.membership.agreement:Agreement",
-    "boundary": "divulge.attacks.membership.boundary.attack:Boundary",
-    "external": "divulge.attacks.membership.external:External",
-    "quantile": "divulge.attacks.membership.quantile:Quantile",
-    "cluster-lira": "divulge.attacks.membership.cluster_lira.attack:ClusterLiRA",
-    "two-sample": "divulge.attacks.membership.two_sample:TwoSample",
-    "supervised": "divulge.attacks.membership.supervised:SupervisedAttack",
-    "shadow": "divulge.attacks.membership.shadow:Shadow",
-    "calibrated": "divulge.attacks.membership.calibrated:CalibratedLoss",
-    "lira": "divulge.attacks.membership.lira:LiRA",
-    "rmia": "divulge.attacks.membership.rmia:RMIA",
-    "base": "divulge.attacks.membership.base:BASE",
-    "pmia": "divulge.attacks.membership.pmia:PMIA",
-    "shadow-stack": "divulge.attacks.membership.shadow_stack.attack:ShadowStack",
-    "cascade": "divulge.attacks.membership.cascade:Cascade",
-    "seqmia": "divulge.attacks.membership.metric_sequence:SeqMIA",
-    "lt-iqr": "divulge.attacks.membership.loss_trace:LossTraceIQR",
-    "iha": "divulge.attacks.membership.inverse_hessian:InverseHessian",
-    "gradient-norm": "divulge.attacks.membership.gradient_norm:GradientNorm",
-    "mrad": "divulge.attacks.membership.mrad.attack:MRAD",
-    "residual": "divulge.attacks.membership.threshold:Residual",
-    "residual-quantile": "divulge.attacks.membership.quantile:ResidualQuantile",
-    "residual-lira": "divulge.attacks.membership.lira:ResidualLiRA",
-    "residual-rmia": "divulge.attacks.membership.rmia:ResidualRMIA",
-    "given-score": "divulge.attacks.membership.given_score:GivenScore",
+CATALOGUE: Mapping[str, Mapping[str, str]] = {
+    "membership": {
+        "threshold": "divulge.attacks.membership.threshold:Threshold",
+        "gap": "divulge.attacks.membership.gap:Gap",
+        "shadow-gap": "divulge.attacks.membership.shadow_gap:ShadowGap",
+        "oslo": "divulge.attacks.membership.oslo.attack:OSLO",
+        "agreement": "divulge.attacks.membership.agreement:Agreement",
+        "boundary": "divulge.attacks.membership.boundary.attack:Boundary",
+        "external": "divulge.attacks.membership.external:External",
+        "quantile": "divulge.attacks.membership.quantile:Quantile",
+        "cluster-lira": "divulge.attacks.membership.cluster_lira.attack:ClusterLiRA",
+        "two-sample": "divulge.attacks.membership.two_sample:TwoSample",
+        "supervised": "divulge.attacks.membership.supervised:SupervisedAttack",
+        "shadow": "divulge.attacks.membership.shadow:Shadow",
+        "calibrated": "divulge.attacks.membership.calibrated:CalibratedLoss",
+        "lira": "divulge.attacks.membership.lira:LiRA",
+        "rmia": "divulge.attacks.membership.rmia:RMIA",
+        "base": "divulge.attacks.membership.base:BASE",
+        "pmia": "divulge.attacks.membership.pmia:PMIA",
+        "shadow-stack": "divulge.attacks.membership.shadow_stack.attack:ShadowStack",
+        "cascade": "divulge.attacks.membership.cascade:Cascade",
+        "seqmia": "divulge.attacks.membership.metric_sequence:SeqMIA",
+        "lt-iqr": "divulge.attacks.membership.loss_trace:LossTraceIQR",
+        "iha": "divulge.attacks.membership.inverse_hessian:InverseHessian",
+        "gradient-norm": "divulge.attacks.membership.gradient_norm:GradientNorm",
+        "mrad": "divulge.attacks.membership.mrad.attack:MRAD",
+        "residual": "divulge.attacks.membership.threshold:Residual",
+        "residual-quantile": "divulge.attacks.membership.quantile:ResidualQuantile",
+        "residual-lira": "divulge.attacks.membership.lira:ResidualLiRA",
+        "residual-rmia": "divulge.attacks.membership.rmia:ResidualRMIA",
+        "given-score": "divulge.attacks.membership.given_score:GivenScore",
+    },
+    "assignment": {
+        "cluster-lira": "divulge.attacks.membership.cluster_lira.attack:ClusterLiRA",
+        "fedmia": "divulge.attacks.assignment.fedmia:FedMIA",
+        "sia": "divulge.attacks.assignment.source_inference:SIA",
+        "stacking": "divulge.attacks.assignment.stacking.attack:Stacking",
+        "variance-lira": "divulge.attacks.assignment.baselines:VarianceLiRA",
+        "confidence-rule": "divulge.attacks.assignment.baselines:ConfidenceRule",
+        "nobody": "divulge.attacks.assignment.baselines:Nobody",
+    },
+    "composition": {
+        "decaf": "divulge.attacks.composition.decaf.attack:Decaf",
+        "label-counts": "divulge.attacks.composition.label_counts:LabelCounts",
+        "ldia": "divulge.attacks.composition.ldia:LDIA",
+    },
+    "interactions": {
+        "raifle": "divulge.attacks.interactions.raifle.attack:RAIFLE",
+        "interaction-search": "divulge.attacks.interactions.label_search:InteractionSearch",
+        "community-inference": "divulge.attacks.interactions.community:CommunityInference",
+        "random-interactions": "divulge.attacks.interactions.baselines:RandomInteractions",
+    },
 }
+"""By secret, attacks by their short names."""
 
-
-UPDATE_ATTACKS = {
-    "decaf": "divulge.attacks.composition.decaf.attack:Decaf",
-    "label-counts": "divulge.attacks.composition.label_counts:LabelCounts",
-    "ldia": "divulge.attacks.composition.ldia:LDIA",
-}
-"""Attacks on one client of a federation that infer its class shares from its updates."""
-
-
-INTERACTION_ATTACKS = {
-    "raifle": "divulge.attacks.interactions.raifle.attack:RAIFLE",
-    "interaction-search": "divulge.attacks.interactions.label_search:InteractionSearch",
-    "community-inference": "divulge.attacks.interactions.community:CommunityInference",
-    "random-interactions": "divulge.attacks.interactions.baselines:RandomInteractions",
-}
-"""Attacks on one client that infer its interactions with the items shown to it from its updates."""
-
-
-FEDERATION_ATTACKS = {
-    "cluster-lira": "divulge.attacks.membership.cluster_lira.attack:ClusterLiRA",
-    "fedmia": "divulge.attacks.assignment.fedmia:FedMIA",
-    "sia": "divulge.attacks.assignment.source_inference:SIA",
-    "stacking": "divulge.attacks.assignment.stacking.attack:Stacking",
-    "variance-lira": "divulge.attacks.assignment.baselines:VarianceLiRA",
-    "confidence-rule": "divulge.attacks.assignment.baselines:ConfidenceRule",
-    "nobody": "divulge.attacks.assignment.baselines:Nobody",
-}
-"""Attacks that infer which client of a federation trained on a record."""
+UNINFORMED = ("nobody", "random-interactions", "random")
+"""Names of attacks, and of methods of one, that look at nothing: they show what guessing gives."""
 
 
 @check_arguments
@@ -75,8 +74,28 @@ def attack_class(name: str) -> Any:
     Raises:
         SpecError: no attack has this name.
     """
-    registry = ATTACKS | UPDATE_ATTACKS | INTERACTION_ATTACKS | FEDERATION_ATTACKS
-    return find_class(registry, "an attack", name)
+    every = {short: path for attacks in CATALOGUE.values() for short, path in attacks.items()}
+    return find_class(every, "an attack", name)
+
+
+@check_arguments
+def build_attack(secret: str, name: str, /, **settings: Any) -> Any:
+    """An attack on a secret with these settings.
+
+    Examples:
+        >>> build_attack("composition", "label-counts", method="llg")
+        LabelCounts(method='llg', rounds=3)
+
+    Args:
+        secret: a key of `CATALOGUE`.
+        name: a short name of one of its attacks.
+        settings: fields of the attack's class.
+
+    Raises:
+        SpecError: no attack on this secret has this name, or it has no such setting, or not with
+            such a value.
+    """
+    return build(find_class(CATALOGUE[secret], f"an attack on {secret}", name), name, settings)
 
 
 @check_arguments
@@ -90,57 +109,18 @@ def attack(name: str, **settings: Any) -> MembershipAttack:
     Raises:
         SpecError: no attack has this name, or it has no such setting, or not with such a value.
     """
-    found = find_class(ATTACKS, "a membership attack", name)
-    built: MembershipAttack = build(found, name, settings)
+    built: MembershipAttack = build_attack("membership", name, **settings)
     return built
 
 
-@check_arguments
-def update_attack(name: str, **settings: Any) -> CompositionAttack:
-    """An attack on a client's updates with these settings.
+federation_attack: Callable[..., AssignmentAttack] = partial(build_attack, "assignment")
+"""The same of an attack that infers which client trained on a record."""
 
-    Examples:
-        >>> update_attack("label-counts", method="llg")
-        LabelCounts(method='llg', rounds=3)
+update_attack: Callable[..., CompositionAttack] = partial(build_attack, "composition")
+"""The same of an attack that infers a client's class shares."""
 
-    Raises:
-        SpecError: see `attack`.
-    """
-    found = find_class(UPDATE_ATTACKS, "an attack on updates", name)
-    built: CompositionAttack = build(found, name, settings)
-    return built
-
-
-@check_arguments
-def interaction_attack(name: str, **settings: Any) -> InteractionAttack:
-    """An attack on interactions with these settings.
-
-    Examples:
-        >>> interaction_attack("random-interactions")
-        RandomInteractions()
-
-    Raises:
-        SpecError: see `attack`.
-    """
-    found = find_class(INTERACTION_ATTACKS, "an attack on interactions", name)
-    built: InteractionAttack = build(found, name, settings)
-    return built
-
-
-@check_arguments
-def federation_attack(name: str, **settings: Any) -> AssignmentAttack:
-    """An attack on the clients of a federation with these settings.
-
-    Examples:
-        >>> federation_attack("nobody").name
-        'nobody'
-
-    Raises:
-        SpecError: see `attack`.
-    """
-    found = find_class(FEDERATION_ATTACKS, "an attack on a federation's clients", name)
-    built: AssignmentAttack = build(found, name, settings)
-    return built
+interaction_attack: Callable[..., InteractionAttack] = partial(build_attack, "interactions")
+"""The same of an attack that infers what a client interacted with."""
 
 
 SHADOW_ATTACKS = ("shadow", "calibrated", "lira", "rmia", "shadow-stack", "shadow-gap")

@@ -5,7 +5,7 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +14,8 @@ from divulge._util.digest import digest
 from divulge._util.json import Settings
 from divulge._util.registry import build
 from divulge.attacks import catalog
-from divulge.core import Assignment, Attack, Need, Proportions, Reconstruction, Scores
+from divulge.core import Attack, Need
 from divulge.errors import SpecError
-
-GUESSES: Mapping[type, str] = {
-    Scores: "membership",
-    Assignment: "assignment",
-    Proportions: "composition",
-    Reconstruction: "interactions",
-}
-"""The secret that an attack is after, by the kind of its guess."""
 
 OURS = ("divulge", "divulge_papers", "divulge_fast")
 """Packages whose code a version of divulge tells: the distributions of one version."""
@@ -37,20 +29,18 @@ def is_own(name: str) -> bool:
     return bool(imports.split_reference(name)[1])
 
 
-def builder(
-    about: str, registered: Callable[..., Attack[Any, Any]], folder: Path
-) -> Callable[..., Attack[Any, Any]]:
+def builder(about: str, folder: Path) -> Callable[..., Attack[Any, Any]]:
     """What builds an attack from its name and settings, be it of the catalogue or the user's own.
 
     Args:
         about: the secret that the attack is to be after.
-        registered: builds one of the catalogue.
         folder: where relative paths start.
     """
 
     def make(name: str, /, **settings: Any) -> Attack[Any, Any]:
         if not is_own(name):
-            return registered(name, **settings)
+            built: Attack[Any, Any] = catalog.build_attack(about, name, **settings)
+            return built
         attack = load(name, settings, folder)
         secret = secret_of(type(attack))
         if secret not in (None, about):
@@ -120,7 +110,8 @@ def secret_of(cls: type) -> str | None:
         returned = typing.get_type_hints(cls.__call__).get("return")
     except Exception:  # annotations may name anything
         return None
-    return next((secret for kind, secret in GUESSES.items() if kind is returned), None)
+    secret = getattr(returned, "about", None)
+    return secret if isinstance(secret, str) and secret in catalog.CATALOGUE else None
 
 
 def code_identity(cls: type) -> str:
@@ -148,12 +139,7 @@ def _module_code(cls: type) -> str:
 
 
 def _registered() -> set[str]:
-    return {
-        *catalog.ATTACKS,
-        *catalog.UPDATE_ATTACKS,
-        *catalog.INTERACTION_ATTACKS,
-        *catalog.FEDERATION_ATTACKS,
-    }
+    return {name for attacks in catalog.CATALOGUE.values() for name in attacks}
 
 
 def _kind(thing: Any) -> str:

@@ -6,18 +6,10 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
+from divulge.audits.secrets.registry import lead_metric
 from divulge.core import Candidates, Estimate
 from divulge.metrics import difference
 from divulge.metrics.membership import Score
-
-LEAD = {
-    "membership": "auc",
-    "composition": "null_accuracy",
-    "interactions": "auc",
-    "assignment": "accuracy",
-    "canaries": "auc",
-}
-"""By secret, the metric whose change is tested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +75,7 @@ def compare_figures(
         comparisons: how many changes are looked at in all, for which intervals hold at once
             (Bonferroni); as many as there are here if not given.
     """
-    metric, known = LEAD[after.about], before.figures()
+    metric, known = lead_metric(after.about), before.figures()
     labels = [
         label
         for label, figures in after.figures().items()

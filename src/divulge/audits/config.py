@@ -3,7 +3,7 @@
 Reading is pure: no data is loaded and no code of the user's is run here.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -16,6 +16,8 @@ from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog, own
 from divulge.audits.gate import GateSpec
+from divulge.audits.secrets.base import FederatedSecret
+from divulge.audits.secrets.registry import SECTIONS, FederationSections
 from divulge.core import Attack, MembershipAttack, MembershipDraw, Need, NoiseAssumption
 from divulge.errors import SpecError
 from divulge.metrics.people import Rule
@@ -280,76 +282,6 @@ class LeaveOneOutSpec(Section):
     """As in ``[shadows]``."""
 
 
-class UpdatesSpec(Section):
-    """``[updates]``: what the server of a federation saw of its clients, in place of a model."""
-
-    transcript: str
-    """Folder of the [transcript](reference/transcript.md)."""
-    network: str
-    """``file.py:name``: a function that makes an untrained module."""
-    reference: str
-    """The attacker's records, some of each class, named as in ``[data]``."""
-    label: str = "label"
-    """The column of a table that holds the class."""
-    class_names: tuple[str, ...] = ()
-    """Names for the report, one per class, in order."""
-    clients: tuple[str, ...] = ()
-    """Whom to attack; everybody, unless given."""
-    counts: dict[str, tuple[CountFromZero, ...]] = pydantic.Field(default={})
-    """The truth, where it is known: how many records of each class each client holds."""
-
-
-class InteractionsSpec(Section):
-    """``[interactions]``: what clients did with items that the server handed out to them."""
-
-    transcript: str
-    """Folder of the [transcript](reference/transcript.md), with [what was handed
-    out](reference/transcript.md#items-that-were-handed-out)."""
-    learner: str | None = None
-    """``file.py:name``: a function from what a client was handed, arrays by name, to how it trains;
-    not needed where updates have a row for each item, but [the
-    control](federation-audits.md#controls) is closer to the real thing with it."""
-    clients: tuple[str, ...] = ()
-    """Whom to attack; everybody, unless given."""
-    truth: str | None = None
-    """Where it is known: a ``.csv`` file with the columns ``client`` and ``item``, a line for each
-    item acted on."""
-
-
-class AssignmentSpec(Section):
-    """``[assignment]``: which client of a federation trained on each record."""
-
-    transcript: str | None = None
-    """Folder of the [transcript](reference/transcript.md), which holds each client's updates."""
-    network: str | None = None
-    """``file.py:name``: a function that makes an untrained module; required with
-    ``transcript``."""
-    candidates: str | None = None
-    """Records of which some clients trained on some, named as in ``[data]``; required with
-    ``transcript``."""
-    external: str | None = None
-    """Records of the same population that no client trained on, named likewise; required with
-    ``transcript``."""
-    after_rounds: tuple[Count, ...] = ()
-    """With ``transcript``: each attack is also carried out with what the server had after so many
-    rounds."""
-    predictions: dict[str, str] = pydantic.Field(default={})
-    """In place of the five above: for each client, a table of what its
-    model answers, see below."""
-    colluder: str | None = None
-    """The client that attacks the others, and knows its own members; required with
-    ``predictions``, and only there."""
-    probabilities: str = "p_*"
-    """Of ``predictions``: pattern of the columns with the answers, in the order of the classes."""
-    label: str = "label"
-    """The column with the true class."""
-    output: Literal["probabilities", "percentages", "logits"] = "probabilities"
-    """Of ``predictions``: what the answers are."""
-    truth: str | None = None
-    """Where it is known: a ``.csv`` file with the column ``client``, a line for each candidate in
-    order; ``nobody`` where no client trained on it."""
-
-
 class KnownSpec(Section):
     """``[known]``: an attacker who knows only some features of each candidate."""
 
@@ -375,20 +307,6 @@ class MetricsSpec(Section):
     delta: Delta | None = None
     """The δ of the [epsilon bounds](epsilon.md#the-epsilon-bound) in the table of attacks; that of
     the claim unless given, and 0 without a claim."""
-
-
-_FROM_TRANSCRIPT: tuple[str, ...] = ("transcript", "network", "candidates", "external")
-_FROM_TABLES: tuple[str, ...] = ("predictions", "colluder")
-
-FEDERATED: Mapping[str, tuple[Callable[..., Attack[Any, Any]], tuple[str, ...]]] = {
-    "updates": (catalog.update_attack, ("decaf", "label-counts")),
-    "interactions": (catalog.interaction_attack, ("raifle", "random-interactions")),
-    "assignment": (
-        catalog.federation_attack,
-        ("cluster-lira", "variance-lira", "confidence-rule", "nobody"),
-    ),
-}
-"""By section that asks about a federation: what builds attacks, and the default ones."""
 
 
 class CommonSpec(Section):
@@ -441,25 +359,23 @@ class LeaveOneOutAuditSpec(CommonSpec):
     """The records."""
 
 
-class FederationAuditSpec(CommonSpec):
+class FederationAuditSpec(FederationSections, CommonSpec):
     """An ``audit.toml`` about a federation's clients: exactly one section says what of them."""
-
-    updates: UpdatesSpec | None = None
-    """Which classes do its clients hold?"""
-    interactions: InteractionsSpec | None = None
-    """Which items did its clients act on?"""
-    assignment: AssignmentSpec | None = None
-    """Which client trained on each record?"""
 
     @property
     def section(self) -> str:
         """The name of the section that is there."""
-        return next(name for name in FEDERATED if getattr(self, name) is not None)
+        return next(name for name in SECTIONS if getattr(self, name) is not None)
+
+    @property
+    def secret(self) -> type[FederatedSecret[Any, Any]]:
+        """The secret that this section asks about."""
+        return SECTIONS[self.section]
 
     @property
     def about(self) -> str:
-        """The secret that is asked about."""
-        return "composition" if self.section == "updates" else self.section
+        """The kind of this secret."""
+        return self.secret.kind
 
 
 AuditSpec = ModelAuditSpec | PredictionsAuditSpec | LeaveOneOutAuditSpec | FederationAuditSpec
@@ -491,8 +407,8 @@ def parse_config(table: dict[str, JSON], where: str) -> AuditSpec:
     known = {key for kind in get_args(AuditSpec) for key in kind.model_fields}
     toml.check_keys(table, known, where)
     _check_urls(table, where, ())
-    if asked := [name for name in FEDERATED if name in table]:
-        return _parse_federation(table, asked[0], where)
+    if sections := [name for name in SECTIONS if name in table]:
+        return _parse_federation(table, sections[0], where)
     if "known" in table and "target" not in table:
         raise SpecError(
             f"{where}: expected [target] and [data] beside [known], got no [target]: the model has "
@@ -597,34 +513,13 @@ def _parse_federation(table: dict[str, JSON], section: str, where: str) -> Feder
             "audited without a model of its own, and for one secret at a time"
         )
     spec = toml.validate_section(FederationAuditSpec, table, where)
-    if spec.assignment is not None:
-        _check_assignment(spec.assignment, where)
+    spec.secret.check_section(getattr(spec, section), where)
     if spec.gate.claim:
         raise SpecError(
             f"{where}: expected no gate.claim beside [{section}], got true: a claim is about one "
             "model"
         )
     return spec
-
-
-def _check_assignment(spec: AssignmentSpec, where: str) -> None:
-    """Refuse other than all of a transcript, or tables with their colluding client."""
-    told = spec.transcript is not None
-    wanted = _FROM_TRANSCRIPT if told else _FROM_TABLES
-    others = _FROM_TABLES if told else (*_FROM_TRANSCRIPT, "after_rounds")
-    for key in wanted:
-        if not getattr(spec, key):
-            beside = "beside transcript" if told else "where there is no transcript"
-            raise SpecError(
-                f"{where}: expected the key 'assignment.{key}' {beside}, it is missing: add it"
-            )
-    for key in others:
-        if getattr(spec, key):
-            raise SpecError(
-                f"{where}: expected no key 'assignment.{key}' "
-                f"{'beside' if told else 'without'} transcript, got one: describe either what the "
-                "server recorded, or tables of answers that a client gathered"
-            )
 
 
 def _parse_leave_one_out(table: dict[str, JSON], where: str) -> LeaveOneOutAuditSpec:
@@ -739,12 +634,10 @@ def requested_attacks(
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
     if isinstance(spec, FederationAuditSpec):
-        build, usual = FEDERATED[spec.section]
-        if spec.assignment is not None and spec.assignment.transcript is not None:
-            usual = ("fedmia", *usual)
-        make = own.builder(spec.about, build, folder)
-        return tuple(toml.build_attacks(spec.attacks, make)) or tuple(map(build, usual))
-    make = own.builder(spec.about, catalog.attack, folder)
+        make = own.builder(spec.about, folder)
+        usual = spec.secret.default_attacks(getattr(spec, spec.section))
+        return tuple(toml.build_attacks(spec.attacks, make)) or tuple(map(make, usual))
+    make = own.builder(spec.about, folder)
     asked = tuple(toml.build_attacks(spec.attacks, make))
     if isinstance(spec, PredictionsAuditSpec):
         return table_attacks(spec.predictions, asked or None)

@@ -10,22 +10,12 @@ from divulge._util.progress import Track
 from divulge.audits import config, inputs, runner
 from divulge.audits.api import audit_subject
 from divulge.audits.challenges import images
-from divulge.audits.pose_federation import pose
 from divulge.audits.result import SecretAudit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
 from divulge.audits.stored import refuse_images
-from divulge.audits.wrapped import AfterRounds
-from divulge.core import (
-    AssignmentFacts,
-    Attack,
-    Facts,
-    InteractionFacts,
-    Need,
-)
-from divulge.errors import SpecError
+from divulge.core import Attack, Need
 from divulge.federation import Transcript
-from divulge.report.federation.verdicts.judge import UNINFORMED
 from divulge.training.shadows import workers_by_name
 
 T = TypeVar("T")
@@ -98,46 +88,17 @@ def _audit_federation(
     *,
     show_records: bool,
 ) -> SecretAudit:
-    challenge = load_visibly(partial(pose, settings, place), track)
-    attacks = _repeat_after_rounds(settings, challenge.facts, attacks)
-    pictures = _pictures(settings, place, challenge.facts) if show_records else {}
+    section = getattr(settings, settings.section)
+    challenge = load_visibly(partial(settings.secret.pose, section, place), track)
+    attacks = challenge.secret.repeat(section, attacks)
+    pictures: Mapping[str, bytes] = {}
+    if show_records:
+        if settings.interactions is None:
+            refuse_images()
+        transcript = Transcript.open(place / settings.interactions.transcript)
+        pictures = images.draw_sheets(transcript, challenge.facts.clients)
     found = runner.run_audit(challenge, attacks, heading, run, track)
     for name, png in pictures.items():
         run.write(name, png)
     found.report(show_records=show_records)
     return found
-
-
-def _repeat_after_rounds(
-    settings: config.FederationAuditSpec, facts: Facts, attacks: tuple[Attack[Any, Any], ...]
-) -> tuple[Attack[Any, Any], ...]:
-    """The attacks, and each that looks at anything again after so many rounds as settings say.
-
-    Raises:
-        SpecError: there are no more rounds than that.
-    """
-    if settings.assignment is None or not isinstance(facts, AssignmentFacts):
-        return attacks
-    after, played = settings.assignment.after_rounds, facts.rounds or 0
-    if many := [rounds for rounds in after if rounds >= played]:
-        raise SpecError(
-            f"expected numbers of rounds below {played} in assignment.after_rounds, got {many[0]}: "
-            "attacks see all rounds anyway"
-        )
-    looking = [attack for attack in attacks if attack.name not in UNINFORMED]
-    return (*attacks, *(AfterRounds(a, rounds) for rounds in after for a in looking))
-
-
-def _pictures(
-    settings: config.FederationAuditSpec, folder: Path, facts: Facts
-) -> Mapping[str, bytes]:
-    """Contact sheets of the images that the first clients were shown.
-
-    Raises:
-        SpecError: the audit is about no images.
-    """
-    if settings.interactions is None or not isinstance(facts, InteractionFacts):
-        refuse_images()
-    return images.draw_sheets(
-        Transcript.open(folder / settings.interactions.transcript), facts.clients
-    )

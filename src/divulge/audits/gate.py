@@ -17,10 +17,10 @@ from typing import Annotated, Literal, Protocol, get_args, runtime_checkable
 import pydantic
 
 from divulge._util.toml import Section
-from divulge.audits.changes import LEAD, ComparableAudit, FigureChange, compare_figures
+from divulge.audits.changes import ComparableAudit, FigureChange, compare_figures
 from divulge.audits.kinds import load_run
+from divulge.audits.secrets.registry import gated_metrics, lead_metric
 from divulge.errors import SpecError, did_you_mean
-from divulge.metrics import assignment, composition, interactions, measure
 from divulge.report.schema import ClaimRow, Conclusion, Limits
 from divulge.report.sentences import next_step
 
@@ -51,15 +51,6 @@ CanaryFailOn = Literal["contradicted", "undecidable"]
 """Verdicts of audits by canaries that fail."""
 
 Ceiling = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
-
-METRICS: Mapping[str, Collection[str]] = {
-    "canaries": ("epsilon", "auc"),
-    "membership": measure.METRICS,
-    "composition": [name for name in composition.METRICS if name.startswith("null")],
-    "interactions": interactions.METRICS,
-    "assignment": [name for name in assignment.METRICS if name != "specificity"],
-}
-"""By secret: metrics that rise with a leak."""
 
 Ceilings = Mapping[str, float] | Sequence[tuple[str, float]]
 """Metrics with the highest admissible value; pairs where a metric has several, which all hold."""
@@ -123,7 +114,7 @@ class Gate:
         if self.judge not in get_args(Judge):
             raise SpecError(f"expected judge 'low' or 'value', got {self.judge!r}")
         for name, ceiling in self.ceilings:
-            _check(name, ceiling, METRICS[self.about])
+            _check(name, ceiling, gated_metrics(self.about))
         for earlier in self.not_worse_than.values():
             if earlier.about != self.about:
                 raise SpecError(
@@ -337,7 +328,7 @@ def hold_against_earlier(found: JudgedAudit, earlier: JudgedAudit) -> Ruling:
         if level not in (*_DECIDED, *_DECIDED.values()):
             why = f"the verdict of the {name} audit is {level!r}"
             return Ruling(undecided=(f"{said}: {why}. {audit.verdict.next_step}",))
-    metric = LEAD[found.about]
+    metric = lead_metric(found.about)
     compared = {change.attack for change in changes}
     lost = [
         label

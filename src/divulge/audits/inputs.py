@@ -192,7 +192,7 @@ def plan_shadows(
         answers: what stands between the models and whoever asks them.
     """
     how = imports.load_object(train, folder)
-    fingerprint = f"{train} {fingerprint_of(train, folder)} {output}"
+    fingerprint = f"{train} {files.fingerprint_code(train, folder)} {output}"
     own, otherwise = (pool[0], pool[1:]) if pool else (None, ())
     trainer = as_trainer(how, output)
     return ShadowPlan(trainer, models, own, otherwise, fingerprint, answers=answers)
@@ -207,12 +207,6 @@ def _plan_shadows(
     return replace(
         plan_shadows(spec.train, spec.models, output, folder, pool), cascade=spec.cascade
     )
-
-
-def fingerprint_of(name: str | None, folder: Path) -> str:
-    """Of the file that a name is in; nothing where that is no Python file beside the settings."""
-    file = imports.split_reference(name)[0] if name else ""
-    return files.fingerprint_file(folder / file) if file.endswith(".py") else ""
 
 
 def ids_of(where: str, records: Records, own_id: str, folder: Path) -> Ids:

@@ -1,8 +1,8 @@
 """What an audit of one secret found, as Python users hold it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,26 +14,24 @@ from divulge._util.json import JSON
 from divulge.audits.changes import ScoredCandidates
 from divulge.audits.run_folder import Run, hold_run
 from divulge.audits.runs import GatedAudit
-from divulge.audits.secrets import Secret, decode_beyond, secret_of
+from divulge.audits.secrets.base import FederatedSecret, Secret, decode_all
+from divulge.audits.secrets.registry import secret_of
 from divulge.audits.stored import as_frame, refuse_images
 from divulge.core import (
-    AssignmentFacts,
     BlindRun,
     Candidates,
     Check,
-    CompositionFacts,
     Contents,
     ControlOutcome,
-    Entry,
     Estimate,
     Facts,
+    FederatedFacts,
     Finding,
     Head,
     InteractionFacts,
     MembershipFacts,
-    Status,
 )
-from divulge.errors import DataError, NotApplicable, SpecError, StoreError
+from divulge.errors import NotApplicable, SpecError, StoreError
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.questions import QuestionsRow, leak_by_questions
 from divulge.report import exposed as exposing
@@ -66,7 +64,7 @@ class SecretAudit(GatedAudit):
                 federation, an attack is missing.
         """
         contents = Run.open(path).contents()
-        if contents.missing and not isinstance(contents.facts, MembershipFacts):
+        if contents.missing and contents.candidates is None:
             raise StoreError(
                 f"expected every attack in {path}, some are missing: finish with --resume"
             )
@@ -101,7 +99,7 @@ class SecretAudit(GatedAudit):
         Raises:
             StoreError: a stored guess is not what such an audit has.
         """
-        return _decode_all(self.contents.entries, self._held.decode)
+        return decode_all(self.contents.entries, self._held.decode)
 
     @property
     def verdict(self) -> Conclusion | Judgement:
@@ -312,7 +310,7 @@ class FederationAudit(SecretAudit):
     """What an audit of a federation found: who trained on what, class shares, or interactions."""
 
     @property
-    def facts(self) -> AssignmentFacts | CompositionFacts | InteractionFacts:
+    def facts(self) -> FederatedFacts:
         """The clients, what is asked about them, and the truth where it is known."""
         facts = self.contents.facts
         assert not isinstance(facts, MembershipFacts)
@@ -385,7 +383,10 @@ class FederationAudit(SecretAudit):
     def _told(self) -> FederationReport:
         """All that the report says, but for images; the test behind its verdict takes a moment."""
         head, facts = self.contents.head, self.facts
-        story = _page_content(self.contents, self.guesses, self._unsound())
+        assert isinstance(self._held, FederatedSecret)
+        story: PageContent = self._held.page_content(
+            self.contents.entries, self.guesses, self._unsound()
+        )
         story = replace(story, sentences=(*facts.notes, *story.sentences))
         return FederationReport(
             name=head.name,
@@ -403,60 +404,6 @@ class FederationAudit(SecretAudit):
         )
 
 
-def _decode_all(
-    entries: Sequence[Entry], decode: Callable[[Mapping[str, np.ndarray]], Any]
-) -> tuple[Any, ...]:
-    """By attack, what its arrays hold; None where it is not done.
-
-    Raises:
-        StoreError: they do not hold what such an audit has.
-    """
-    found = []
-    for entry in entries:
-        done = entry.finding.status is Status.DONE
-        try:
-            found.append(decode(entry.arrays) if done else None)
-        except (KeyError, ValueError, TypeError, DataError) as error:
-            raise StoreError(
-                f"expected the guess of {entry.finding.label} as it was written, got something "
-                f"else ({error}): the run is damaged; run the audit again"
-            ) from error
-    return tuple(found)
-
-
-def _page_content(
-    contents: Contents, guesses: tuple[Any, ...], unsound: tuple[int, ...]
-) -> PageContent:
-    """What the page of an audited federation says."""
-    facts = contents.facts
-    findings = tuple(entry.finding for entry in contents.entries)
-    if isinstance(facts, AssignmentFacts):
-        from divulge.report.federation import assignment
-
-        asked = assignment.AssignmentInput(
-            facts.clients,
-            facts.colluder,
-            facts.collusion.records,
-            np.array(facts.labels, np.int64),
-            facts.truth,
-            facts.rounds,
-        )
-        return assignment.page_content(asked, findings, guesses, unsound)
-    if isinstance(facts, CompositionFacts):
-        from divulge.report.federation import composition
-
-        held = composition.CompositionInput(facts.clients, facts.class_names, facts.truth)
-        return composition.page_content(held, findings, guesses, unsound)
-    from divulge.report.federation import interactions
-
-    assert isinstance(facts, InteractionFacts)
-    decode = partial(decode_beyond, clients=len(facts.clients))
-    shown = interactions.InteractionInput(
-        facts.clients, facts.items, facts.truth, _decode_all(contents.entries, decode)
-    )
-    return interactions.page_content(shown, findings, guesses, unsound)
-
-
 def audit_of(contents: Contents, path: Path | None = None) -> SecretAudit:
     """The audit that a run's contents make.
 
@@ -464,5 +411,5 @@ def audit_of(contents: Contents, path: Path | None = None) -> SecretAudit:
         contents: of a run.
         path: its folder, if it has one.
     """
-    kind = Audit if isinstance(contents.facts, MembershipFacts) else FederationAudit
+    kind = FederationAudit if contents.candidates is None else Audit
     return kind(contents, path)

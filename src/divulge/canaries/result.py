@@ -12,6 +12,7 @@ from divulge._util.folders import create_folder
 from divulge._util.json import JSON
 from divulge.audits.heads import has_head, load_head, new_head, store_head
 from divulge.audits.runs import GatedAudit, RunVerdict
+from divulge.audits.secrets.registry import CANARIES
 from divulge.audits.stored import PAGE
 from divulge.canaries.facts import BoxResult, CanaryFacts
 from divulge.core import Estimate, Finding, Head, Status
@@ -21,7 +22,6 @@ from divulge.report.markdown import make_inert
 from divulge.report.schema import ClaimRow, Limits
 
 KIND, SUMMARY = "canaries", "summary.json"
-METRICS = ("epsilon", "auc")
 PAPER = "Steinke et al. 2023"
 _EDGE = 1e-6
 """No AUC is taken to be nearer than this to 0 or 1 where its interval is widened."""
@@ -91,7 +91,7 @@ class CanaryAudit(GatedAudit):
     def limits(self) -> Mapping[str, Limits]:
         """By metric, what a gate compares."""
         found = self.figures(len(self.results))
-        rows = {name: [(label, one[name]) for label, one in found.items()] for name in METRICS}
+        rows = {name: [(label, one[name]) for label, one in found.items()] for name in CANARIES}
         return {name: _limits(each) for name, each in rows.items()}
 
     @property

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import click
 
-from divulge.cli.options import Command
+from divulge.cli.options import Command, SecretChoice
 from divulge.cli.terminal import echo
 
-SECRETS = {
-    "membership": "Was a record in the training data of a model?",
-    "assignment": "Which client of a federation trained on a record?",
-    "composition": "Which classes does a client hold, and in which shares?",
-    "interactions": "Which items did a user interact with?",
-}
-"""What attacks are after, each with its question."""
 _CODES = {"passed": 0, "failed": 3, "undecided": 4}
 
 
@@ -22,7 +15,7 @@ _CODES = {"passed": 0, "failed": 3, "undecided": 4}
 @click.argument("settings", nargs=-1, metavar="[KEY=VALUE]...")
 @click.option(
     "--about",
-    type=click.Choice(list(SECRETS)),
+    type=SecretChoice(),
     help="The secret that the attack infers, if its code does not say what it returns.",
 )
 def check(attack: str, settings: tuple[str, ...], about: str | None) -> None:

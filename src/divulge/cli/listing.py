@@ -3,26 +3,19 @@
 from collections.abc import Iterator
 
 from divulge.attacks import catalog as attacks_catalog
+from divulge.audits.secrets.registry import SECRETS
 from divulge.data.bundled import BUNDLED_DATA
 from divulge.defences import catalog
 from divulge.errors import MissingExtra
 from divulge.targets import files, http_formats, wrap
 
-_ATTACKS = {
-    "membership": attacks_catalog.ATTACKS,
-    "assignment": attacks_catalog.FEDERATION_ATTACKS,
-    "composition": attacks_catalog.UPDATE_ATTACKS,
-    "interactions": attacks_catalog.INTERACTION_ATTACKS,
-}
 
-
-def attacks(secret: str) -> Iterator[tuple[str, str]]:
-    """Name and explanation of each attack on a secret.
-
-    Args:
-        secret: one of ``SECRETS``.
-    """
-    return ((name, _first_line(attacks_catalog.attack_class(name))) for name in _ATTACKS[secret])
+def attacks(secret: str | None) -> Iterator[str]:
+    """A line with the question of a secret, or of each, and a line for each attack on it."""
+    for kind in [secret] if secret else SECRETS:
+        yield f"{kind}: {SECRETS[kind].question}"
+        for name in attacks_catalog.CATALOGUE[kind]:
+            yield f"  {name:<19} {_first_line(attacks_catalog.attack_class(name))}"
 
 
 def lines(what: str) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from divulge._util.streams import guard_streams
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.begin import begin, take
 from divulge.cli.canary import canary
-from divulge.cli.check import SECRETS, check
+from divulge.cli.check import check
 from divulge.cli.compare import compare
 from divulge.cli.evidence import evidence
 from divulge.cli.export import export
@@ -25,7 +25,7 @@ from divulge.cli.finish import finish, print_estimates
 from divulge.cli.gate import gate_options
 from divulge.cli.harden import harden
 from divulge.cli.history import diff, history
-from divulge.cli.options import Group
+from divulge.cli.options import Group, SecretChoice
 from divulge.cli.plugins import find_commands
 from divulge.cli.terminal import echo
 from divulge.cli.transcript import transcript
@@ -315,7 +315,7 @@ def _refuse_sizes() -> None:
 
 @main.command("list")
 @click.argument("what", type=click.Choice(["attacks", "defences", "targets", "data"]))
-@click.argument("secret", type=click.Choice(list(SECRETS)), required=False)
+@click.argument("secret", type=SecretChoice(), required=False)
 def list_(what: str, secret: str | None) -> None:
     """List attacks, defences, kinds of target or data sets, one line each.
 
@@ -331,10 +331,8 @@ def list_(what: str, secret: str | None) -> None:
         for name, text in listing.lines(what):
             echo(f"{name:<20} {text}")
         return
-    for one in [secret] if secret else SECRETS:
-        echo(f"{one}: {SECRETS[one]}")
-        for name, text in listing.attacks(one):
-            echo(f"  {name:<19} {text}")
+    for text in listing.attacks(secret):
+        echo(text)
 
 
 @main.command()

@@ -33,6 +33,20 @@ class Group(click.Group):
     command_class = Command
 
 
+class SecretChoice(click.Choice):  # type: ignore[type-arg]
+    """The name of a secret; they are looked up where one is read, as that loads NumPy."""
+
+    def __init__(self) -> None:
+        self.case_sensitive = True
+
+    @property
+    def choices(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The names of all secrets."""
+        from divulge.audits.secrets.registry import SECRETS
+
+        return tuple(SECRETS)
+
+
 def _refuse_repeated(order: list[Any]) -> None:
     """Refuse an option with one value that was given more often, also where the values agree."""
     for option, times in Counter(one for one in order if isinstance(one, click.Option)).items():

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, Literal, Protocol, TypeVar, runtime_checkable
+from typing import ClassVar, Generic, Literal, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
@@ -19,6 +19,7 @@ from divulge.errors import DataError
 class Scores:
     """A guess about membership: one score a candidate, higher means more likely a member."""
 
+    about: ClassVar = "membership"
     score: Float[np.ndarray, " records"]
     by_record: Float[np.ndarray, " person_records"] | None = None
     """Where ``score`` is one a person: the scores of the records that it was made of."""
@@ -46,6 +47,7 @@ class Proportions:
         DataError: the shares are not those of a whole.
     """
 
+    about: ClassVar = "composition"
     share: Float64[np.ndarray, " classes"]
     null: Bool[np.ndarray, " classes"]
     """True for each class of which the client has no record."""
@@ -82,6 +84,7 @@ class Proportions:
 class Reconstruction:
     """A guess about interactions: which of the items handed out a user acted on."""
 
+    about: ClassVar = "interactions"
     score: Float[np.ndarray, " items"]
     """A number in [0, 1] for each item; higher means that the user more likely acted on it. Scores
     rank the items; they are not probabilities."""
@@ -184,6 +187,7 @@ class Assignment:
         DataError: a client is neither `NOBODY` nor counted from 0.
     """
 
+    about: ClassVar = "assignment"
     client: Int[np.ndarray, " records"]
     """Number of the client that trained on each record, from 0, or `NOBODY`."""
     score: Float[np.ndarray, "records clients"] | None = None

@@ -184,10 +184,10 @@ class InteractionFacts:
         return tuple(map(Interactions, masks))
 
 
-Facts = Annotated[
-    MembershipFacts | AssignmentFacts | CompositionFacts | InteractionFacts,
-    pydantic.Field(discriminator="kind"),
-]
+FederatedFacts = AssignmentFacts | CompositionFacts | InteractionFacts
+"""Facts of an audit of a federation's clients."""
+
+Facts = Annotated[MembershipFacts | FederatedFacts, pydantic.Field(discriminator="kind")]
 
 
 F_co = TypeVar("F_co", covariant=True)

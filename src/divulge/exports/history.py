@@ -9,9 +9,10 @@ from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.json import JSON
 from divulge._util.showable import make_showable
-from divulge.audits.changes import LEAD, FigureChange, compare_figures, have_same_candidates
+from divulge.audits.changes import FigureChange, compare_figures, have_same_candidates
 from divulge.audits.load import load
 from divulge.audits.runs import GatedAudit
+from divulge.audits.secrets.registry import lead_metric
 from divulge.core import Estimate
 from divulge.errors import SpecError
 
@@ -219,7 +220,7 @@ def _series(
     each = [one.figures() for one in audits]
     labels = list(dict.fromkeys(label for one in each for label in one))
     series: dict[str, dict[str, tuple[Estimate | None, ...]]] = {}
-    for metric in SHOWN.get(about, (LEAD[about],)):
+    for metric in SHOWN.get(about, (lead_metric(about),)):
         for label in labels:
             row = tuple(one.get(label, {}).get(metric) for one in each)
             if any(row):

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from divulge._util import showable
@@ -227,3 +227,37 @@ def class_name(label: int, names: Sequence[str]) -> str:
         ('dog', 'class 2')
     """
     return names[label] if 0 <= label < len(names) else f"class {label}"
+
+
+def interval_words(estimate: Estimate) -> str:
+    """Format a share with its limits, for a sentence.
+
+    Examples:
+        >>> interval_words(Estimate(0.84, 0.75, 0.91))
+        '84 % (95 % interval 75 to 91)'
+    """
+    value, low, high = per_hundred(estimate)
+    return f"{value} % (95 % interval {low} to {high})"
+
+
+def percent_words(share: float, rounded: Callable[[float], int] = round) -> str:
+    """Format a share without decimals; limits are rounded up or down so as not to understate.
+
+    Examples:
+        >>> import math
+        >>> percent_words(0.474), percent_words(0.474, math.ceil), percent_words(-0.2)
+        ('47 %', '48 %', '0 %')
+    """
+    return f"{rounded(100 * min(1.0, max(0.0, share)))} %"
+
+
+def p_words(p: float) -> str:
+    """Format a p-value for a sentence.
+
+    Examples:
+        >>> p_words(0.001), p_words(0.32), p_words(1e-4)
+        ('p = 0.001', 'p = 0.32', 'p < 0.001')
+    """
+    if p < 0.001 - 1e-9:
+        return "p < 0.001"
+    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"

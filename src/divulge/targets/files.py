@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
-from divulge._util import untrusted
+from divulge._util import imports, untrusted
 from divulge._util.extras import name_missing_extra
 from divulge._util.json import refuse_repeated_keys
 from divulge.core import Target
@@ -162,6 +162,12 @@ def fingerprint_file(path: str | Path) -> str:
         return onnx.fingerprint_onnx(path)
     with untrusted.open_file(path, untrusted.MAX_DATA_BYTES, TargetError) as file:
         return hashlib.file_digest(file, "blake2b").hexdigest()
+
+
+def fingerprint_code(name: str | None, folder: Path) -> str:
+    """Of the file that a name is in; nothing where that is no Python file beside the settings."""
+    file = imports.split_reference(name)[0] if name else ""
+    return fingerprint_file(folder / file) if file.endswith(".py") else ""
 
 
 def _output_of(path: Path, output: Output | None) -> Output:

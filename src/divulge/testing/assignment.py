@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,7 @@ class Federations(World):
     def run(self, game: GameSet, attack: Any, seed: int = 0) -> attempt.AttackResult:
         """One attack on one game."""
         (view,), (truth,) = game.views, game.truths
-
-        def measure(guess: Assignment) -> Any:
-            return assignment.measure(guess, truth, view.collusion)
-
+        measure = partial(assignment.measure, truth=truth, known=view.collusion)
         return attempt.run_on_federation(view, measure, attack, seed)
 
     def beats_chance(self, game: GameSet, found: attempt.AttackResult) -> bool:
@@ -97,6 +94,11 @@ class Federations(World):
         few = tuple(records.take(np.arange(2)) for records in view.external)
         view = dataclasses.replace(view, external=few)
         yield Lack(GameSet((view,), game.truths), Need.NONE)
+
+
+def games() -> tuple[World, ...]:
+    """Of clients whose models remember their members."""
+    return (Federations(),)
 
 
 @cache

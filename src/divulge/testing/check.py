@@ -1,6 +1,6 @@
 """Try on one attack what every attack must do, before its results are believed."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,8 +11,8 @@ from divulge._util.redaction import redact_foreign
 from divulge._util.registry import build
 from divulge.attacks import catalog, own
 from divulge.audits import wrapped
+from divulge.audits.secrets.registry import SECRETS
 from divulge.core import Status
-from divulge.data.known_features import KnownFeatures
 from divulge.errors import DivulgeError, SpecError, did_you_mean
 from divulge.testing.properties import PROPERTIES, Case, Property, PropertyError, World
 
@@ -90,11 +90,11 @@ def check_attack(
         raise SpecError(
             f"expected {type(built).__name__}.__call__ to say what it returns, it does not: write "
             "-> Scores (or Assignment, Proportions, Reconstruction) behind it, or say which "
-            f"secret it is about: {', '.join(_GAMES)}"
+            f"secret it is about: {', '.join(SECRETS)}"
         )
-    if about not in _GAMES:
-        raise SpecError(f"expected a secret, got {about!r}: {did_you_mean(about, _GAMES)}")
-    label, worlds = wrapped.attack_label(built), _GAMES[about]()
+    if about not in SECRETS:
+        raise SpecError(f"expected a secret, got {about!r}: {did_you_mean(about, SECRETS)}")
+    label, worlds = wrapped.attack_label(built), SECRETS[about].games()
     world, why = _find_world(built, worlds)
     if world is None:
         properties = (*PROPERTIES, *worlds[0].own)
@@ -145,41 +145,3 @@ def _build(attack: Any, settings: dict[str, JSON]) -> Any:
         raise SpecError("expected no settings beside an attack that is built, got some: drop them")
     own.check_attack_object(attack)
     return attack
-
-
-def _models() -> tuple[World, ...]:
-    from divulge.testing import membership
-
-    known = KnownFeatures(share=0.9)
-    partly = (membership.PartlyKnown(known), membership.PartlyKnown(known, shadow=True))
-    whole = (membership.Models(), membership.KnownMembers(), membership.SeenInTraining())
-    return (*whole, *partly)
-
-
-def _clients() -> tuple[World, ...]:
-    from divulge.testing import assignment
-
-    return (assignment.Federations(),)
-
-
-def _mixes() -> tuple[World, ...]:
-    from divulge.testing import composition
-
-    return (composition.Mixes(),)
-
-
-def _items() -> tuple[World, ...]:
-    from divulge.federation.recommender.model import NeuralCF
-    from divulge.testing import interactions
-
-    recommended = interactions.RecommenderItems(NeuralCF(width=64, hidden=(16,)))
-    return (recommended, interactions.RankerItems(), interactions.SearchItems())
-
-
-_GAMES: Mapping[str, Callable[[], tuple[World, ...]]] = {
-    "membership": _models,
-    "assignment": _clients,
-    "composition": _mixes,
-    "interactions": _items,
-}
-"""By secret, small games; an attack plays the first that it can."""

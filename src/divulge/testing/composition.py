@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -35,10 +35,7 @@ class Mixes(World):
 
     def run(self, game: GameSet, attack: Any, seed: int = 0) -> attempt.AttackResult:
         """One attack on one game."""
-
-        def measure(guesses: Any) -> Any:
-            return composition.measure(guesses, game.truths)
-
+        measure = partial(composition.measure, truths=game.truths)
         return attempt.run_on_clients(game.views, measure, attack, seed)
 
     def beats_chance(self, game: GameSet, found: attempt.AttackResult) -> bool:
@@ -75,8 +72,9 @@ class Mixes(World):
         yield _without(game, Need.NONE, reference=known.take(known.y != 2))
 
 
-def _none() -> np.ndarray:
-    return np.zeros(updates.CLASSES, bool)
+def games() -> tuple[World, ...]:
+    """Of clients with different mixes of classes."""
+    return (Mixes(),)
 
 
 def _without(game: GameSet, flag: Need, **changes: Any) -> Lack:

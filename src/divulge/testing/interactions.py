@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,7 @@ class Items(World):
 
     def run(self, game: GameSet, attack: Any, seed: int = 0) -> attempt.AttackResult:
         """One attack on one game."""
-
-        def measure(guesses: Any) -> Any:
-            return interactions.measure(guesses, game.truths)
-
+        measure = partial(interactions.measure, truths=game.truths)
         return attempt.run_on_clients(game.views, measure, attack, seed)
 
     def check(self, view: Any, guess: Any) -> None:
@@ -108,6 +105,12 @@ class SearchItems(Items):
     def draw(self, seed: int) -> tuple[items.UserGame, ...]:
         """One game a user."""
         return tuple(items.searched(2, 0, 1000 * seed + k) for k in range(self.users))
+
+
+def games() -> tuple[World, ...]:
+    """Of a recommender, of rankers and of a search engine."""
+    recommended = RecommenderItems(NeuralCF(width=64, hidden=(16,)))
+    return (recommended, RankerItems(), SearchItems())
 
 
 @cache

@@ -177,6 +177,13 @@ class PartlyKnown(Models):
         return _network(self.known, seed, learned=False, shadow=self.shadow)
 
 
+def games() -> tuple[World, ...]:
+    """Of whole records, known members and losses during training, and of partial knowledge."""
+    known = KnownFeatures(share=0.9)
+    whole = (Models(), KnownMembers(), SeenInTraining())
+    return (*whole, PartlyKnown(known), PartlyKnown(known, shadow=True))
+
+
 @cache
 def _seen_in_training(seed: int, *, learned: bool) -> GameSet:
     from divulge.testing import networks  # which needs torch

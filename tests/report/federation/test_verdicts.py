@@ -236,7 +236,7 @@ def test_without_the_truth_or_without_an_attack_nothing_is_measured() -> None:
     for one, found in blind:
         assert found.level == "nothing measured"
         assert one.setting in found.next_step
-        assert one.asked in found.sentences[0]
+        assert one.subject in found.sentences[0]
     none = judge_federation(case, [FAILED])
     assert none.level == "nothing measured"
     assert "table of attacks" in none.next_step

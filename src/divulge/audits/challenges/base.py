@@ -1,31 +1,17 @@
 """A challenge: what an audit puts to attacks, whatever the secret is."""
 
 import hashlib
-from collections.abc import Mapping
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, NamedTuple, Protocol, runtime_checkable
-
-import numpy as np
+from typing import Any, Protocol, runtime_checkable
 
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import own
 from divulge.audits import wrapped
 from divulge.audits.attempt import AttackResult
-from divulge.audits.secrets import secret_of
-from divulge.core import Attack, BlindRun, Candidates, Control, Entry, Facts
+from divulge.audits.secrets.base import Controls
+from divulge.audits.secrets.registry import secret_of
+from divulge.core import Attack, Candidates, Entry, Facts
 from divulge.training.shadows.workers import Workers
-
-
-class Controls(NamedTuple):
-    """How one attack did on its controls; None where there is no such control."""
-
-    control: Control | None = None
-    """The controls of an attack on membership."""
-    blind: BlindRun | None = None
-    """The attack on shuffled input, where the secret is another one."""
-    arrays: Mapping[str, np.ndarray] = MappingProxyType({})
-    """What the verdict needs besides the guess; the run folder keeps it beside that."""
 
 
 @runtime_checkable

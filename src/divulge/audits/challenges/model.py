@@ -10,9 +10,9 @@ from jaxtyping import Bool
 from divulge._util.progress import Track, track_silently
 from divulge.audits import attempt, controls, wrapped
 from divulge.audits.attempt import AttackResult
-from divulge.audits.challenges.base import Controls
 from divulge.audits.checks.shadow_models import check_shadow_models
-from divulge.audits.secrets import MembershipSecret
+from divulge.audits.secrets.base import Controls
+from divulge.audits.secrets.membership import MembershipSecret
 from divulge.audits.shadow_thresholds import thresholds_from_shadows
 from divulge.core import (
     Candidates,

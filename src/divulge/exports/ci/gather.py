@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Literal
 
 from divulge._util.showable import make_showable
-from divulge.audits.gate import METRICS, Gate, JudgedVerdict
+from divulge.audits.gate import Gate, JudgedVerdict
 from divulge.audits.runs import FinishedRun, GatedAudit
+from divulge.audits.secrets.registry import gated_metrics
 from divulge.core import Finding, Verdict
 from divulge.core.runs import BEFORE_NAMING
 from divulge.errors import StoreError
@@ -93,7 +94,7 @@ def _describe_deciding(audit: GatedAudit, verdict: JudgedVerdict) -> str:
     label = verdict.attack
     for finding in audit.findings:
         if label is not None and make_showable(finding.label) == make_showable(label):
-            names = [name for name in METRICS[audit.about] if name in finding.metrics]
+            names = [name for name in gated_metrics(audit.about) if name in finding.metrics]
             figures = _figures(finding, (*names, *finding.metrics)[:1])
             return ": ".join([f"Deciding attack: {make_showable(label)}", *figures])
     return ""

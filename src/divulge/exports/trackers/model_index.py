@@ -3,21 +3,19 @@
 from collections.abc import Mapping
 
 from divulge._util.extras import name_missing_extra
+from divulge.audits.secrets.registry import SECRETS
 from divulge.exports.ci.cases import describe_estimate
 from divulge.exports.trackers.tracked import TrackedFigure
 
 _OURS = "divulge"
 """What is written as the configuration of the data set, and marks an entry as ours."""
 
-_QUESTIONS: Mapping[str, str] = {
-    "membership": "Membership inference",
-    "assignment": "Assignment of records to clients",
-    "composition": "Inference of class shares",
-    "interactions": "Inference of interactions",
+_TASKS: Mapping[str, str] = {
+    **{kind: secret.task for kind, secret in SECRETS.items()},
     "canaries": "Audit by canaries",
     "federation": "Search for a federation",
 }
-"""By secret, what the attack was to find out."""
+"""By secret, or by kind of run without one, what was done."""
 
 
 def put_figures(
@@ -44,7 +42,7 @@ def put_figures(
     read.data.eval_results = others + [
         EvalResult(
             task_type="other",
-            task_name=_QUESTIONS[about],
+            task_name=_TASKS[about],
             dataset_type="private",
             dataset_name=run,
             dataset_config=_OURS,

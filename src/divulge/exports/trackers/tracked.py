@@ -7,8 +7,8 @@ from pathlib import Path
 
 from divulge._util import untrusted
 from divulge._util.showable import make_showable
-from divulge.audits.changes import LEAD
 from divulge.audits.runs import FinishedRun, GatedAudit
+from divulge.audits.secrets.registry import lead_metric
 from divulge.core import Estimate
 from divulge.errors import StoreError
 from divulge.exports.ci.cases import VerdictCase
@@ -54,7 +54,7 @@ def _figures(about: str, audit: GatedAudit) -> Iterator[TrackedFigure]:
                 make_showable(name),
                 estimate,
                 name in unmeasured.get(label, {}),
-                name == LEAD[audit.about],
+                name == lead_metric(audit.about),
             )
 
 

@@ -1,12 +1,11 @@
 """The page of an attack on composition: class shares of each client, in sentences and a figure."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from divulge._util import showable
 from divulge._util.random import stream
-from divulge.core import Finding, Proportions
+from divulge.core import CompositionFacts, Finding, Proportions
 from divulge.metrics import composition
 from divulge.metrics.uninformed import composition as uninformed
 from divulge.report import words
@@ -44,58 +43,34 @@ _MOST_NAMED = 3
 Mixes = Sequence[Proportions]
 
 
-@dataclass(frozen=True, slots=True)
-class CompositionInput:
-    """Facts of the audit: clients, names of classes and, perhaps, the truth."""
-
-    clients: tuple[str, ...]
-    """Names of the clients."""
-    class_names: tuple[str, ...]
-    """Names of the classes, in their order; empty if the user gave none."""
-    truth: Mixes | None
-    """True class shares of each client; None if nobody knows them."""
-
-    def class_name(self, label: int) -> str:
-        """The name of a class."""
-        names = self.class_names
-        return showable.make_showable(names[label]) if label < len(names) else f"class {label}"
-
-
 def page_content(
-    held: CompositionInput,
+    facts: CompositionFacts,
     findings: tuple[Finding, ...],
     guesses: tuple[Mixes | None, ...],
     unsound: Collection[int] = (),
 ) -> PageContent:
-    """What the attacks say of class shares.
-
-    Args:
-        held: the clients.
-        findings: one finding an attack.
-        guesses: the guesses of each attack, one a client; None for an attack that is not done.
-        unsound: positions of the attacks that failed a control.
-    """
+    """What the attacks say of class shares; see `FederatedSecret.page_content`."""
     first = headline_attack(findings)
     told = None if first is None else guesses[first]
-    known = held.truth is not None
+    known = facts.truth is not None
     tested = None
-    if held.truth is not None:
-        tested = uninformed.randomise(guesses, held.truth, stream(0, "permutations of clients"))
+    if facts.truth is not None:
+        tested = uninformed.randomise(guesses, facts.truth, stream(0, "permutations of clients"))
     return PageContent(
-        verdict=judge_federation(CompositionWords(guesses, held.truth, tested), findings, unsound),
+        verdict=judge_federation(CompositionWords(guesses, facts.truth, tested), findings, unsound),
         title="What each client’s updates reveal about its classes",  # noqa: RUF001
         doubt=""
         if known
         else "the true label distributions are unknown, so nothing here could be checked",
-        sentences=tuple(_client_sentence(held, k, guess) for k, guess in enumerate(told or ())),
+        sentences=tuple(_client_sentence(facts, k, guess) for k, guess in enumerate(told or ())),
         columns=tuple(_TITLES.values()),
         cells=tuple(estimate_cells(finding, tuple(_TITLES)) for finding in findings),
         caption="Means over clients with 95 % intervals",
         measures=_MEASURES,
         headline=("l1", "mean L1 distance"),
         summary={
-            "clients": list(held.clients),
-            "truth": None if held.truth is None else [t.share.tolist() for t in held.truth],
+            "clients": list(facts.clients),
+            "truth": None if facts.truth is None else [t.share.tolist() for t in facts.truth],
         },
         details=tuple(
             {
@@ -106,38 +81,43 @@ def page_content(
             for guess in guesses
         ),
         scope=SCOPE,
-        figures=tuple if told is None else lambda: (_share_figure(held, told),),
+        figures=tuple if told is None else lambda: (_share_figure(facts, told),),
     )
 
 
-def _client_sentence(held: CompositionInput, client: int, guess: Proportions) -> str:
+def _class_name(facts: CompositionFacts, label: int) -> str:
+    names = facts.class_names
+    return showable.make_showable(names[label]) if label < len(names) else f"class {label}"
+
+
+def _client_sentence(facts: CompositionFacts, client: int, guess: Proportions) -> str:
     order = sorted(range(len(guess.share)), key=lambda label: -guess.share[label])
     most = [label for label in order[:_MOST_NAMED] if guess.share[label] > 0]
-    named = [f"{held.class_name(k)} ({100 * guess.share[k]:.0f} %)" for k in most]
+    named = [f"{_class_name(facts, k)} ({100 * guess.share[k]:.0f} %)" for k in most]
     parts = [
-        f"Client {showable.make_showable(held.clients[client])} seems to hold mostly "
+        f"Client {showable.make_showable(facts.clients[client])} seems to hold mostly "
         f"{join_words(named)}"
     ]
-    absent = [held.class_name(k) for k, null in enumerate(guess.null) if null]
+    absent = [_class_name(facts, k) for k, null in enumerate(guess.null) if null]
     if absent:
         parts.append(f"and nothing of {join_words(absent)}")
     text = " ".join(parts)
     if guess.even is not None and guess.even > UNEVEN:
         text += f"; no test shows that its classes are uneven (p = {guess.even:.2g})"
-    if held.truth is not None:
-        off = composition.distance(guess, held.truth[client])["l1"] / 2
+    if facts.truth is not None:
+        off = composition.distance(guess, facts.truth[client])["l1"] / 2
         text += f"; the prediction puts {100 * off:.0f} % of its records into wrong classes"
     return f"{text}."
 
 
-def _share_figure(held: CompositionInput, guesses: Mixes) -> Figure:
+def _share_figure(facts: CompositionFacts, guesses: Mixes) -> Figure:
     """A disc for each predicted share, a ring for each true one: where they match, it is right."""
     import altair as alt
 
     from divulge.report import chart_style
 
-    names = words.shorten_names([showable.make_showable(name) for name in held.clients], 24)
-    labels = words.shorten_names([held.class_name(k) for k in range(len(guesses[0].share))], 16)
+    names = words.shorten_names([showable.make_showable(name) for name in facts.clients], 24)
+    labels = words.shorten_names([_class_name(facts, k) for k in range(len(guesses[0].share))], 16)
     x = alt.X("class:N", title=None, sort=None).axis(labelAngle=-40, domain=False, ticks=False)
     x = x.scale(domain=labels)  # in the order of the classes, whoever holds them
     y = alt.Y("client:N", title="client", sort=None).axis(domain=False, ticks=False)
@@ -148,9 +128,9 @@ def _share_figure(held: CompositionInput, guesses: Mixes) -> Figure:
         .encode(x=x, y=y, size=size)
     ]
     ring = ""
-    if held.truth is not None:
+    if facts.truth is not None:
         layers.append(
-            alt.Chart(chart_style.inline_data(_share_dots(held.truth, names, labels)))
+            alt.Chart(chart_style.inline_data(_share_dots(facts.truth, names, labels)))
             .mark_point(filled=False, color=chart_style.INK, strokeWidth=1.5, opacity=1)
             .encode(x=x, y=y, size=size)
         )

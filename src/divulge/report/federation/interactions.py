@@ -1,15 +1,15 @@
 """The page of an attack on interactions: how many were recovered, client by client."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from divulge._util.json import JSON
 from divulge._util.random import stream
-from divulge.core import Estimate, Finding, Interactions, Reconstruction
+from divulge.core import Estimate, Finding, InteractionFacts, Interactions, Reconstruction
 from divulge.metrics import interactions, intervals
 from divulge.metrics.uninformed import interactions as uninformed
 from divulge.report import words
@@ -41,35 +41,15 @@ Guesses = Sequence[Reconstruction]
 Truth = Sequence[Interactions]
 
 
-@dataclass(frozen=True, slots=True)
-class InteractionInput:
-    """What an audit of interactions is about."""
-
-    clients: tuple[str, ...]
-    """Names of the clients."""
-    items: tuple[int, ...]
-    """Number of items shown to each client."""
-    truth: Truth | None
-    """Interactions of each client; None if nobody knows them."""
-    beyond: tuple[uninformed.BeyondPublic | None, ...] = ()
-    """By attack, what its guess owes to nothing public; None if that is not known."""
-
-
 def page_content(
-    asked: InteractionInput,
+    facts: InteractionFacts,
     findings: tuple[Finding, ...],
     guesses: tuple[Guesses | None, ...],
     unsound: Collection[int] = (),
+    beyond: tuple[uninformed.BeyondPublic | None, ...] = (),
 ) -> PageContent:
-    """What the attacks say of interactions; no item is named.
-
-    Args:
-        asked: what the audit is about.
-        findings: one finding an attack.
-        guesses: the guesses of each attack, one a client; None for an attack that is not done.
-        unsound: positions of the attacks that failed a control.
-    """
-    clients, items, truth = asked.clients, asked.items, asked.truth
+    """What attacks say of items, of which none is named; see `FederatedSecret.page_content`."""
+    clients, items, truth = facts.clients, facts.items, facts.truth
     first = headline_attack(findings)
     told = None if first is None else guesses[first]
     doubt, sentences = "", tuple[str, ...]()
@@ -85,8 +65,8 @@ def page_content(
             figures = partial(_recovery_figure, first, labels, guesses, truth)
     tested = None
     if truth is not None:
-        tested = uninformed.randomise(guesses, truth, stream(0, "signs of clients"), asked.beyond)
-    case = InteractionWords(guesses, truth, tested, asked.beyond)
+        tested = uninformed.randomise(guesses, truth, stream(0, "signs of clients"), beyond)
+    case = InteractionWords(guesses, truth, tested, beyond)
     return PageContent(
         verdict=judge_federation(case, findings, unsound),
         title="What each client’s update reveals about its interactions",  # noqa: RUF001
@@ -188,10 +168,8 @@ def _item_counts(guess: Reconstruction, truth: Interactions) -> tuple[int, int, 
 
 def _client_details(guess: Guesses | None, truth: Truth | None) -> dict[str, JSON]:
     """Figures of each client, for programs."""
-    if guess is None:
-        return {"said": None, "recovered": None, "precision_at_count": None}
-    said = [int(one.decided.sum()) for one in guess]
-    if truth is None:
+    said = None if guess is None else [int(one.decided.sum()) for one in guess]
+    if guess is None or truth is None:
         return {"said": said, "recovered": None, "precision_at_count": None}
     pairs = list(zip(guess, truth, strict=True))
     return {
@@ -208,8 +186,6 @@ def _recovery_figure(
     first: int, labels: Sequence[str], guesses: Sequence[Guesses | None], truth: Truth
 ) -> Iterator[Figure]:
     """Clients by what was recovered of them: an area for the attack that speaks, lines beside."""
-    import altair as alt
-
     from divulge.report import chart_style
 
     mixed = [k for k, one in enumerate(truth) if interactions.is_mixed(one)]
@@ -218,17 +194,40 @@ def _recovery_figure(
     done = [first, *(k for k, guess in enumerate(guesses) if guess is not None and k != first)]
     done = done[: len(chart_style.COLOURS)]
     names = words.shorten_names([labels[k] for k in done], 46)
-    rows = []
-    for name, k in zip(names, done, strict=True):
-        guess = guesses[k]
-        assert guess is not None
-        shares = [interactions.precision_at_count(guess[c].score, truth[c].acted) for c in mixed]
-        count, _ = np.histogram(shares, _BINS)
-        rows += [
-            {"attack": name, "low": float(low), "high": float(high), "clients": int(number)}
-            for (low, high), number in zip(pairwise(_BINS), count, strict=True)
-        ]
-        rows.append({"attack": name, "low": 1.0, "high": 1.0, "clients": int(count[-1])})
+    rows = [
+        row
+        for name, k in zip(names, done, strict=True)
+        for row in _histogram(name, guesses[k], truth, mixed)
+    ]
+    yield Figure(
+        "recovered",
+        "How exposed clients are",
+        _recovery_chart(names, rows),
+        f"{words.format_count(len(mixed), 'client')} by their precision at the true count, in "
+        "steps of 10 %: the further to the right, the more of its interactions are known.",
+        "Histogram of clients by the share of their interactions that was recovered",
+    )
+
+
+def _histogram(
+    name: str, guess: Guesses | None, truth: Truth, mixed: Sequence[int]
+) -> list[dict[str, JSON]]:
+    """Rows of the chart for one attack: how many of the mixed clients are in each bin."""
+    assert guess is not None
+    shares = [interactions.precision_at_count(guess[c].score, truth[c].acted) for c in mixed]
+    count, _ = np.histogram(shares, _BINS)
+    edges = [*pairwise(_BINS), (1.0, 1.0)]
+    return [
+        {"attack": name, "low": float(low), "high": float(high), "clients": int(number)}
+        for (low, high), number in zip(edges, [*count, count[-1]], strict=True)
+    ]
+
+
+def _recovery_chart(names: Sequence[str], rows: list[dict[str, JSON]]) -> Any:
+    import altair as alt
+
+    from divulge.report import chart_style
+
     x = alt.X("low:Q", title="Precision at the true count")
     x = x.scale(domain=[0, 1]).axis(format="%", grid=False)
     y = alt.Y("clients:Q", title="Clients").axis(tickMinStep=1)
@@ -244,7 +243,7 @@ def _recovery_figure(
     lines = alt.Chart(chart_style.inline_data(rows)).mark_line(
         interpolate="step-after", strokeWidth=2
     )
-    chart = chart_style.style_layers(
+    return chart_style.style_layers(
         area.encode(x=x, y=y),
         lines.encode(
             x=x,
@@ -253,12 +252,4 @@ def _recovery_figure(
             strokeDash=alt.StrokeDash("attack:N", legend=legend, scale=dashes),
         ),
         height=220,
-    )
-    yield Figure(
-        "recovered",
-        "How exposed clients are",
-        chart,
-        f"{words.format_count(len(mixed), 'client')} by their precision at the true count, in "
-        "steps of 10 %: the further to the right, the more of its interactions are known.",
-        "Histogram of clients by the share of their interactions that was recovered",
     )

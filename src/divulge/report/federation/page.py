@@ -8,7 +8,13 @@ from dataclasses import asdict
 from divulge._util import showable
 from divulge._util.json import JSON
 from divulge.core import BlindRun, ControlOutcome, Finding
-from divulge.report.federation.story import FederationReport, Figure, format_estimate, not_measured
+from divulge.report.federation.story import (
+    FederationReport,
+    Figure,
+    format_estimate,
+    headline_attack,
+    not_measured,
+)
 from divulge.report.markdown import make_inert
 from divulge.report.page import inline_figure, template_environment
 
@@ -112,7 +118,7 @@ def _summary_tree(told: FederationReport) -> dict[str, JSON]:
 
 
 def _render_page(told: FederationReport, figures: Sequence[Figure], drawn: dict[str, str]) -> str:
-    story, speaker = told.story, told.headline_attack
+    story, speaker = told.story, headline_attack(told.findings)
     return (
         template_environment()
         .get_template("federated.html.j2")

@@ -96,11 +96,6 @@ class FederationReport:
     controls: tuple[BlindRun | None, ...] = ()
     """Result of each attack on shuffled data; empty if no control was run."""
 
-    @property
-    def headline_attack(self) -> int | None:
-        """Position of the attack that figures and sentences are about; None if none is done."""
-        return headline_attack(self.findings)
-
 
 def not_measured(told: FederationReport) -> tuple[NotMeasured, ...]:
     """Attacks and metrics that are missing, each with the reason, and what was never tried."""

@@ -111,7 +111,7 @@ def attacks(settings: CompareSpec, folder: Path) -> tuple[MembershipAttack, ...]
     Raises:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
-    make = own.builder("membership", catalog.attack, folder)
+    make = own.builder("membership", folder)
     return tuple(toml.build_attacks(settings.attacks, make)) or default_attacks()
 
 

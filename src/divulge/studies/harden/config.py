@@ -14,7 +14,7 @@ from divulge._util import toml
 from divulge._util.arguments import Count, Seed, check_arguments
 from divulge._util.json import JSON
 from divulge._util.toml import Section
-from divulge.attacks import catalog, own
+from divulge.attacks import own
 from divulge.audits import config
 from divulge.audits.config import DataSpec
 from divulge.audits.gate import Gate
@@ -178,7 +178,7 @@ def attacks(settings: HardenSpec, folder: Path) -> tuple[MembershipAttack, ...] 
     Raises:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
-    make = own.builder("membership", catalog.attack, folder)
+    make = own.builder("membership", folder)
     return tuple(toml.build_attacks(settings.attacks, make)) or None
 
 

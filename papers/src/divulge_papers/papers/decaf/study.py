@@ -12,7 +12,8 @@ from divulge._util import toml
 from divulge._util.json import Settings
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.audits.challenges.federation import CompositionChallenge
+from divulge.audits.secrets.base import FederationChallenge
+from divulge.audits.secrets.composition import CompositionSecret
 from divulge.core import CompositionFacts, Records, Round, UpdateView
 from divulge.federation import Federation, exact
 from divulge.metrics import composition
@@ -138,10 +139,11 @@ def measure_distances(
     users = tuple(map(str, range(len(setting.users))))
     views = tuple(UpdateView(k, seen, played.network, played.reference) for k in users)
     counts = tuple(tuple(row) for row in setting.counts.tolist())
-    challenge = CompositionChallenge(views, CompositionFacts(setting.data, users, counts, ()))
+    facts = CompositionFacts(setting.data, users, counts, ())
+    challenge = FederationChallenge(views, CompositionSecret(facts))
     guesses, entry = attempt(challenge, built, seed)
-    assert challenge.facts.truth is not None  # the counts are there
-    pairs = list(zip(guesses, challenge.facts.truth, strict=True))
+    assert facts.truth is not None  # the counts are there
+    pairs = list(zip(guesses, facts.truth, strict=True))
     each = [composition.distance(guess, truth) for guess, truth in pairs]
     right = [float((guess.null == truth.null).mean()) for guess, truth in pairs]
     names = ("l1", "l2", "linf")

@@ -18,10 +18,10 @@ from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.attacks.assignment.stacking.attack import FOLDS, Protocol, Stacking
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits.challenges.base import Controls
-from divulge.audits.challenges.federation import AssignmentChallenge, describe_assignment
 from divulge.audits.challenges.model import MembershipChallenge, pose_view
 from divulge.audits.controls import control_on_shuffled
+from divulge.audits.secrets.assignment import AssignmentSecret, describe_assignment
+from divulge.audits.secrets.base import Controls, FederationChallenge
 from divulge.core import (
     NOBODY,
     FederationView,
@@ -79,7 +79,8 @@ def measure_assignment(
     played = load_game(seed, size, folder, origin, tier)
     view, truth = played.challenge.view, played.challenge.truth
     clients = tuple(str(k) for k in range(len(view.targets)))
-    challenge = AssignmentChallenge(view, describe_assignment(view, clients, truth))
+    secret = AssignmentSecret(describe_assignment(view, clients, truth))
+    challenge = FederationChallenge(view, secret)
     guess, entry = attempt(challenge, catalog.federation_attack(attack, **settings), seed)
     right, members = (guess.client == truth.client).astype(float), truth.client != NOBODY
     values = {

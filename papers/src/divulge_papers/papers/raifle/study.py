@@ -11,7 +11,8 @@ from divulge._util import toml
 from divulge._util.json import Settings
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.audits.challenges.federation import InteractionChallenge
+from divulge.audits.secrets.base import FederationChallenge
+from divulge.audits.secrets.interactions import InteractionSecret
 from divulge.core import (
     Game,
     InteractionAttack,
@@ -279,7 +280,8 @@ def attack_users(attack: InteractionAttack, games: Iterable[UserGame], seed: int
         tuple(map(len, acted)),
         tuple(tuple(np.flatnonzero(one).tolist()) for one in acted),
     )
-    guesses, entry = attempt(InteractionChallenge(tuple(views), facts), attack, seed)
+    challenge = FederationChallenge(tuple(views), InteractionSecret(facts))
+    guesses, entry = attempt(challenge, attack, seed)
     found = [
         metrics.measure_user(guess, Interactions(one))
         for guess, one in zip(guesses, acted, strict=True)

@@ -9,7 +9,11 @@ from divulge.core import Assignment, Collusion
 from divulge.metrics import assignment, membership
 from divulge.metrics.uninformed.assignment import TOPS
 from divulge.metrics.uninformed.draws import RandomisationTest
-from divulge.report.federation.verdicts.judge import interval_words, percent_words
+from divulge.report import words
+from divulge.report.federation.verdicts.judge import (
+    Detectable,
+    VerdictWords,
+)
 from divulge.report.schema import NotMeasured
 
 SCOPE = (
@@ -32,7 +36,7 @@ SCOPE = (
 
 
 @dataclass(frozen=True)
-class AssignmentWords:
+class AssignmentWords(VerdictWords):
     """Guesses of who trained on each candidate, and the truth if it is known."""
 
     guesses: Sequence[Assignment | None]
@@ -40,7 +44,7 @@ class AssignmentWords:
     known: Collusion
     test: RandomisationTest | None
     leaks: ClassVar[str] = "The clients’ models leak who trained on a record"  # noqa: RUF001
-    asked: ClassVar[str] = "who trained on the candidates"
+    subject: ClassVar[str] = "who trained on the candidates"
     setting: ClassVar[str] = "truth in [assignment]"
     defend: ClassVar[str] = (
         "Train the clients’ models with differential privacy (DP-SGD), or stop training "  # noqa: RUF001
@@ -50,29 +54,28 @@ class AssignmentWords:
         "Give more candidates: 4 that a client trained on and 4 others, all of one class, are "
         "enough to show a perfect leak."
     )
-    explained: ClassVar[str] = "chance explains"
-    figures: ClassVar[int] = 2
+    detectable: ClassVar = Detectable(
+        "accuracy", "An attack of this kind that is truly right for {} of them"
+    )
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
         """See `VerdictWords`."""
-        guess, truth, tested = self.guesses[attack], self.truth, self.test
-        assert guess is not None
-        assert truth is not None
-        assert tested is not None
+        guess, truth, tested = self.measured(attack)
         without = tested.null_mean(attack, statistic)
         if statistic == "accuracy":
             share = assignment.accuracy(guess, truth, confidence)
             return (
-                f"names the right client, or rightly nobody, for {interval_words(share)} of the "
-                f"candidates; without information it would be {percent_words(without)}"
+                "names the right client, or rightly nobody, for "
+                f"{words.interval_words(share)} of the candidates; without information it would be "
+                f"{words.percent_words(without)}"
             )
         found = assignment.pairs(guess, truth, self.known)
         if statistic == "auc":
             area = membership.auc(*found, confidence)
             return (
                 "tells a record that a client trained on from another one in "
-                f"{interval_words(area)} of cases; without information it would be "
-                f"{percent_words(without)}"
+                f"{words.interval_words(area)} of cases; without information it would be "
+                f"{words.percent_words(without)}"
             )
         share_of_pairs = float(statistic.partition("@")[2])
         assert share_of_pairs in TOPS
@@ -86,25 +89,12 @@ class AssignmentWords:
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
         """See `VerdictWords`."""
         assert self.truth is not None
-        shares = [
-            assignment.accuracy(guess, self.truth, confidence)
-            for k in attacks
-            if (guess := self.guesses[k]) is not None
-        ]
+        shares = [assignment.accuracy(*self.measured(k)[:2], confidence) for k in attacks]
         high = max(share.high or share.value for share in shares)
         best = assignment.best_constant(self.truth, self.known.records)
         return (
-            f"A leak that names the right client for up to {percent_words(high, math.ceil)} of the "
-            "candidates could still hide; the best single answer for all is right for "
-            f"{percent_words(best.value)}."
-        )
-
-    def describe_visible(self, tested: RandomisationTest) -> str:
-        """See `VerdictWords`."""
-        needed = tested.detectable_value("accuracy")
-        if needed is None:
-            return ""
-        return (
-            f"An attack of this kind that is truly right for {percent_words(needed, math.ceil)} of "
-            "them would be found in four of five such audits."
+            "A leak that names the right client for up to "
+            f"{words.percent_words(high, math.ceil)} of the candidates could still hide; the best "
+            "single answer for all is right for "
+            f"{words.percent_words(best.value)}."
         )

@@ -9,11 +9,12 @@ from divulge.core import Estimate, Interactions, Reconstruction
 from divulge.metrics import interactions, membership
 from divulge.metrics.uninformed.draws import RandomisationTest
 from divulge.metrics.uninformed.interactions import FEWEST, BeyondPublic
+from divulge.report import words
 from divulge.report.federation.verdicts.judge import (
     OTHER_ROUNDS,
     PROTECT_UPDATES,
-    interval_words,
-    percent_words,
+    Detectable,
+    VerdictWords,
 )
 from divulge.report.schema import NotMeasured
 
@@ -36,7 +37,7 @@ SCOPE = (
 
 
 @dataclass(frozen=True)
-class InteractionWords:
+class InteractionWords(VerdictWords):
     """Guesses of what each client acted on, and the truth if it is known."""
 
     guesses: Sequence[Sequence[Reconstruction] | None]
@@ -45,15 +46,20 @@ class InteractionWords:
     beyond: Sequence[BeyondPublic | None] = ()
     """By attack, what its guess owes to nothing public."""
     leaks: ClassVar[str] = "This federation’s updates leak which items each client clicked"  # noqa: RUF001
-    asked: ClassVar[str] = "what the clients acted on"
+    subject: ClassVar[str] = "what the clients acted on"
     setting: ClassVar[str] = "truth in [interactions]"
     defend: ClassVar[str] = PROTECT_UPDATES
+    enough: ClassVar[str] = (
+        f"Audit {FEWEST} or more clients who clicked some of their items and left others "
+        "alone. Each client counts once: a client clicks similar items, so who guesses one of "
+        "them by luck guesses many."
+    )
     explained: ClassVar[str] = "chance, or what is public, explains"
+    detectable: ClassVar = Detectable("auc", "An attack that truly picks it {} of the time")
     figures: ClassVar[int] = 1
 
-    @property
-    def enough(self) -> str:
-        """See `VerdictWords`."""
+    def describe_enough(self) -> str:
+        """See `VerdictWords`; runs of earlier versions lack what the test needs."""
         beyond = [*self.beyond, *[None] * (len(self.guesses) - len(self.beyond))]
         done = [one for one, guess in zip(beyond, self.guesses, strict=True) if guess is not None]
         if any(one is None for one in done):
@@ -61,11 +67,7 @@ class InteractionWords:
                 "This run does not say how much of each guess public features explain: it was made "
                 "by an earlier version."
             )
-        return (
-            f"Audit {FEWEST} or more clients who clicked some of their items and left others "
-            "alone. Each client counts once: a client clicks similar items, so who guesses one of "
-            "them by luck guesses many."
-        )
+        return self.enough
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
         """See `VerdictWords`."""
@@ -74,11 +76,11 @@ class InteractionWords:
         mixed = [interactions.is_mixed(one) for one in self.truth or ()]
         without = "not compared with shuffled clicks, so some of it may be public knowledge"
         if told is not None and told.shuffled is not None:
-            share = percent_words(float(told.shuffled[mixed].mean()))
+            share = words.percent_words(float(told.shuffled[mixed].mean()))
             without = f"the same attack on shuffled clicks: {share}"
         return (
             "picks the clicked one of two items, of which one was clicked, "
-            f"{interval_words(self._auc(attack, confidence))} of the time (guessing: 50 %; "
+            f"{words.interval_words(self._auc(attack, confidence))} of the time (guessing: 50 %; "
             f"{without})"
         )
 
@@ -88,23 +90,11 @@ class InteractionWords:
         high = max(share.high or share.value for share in shares)
         return (
             "A leak that lets an attack pick the clicked item up to "
-            f"{percent_words(high, math.ceil)} of the time could still hide."
-        )
-
-    def describe_visible(self, tested: RandomisationTest) -> str:
-        """See `VerdictWords`."""
-        needed = tested.detectable_value("auc")
-        if needed is None:
-            return ""
-        return (
-            f"An attack that truly picks it {percent_words(needed, math.ceil)} of the time would "
-            "be found in four of five such audits."
+            f"{words.percent_words(high, math.ceil)} of the time could still hide."
         )
 
     def _auc(self, attack: int, confidence: float) -> Estimate:
-        guess, truth = self.guesses[attack], self.truth
-        assert guess is not None
-        assert truth is not None
+        guess, truth, _ = self.measured(attack)
         return interactions.mean_over_users(
             [
                 membership.auc(one.score, true.acted).value

@@ -1,17 +1,17 @@
 """One exact test over all attacks decides whether a federation leaks, whatever the secret is."""
 
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar, NamedTuple
 
 from divulge._util import showable
-from divulge.core import Estimate, Finding, Status
+from divulge.attacks.catalog import UNINFORMED
+from divulge.core import Finding, Status
 from divulge.metrics.uninformed.draws import ERROR, RandomisationTest
 from divulge.report import words
 from divulge.report.schema import Level, NotMeasured
-
-UNINFORMED = ("nobody", "random-interactions", "random")
-"""Names of attacks, and of methods of one, that look at nothing: they show what guessing gives."""
 
 PROTECT_UPDATES = (
     "Hide single updates from the server (secure aggregation), or let clients add noise before "
@@ -43,44 +43,71 @@ class Judgement:
     """Label of the attack that the first sentence speaks of."""
 
 
-@runtime_checkable
-class VerdictWords(Protocol):
+class Detectable(NamedTuple):
+    """A sentence on what four of five such audits would find."""
+
+    statistic: str
+    """The statistic of the test."""
+    sentence: str
+    """With a place for the share that would be found."""
+    factor: float = 1.0
+    """From the statistic to that share."""
+    rounded: Callable[[float], int] = math.ceil
+
+
+class VerdictWords(ABC):
     """The words of a verdict that depend on the secret."""
 
     leaks: ClassVar[str]
     """The headline for a leak."""
-    asked: ClassVar[str]
-    """A clause on what the attacks guess; it follows "nobody said"."""
+    subject: ClassVar[str]
+    """A clause on what the attacks guess; it follows "nobody gave the truth"."""
     setting: ClassVar[str]
     """The settings in which the truth is given."""
     defend: ClassVar[str]
     """A sentence on what helps against a leak."""
-    explained: ClassVar[str]
+    enough: ClassVar[str]
+    """A sentence on how many clients, records or items would be enough."""
+    detectable: ClassVar[Detectable]
+    explained: ClassVar[str] = "chance explains"
     """What explains a result that shows no leak, with its verb."""
-    figures: ClassVar[int]
+    figures: ClassVar[int] = 2
     """Number of figures of each attack that sentences may give; their limits hold together."""
+    guesses: Sequence[Any]
+    """By attack, its guess; None where it is not done."""
+    truth: Any
+    """None where it is unknown."""
+    test: RandomisationTest | None
+    """The test of all done attacks; None without the truth."""
 
-    @property
-    def test(self) -> RandomisationTest | None:
-        """The test of all done attacks; None without the truth."""
-        ...
+    def measured(self, attack: int) -> tuple[Any, Any, RandomisationTest]:
+        """The guess of an attack that is done, the truth that is known, and the test."""
+        guess = self.guesses[attack]
+        assert guess is not None
+        assert self.truth is not None
+        assert self.test is not None
+        return guess, self.truth, self.test
 
-    @property
-    def enough(self) -> str:
-        """A sentence on how many clients, records or items would be enough."""
-        ...
+    def describe_enough(self) -> str:
+        """A sentence on how many clients, records or items would be enough here."""
+        return self.enough
 
+    @abstractmethod
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
         """A clause, without its full stop, on what an attack achieves; it follows the name."""
-        ...
 
+    @abstractmethod
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
         """A sentence on how large a leak could still hide from these attacks."""
-        ...
 
-    def describe_visible(self, tested: RandomisationTest) -> str:
+    def describe_detectable(self, tested: RandomisationTest) -> str:
         """A sentence on what four of five such audits would find; empty if nothing can be said."""
-        ...
+        needed = tested.detectable_value(self.detectable.statistic)
+        if needed is None:
+            return ""
+        share = words.percent_words(needed * self.detectable.factor, self.detectable.rounded)
+        found = "would be found in four of five such audits."
+        return f"{self.detectable.sentence.format(share)} {found}"
 
 
 def judge_federation(
@@ -122,40 +149,6 @@ def is_uninformed(finding: Finding) -> bool:
     return finding.attack in UNINFORMED or finding.settings.get("method") in UNINFORMED
 
 
-def interval_words(estimate: Estimate) -> str:
-    """Format a share with its limits, for a sentence.
-
-    Examples:
-        >>> interval_words(Estimate(0.84, 0.75, 0.91))
-        '84 % (95 % interval 75 to 91)'
-    """
-    value, low, high = words.per_hundred(estimate)
-    return f"{value} % (95 % interval {low} to {high})"
-
-
-def percent_words(share: float, rounded: Callable[[float], int] = round) -> str:
-    """Format a share without decimals; limits are rounded up or down so as not to understate.
-
-    Examples:
-        >>> import math
-        >>> percent_words(0.474), percent_words(0.474, math.ceil), percent_words(-0.2)
-        ('47 %', '48 %', '0 %')
-    """
-    return f"{rounded(100 * min(1.0, max(0.0, share)))} %"
-
-
-def p_words(p: float) -> str:
-    """Format a p-value for a sentence.
-
-    Examples:
-        >>> p_words(0.001), p_words(0.32), p_words(1e-4)
-        ('p = 0.001', 'p = 0.32', 'p < 0.001')
-    """
-    if p < 0.001 - 1e-9:
-        return "p < 0.001"
-    return f"p = {p:.3f}" if p < 0.1 else f"p = {p:.2f}"
-
-
 def _conclude_nothing_tried(asked: int) -> Judgement:
     return Judgement(
         "nothing measured",
@@ -176,7 +169,7 @@ def _conclude_unchecked(case: VerdictWords) -> Judgement:
         "nothing measured",
         "The predictions could not be checked",
         (
-            f"The attacks made predictions, but nobody gave the truth ({case.asked}), so no "
+            f"The attacks made predictions, but nobody gave the truth ({case.subject}), so no "
             "prediction was checked.",
             "This audit neither shows a leak nor rules one out.",
         ),
@@ -195,7 +188,7 @@ def _conclude_too_small(case: VerdictWords, tested: RandomisationTest) -> Judgem
             f"declared at p = {ERROR:g} or less, so not even a perfect attack could show one.",
             "This audit neither shows a leak nor rules one out.",
         ),
-        f"{case.enough} Then {_AGAIN}.",
+        f"{case.describe_enough()} Then {_AGAIN}.",
         None,
         None,
     )
@@ -233,7 +226,7 @@ def _conclude_doubtful(
         "Inputs doubtful: the truth looks reversed",
         (
             f"{who} {achieved}: chance does not explain a result so far below guessing "
-            f"({p_words(p)}{over}).",
+            f"({words.p_words(p)}{over}).",
             "If the truth is right, a defence overshoots, and whoever reverses the guesses finds "
             "the secret: this audit neither shows a leak nor rules one out.",
         ),
@@ -253,7 +246,7 @@ def _conclude_no_leak(
         (
             f"{found}: {case.explained} this ({_test_words(tested, sound)}).",
             f"{case.describe_hidden(sound, _confidence(case, sound))} "
-            f"{case.describe_visible(tested)}".rstrip(),
+            f"{case.describe_detectable(tested)}".rstrip(),
             "Other kinds of attack were not tried.",
         ),
         "If a smaller leak matters, audit more clients or records, or try more attacks "
@@ -298,4 +291,4 @@ def _confidence(case: VerdictWords, sound: Sequence[int]) -> float:
 
 def _test_words(tested: RandomisationTest, sound: Sequence[int]) -> str:
     over = "" if len(sound) == 1 else f", one test over all {len(sound)} attacks"
-    return f"{p_words(tested.p)}{over}"
+    return f"{words.p_words(tested.p)}{over}"

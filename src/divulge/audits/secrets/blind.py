@@ -1,22 +1,20 @@
 """The blind control of attacks on federations: what they see is shuffled, and the truth is not.
 
-An attack whose guess still fits the truth knows that from elsewhere: it was told, by a bug or on
-purpose.
+An attack whose guess still fits the truth knows it from elsewhere, by a bug or on purpose.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float64, Int
 
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
-from divulge.audits import attempt
-from divulge.audits.challenges import replay
 from divulge.audits.controls import judge_p, too_few
-from divulge.audits.secrets import AssignmentSecret, CompositionSecret, InteractionSecret
+from divulge.audits.secrets import replay
+from divulge.audits.secrets.base import FederatedSecret
 from divulge.core import (
     Assignment,
     AssignmentAttack,
@@ -50,16 +48,6 @@ FEWEST = 8
 
 FEWEST_ACTING = 16
 """Likewise of signs: 2¹³ is less than 10,000, and the draw of signs needs some room."""
-
-
-class ClickControl(NamedTuple):
-    """How one attack on interactions did on shuffled clicks."""
-
-    run: BlindRun | None
-    """None where nobody said what clients acted on."""
-    aucs: Float64[np.ndarray, " clients"] | None = None
-    """By client, its AUC against the real clicks, 0.5 where that has none; None if it did not run
-    on shuffled clicks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +94,9 @@ class ShuffledUpdates:
             TargetError: the network could not be made, asked or differentiated.
         """
         place = {key: row for row, key in enumerate(record_keys(self.records.x))}
-        found = [place.get(key, -1) for key in record_keys(records.x)]
-        rows = np.flatnonzero(np.array(found) >= 0)
-        stands_in = self.order[np.array(found)[rows]]
+        places = np.array([place.get(key, -1) for key in record_keys(records.x)])
+        rows = np.flatnonzero(places >= 0)
+        stands_in = self.order[places[rows]]
         x, y = records.x.copy(), records.y.copy()
         x[rows], y[rows] = self.records.x[stands_in], self.records.y[stands_in]
         return self.updates.signals(replace(records, x=x, y=y))
@@ -116,19 +104,18 @@ class ShuffledUpdates:
 
 def control_on_updates(
     views: Sequence[UpdateView],
-    facts: CompositionFacts,
+    secret: FederatedSecret[CompositionFacts, Any],
     attack: CompositionAttack,
     seed: int,
     track: Track[Any] = track_silently,
 ) -> BlindRun | None:
     """An attack on exchanged updates; None where nobody said what clients hold."""
-    truths = facts.truth
+    truths = secret.facts.truth
     if truths is None:
         return None
     if len(truths) < FEWEST:  # no guess could fail, and attacks may take long
         return _too_few(len(truths))
-    moved, measure = exchange_updates(views, seed), CompositionSecret(facts).measure
-    finding, guesses, _ = attempt.run_on_clients(moved, measure, attack, seed, track)
+    finding, guesses, _ = secret.attempt(exchange_updates(views, seed), attack, seed, track)
     if guesses is None:
         return BlindRun(None, None, ControlOutcome.FAILED, finding.reason)
     return judge_shares(guesses, truths, seed)
@@ -136,69 +123,62 @@ def control_on_updates(
 
 def control_on_interactions(
     views: Sequence[UpdateView],
-    facts: InteractionFacts,
+    secret: FederatedSecret[InteractionFacts, Any],
     attack: InteractionAttack,
     seed: int,
     track: Track[Any] = track_silently,
-) -> ClickControl:
-    """An attack on updates of shuffled clicks.
+) -> tuple[BlindRun | None, Float64[np.ndarray, " clients"] | None]:
+    """An attack on updates of shuffled clicks, and by client its AUC against the real clicks.
 
+    The AUC is 0.5 where a client has none; without shuffled clicks there are none at all.
     Where updates cannot be made of shuffled clicks, the attack is not tested, with the reason.
     With few clients it cannot fail, but the verdict needs what it achieves there.
     """
-    truths = facts.truth
+    truths = secret.facts.truth
     if truths is None:
-        return ClickControl(None)
+        return None, None
     mixed = sum(map(interactions.is_mixed, truths))
     if not mixed:
         why = "no client acted on some of its items and left others alone"
-        return ClickControl(_not_tested(why))
+        return _not_tested(why), None
     if mixed < uninformed.FEWEST:
-        return ClickControl(_too_few(mixed))
+        return _too_few(mixed), None
     try:
         moved = replay.replay_updates(views, truths, seed)
     except Exception as error:  # the learner is the user's own code
-        return ClickControl(_not_tested(str(error) or type(error).__name__))
-    finding, guesses, _ = attempt.run_on_clients(
-        moved, InteractionSecret(facts).measure, attack, seed, track
-    )
+        return _not_tested(str(error) or type(error).__name__), None
+    finding, guesses, _ = secret.attempt(moved, attack, seed, track)
     if guesses is None:
-        return ClickControl(BlindRun(None, None, ControlOutcome.FAILED, finding.reason))
+        return BlindRun(None, None, ControlOutcome.FAILED, finding.reason), None
     aucs = np.array([
         auc(guess.score, truth.acted).value if interactions.is_mixed(truth) else 0.5
         for guess, truth in zip(guesses, truths, strict=True)
     ])  # fmt: skip
     run = judge_clicks(guesses, truths, views, seed)
-    return ClickControl(run if mixed >= FEWEST_ACTING else _too_few(mixed), aucs)
+    return run if mixed >= FEWEST_ACTING else _too_few(mixed), aucs
 
 
 def control_on_predictions(
     view: FederationView,
-    facts: AssignmentFacts,
+    secret: FederatedSecret[AssignmentFacts, Any],
     attack: AssignmentAttack,
     seed: int,
     track: Track[Any] = track_silently,
 ) -> BlindRun | None:
     """An attack on shuffled answers; None where nobody said who trained on the candidates."""
-    truth = facts.truth
+    truth = secret.facts.truth
     if truth is None:
         return None
     if view.collusion.records.all():
         return _not_tested("all candidates are the colluding client's own")
-    moved, measure = shuffle_predictions(view, seed), AssignmentSecret(facts).measure
-    finding, guess, _ = attempt.run_on_federation(moved, measure, attack, seed, track)
+    finding, guess, _ = secret.attempt(shuffle_predictions(view, seed), attack, seed, track)
     if guess is None:
         return BlindRun(None, None, ControlOutcome.FAILED, finding.reason)
     return judge_clients(guess, truth, view, seed)
 
 
 def exchange_updates(views: Sequence[UpdateView], seed: int) -> tuple[UpdateView, ...]:
-    """The views with the clients' updates shuffled among them: each has the name of one alone.
-
-    Args:
-        views: one a client.
-        seed: of the audit.
-    """
+    """The views with the clients' updates shuffled among them: each has the name of one alone."""
     order = stream(seed, "shuffled updates").permutation(len(views))
     names = {views[other].victim: view.victim for view, other in zip(views, order, strict=True)}
     return tuple(
@@ -235,9 +215,9 @@ def judge_clicks(
     each is as likely with the other sign: tastes that make the clicks of one client depend on each
     other do not matter, as each client counts as one.
     """
-    found = correlate_beyond_public(guesses, truths, views, seed)
-    p_value = signs_p(found, stream(seed, "blind control"))
-    telling = int(np.count_nonzero(found))
+    correlation = correlate_beyond_public(guesses, truths, views, seed)
+    p_value = signs_p(correlation, stream(seed, "blind control"))
+    telling = int(np.count_nonzero(correlation))
     few = "" if telling >= FEWEST_ACTING else _too_few(telling).reason
     measured = interactions.measure(guesses, truths).metrics["auc"]
     return judge_p(measured, p_value, few)
@@ -254,16 +234,16 @@ def correlate_beyond_public(
     Both are regressed on `replay.public_features`, by the slopes of the other clients. Clients who
     acted on all items or on none are left out of that, and have 0.
     """
-    found = np.zeros(len(truths))
+    correlation = np.zeros(len(truths))
     mixed = [k for k, truth in enumerate(truths) if interactions.is_mixed(truth)]
     if mixed:
         acted = [truths[k] for k in mixed]
-        found[mixed] = conditional.partial_correlations(
+        correlation[mixed] = conditional.partial_correlations(
             [guesses[k].score for k in mixed],
             [truth.acted for truth in acted],
             replay.public_features([views[k] for k in mixed], acted, seed),
         )
-    return found
+    return correlation
 
 
 def _too_few(clients: int) -> BlindRun:
