@@ -18,7 +18,7 @@ from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.checkpoints import trace_losses
 from divulge.audits.checks import duplicates
 from divulge.audits.checks import records as checks
-from divulge.audits.checks.difficulty import measure_ease
+from divulge.audits.checks.difficulty import recall_ease
 from divulge.audits.checks.duplicates import Copies, DistinctSets, PoolCopies
 from divulge.audits.checks.records import SecondPredictions
 from divulge.audits.inputs import AuditInputs
@@ -261,7 +261,7 @@ def _measure_ease(
         return subject.ease[None, candidates.x[:, 0]]
     if Need.FEATURES not in subject.target.offers:
         return None
-    return measure_ease(candidates, truth.member, stream(seed, "difficulty baseline"))
+    return recall_ease(candidates, truth.member, seed)
 
 
 def _ids_of(subject: AuditInputs) -> Shaped[np.ndarray, " records"]:
