@@ -7,6 +7,9 @@ NIGHTLY := .venv/.installed-nightly
 # The demonstration needs none of the extras: without .venv it makes a small environment of its own.
 DEMO := $(if $(wildcard $(STAMP)),.venv,.venv-demo)
 
+# Where a system tells Python to write no bytecode, each process of the tests would compile all that it imports.
+export PYTHONDONTWRITEBYTECODE =
+
 .PHONY: demo test lint types layers tests nightly all-tests portable mutate fuzz pythons installs docs site lock licences clean
 
 demo: $(DEMO)/.installed  ## train a small over-fitted network on real data and audit it

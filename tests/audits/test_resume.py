@@ -56,7 +56,8 @@ QUICK = "".join(
     f"[[attacks]]\n{settings}\n"
     for settings in (
         *(f'name = "threshold"\nsignal = "{signal}"' for signal in SIGNALS),
-        *(f'name = "{name}"' for name in ("gap", "external", "two-sample")),
+        *(f'name = "{name}"' for name in ("gap", "external")),
+        'name = "two-sample"\nfolds = 2',
         'name = "threshold"\nper_class = true',
     )
 )

@@ -72,3 +72,22 @@ def test_few_records_are_not_compared() -> None:
     (check,) = blind_baseline.check_separation(draw(9, 0), draw(50, 1), draw(50, 2))
     assert check.verdict is Verdict.NOT_APPLICABLE
     assert len(blind_baseline.check_separation(draw(50, 0), draw(50, 1), draw(9, 2))) == 1
+
+
+def test_what_is_said_of_the_same_records_alone_is_recalled() -> None:
+    members, nonmembers, reference = (draw(120, k) for k in range(3))
+    first = blind_baseline.recall_separation(members, nonmembers, reference)
+    same = Records(members.x.copy(), members.y.copy())
+    assert blind_baseline.recall_separation(same, nonmembers, reference) is first
+    others = [
+        (nonmembers, members, reference, 0),
+        (members, nonmembers, draw(120, 3, 1.0), 0),
+        (members, nonmembers, None, 0),
+        (members, Records(nonmembers.x, (nonmembers.y + 1) % 3), reference, 0),
+        (members, nonmembers, reference, 1),
+    ]
+    for sets in others:
+        expected = blind_baseline.check_separation(*sets)
+        assert expected != first
+        blind_baseline.recall_separation(members, nonmembers, reference)  # the last ones are kept
+        assert blind_baseline.recall_separation(*sets) == expected

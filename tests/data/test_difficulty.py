@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from divulge.audits.checks.difficulty import check_difficulty, measure_ease
+from divulge._util.random import stream
+from divulge.audits.checks.difficulty import check_difficulty, measure_ease, recall_ease
 from divulge.core import Check, Records, Verdict
 from tests.golden import golden
 
@@ -73,6 +74,28 @@ def test_members_of_one_class_alone_are_scored() -> None:
 
 def test_few_records_are_not_measured() -> None:
     assert measure_ease(draw(9, 0), np.arange(18) < 9, np.random.default_rng(0)) is None
+
+
+def test_the_ease_of_the_same_records_alone_is_recalled() -> None:
+    records, member = draw(20, 6), np.arange(40) < 20
+    first = recall_ease(records, member, 0)
+    assert first is not None
+    assert recall_ease(Records(records.x.copy(), records.y.copy()), member.copy(), 0) is first
+    assert not first.flags.writeable
+    x, y = records.x.copy(), records.y.copy()
+    x[7], y[7] = 9.0, (y[7] + 1) % 3
+    others = [
+        (records, member, 1),
+        (records, ~member, 0),
+        (Records(x, records.y), member, 0),
+        (Records(records.x, y), member, 0),
+    ]
+    for one, inside, seed in others:
+        expected = measure_ease(one, inside, stream(seed, "difficulty baseline"))
+        assert expected is not None
+        assert not np.array_equal(expected, first)
+        recall_ease(records, member, 0)  # only the last ones are kept
+        np.testing.assert_array_equal(recall_ease(one, inside, seed), expected)
 
 
 @pytest.mark.parametrize("each", [2, 4])

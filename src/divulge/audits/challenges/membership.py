@@ -18,7 +18,7 @@ from divulge.audits.challenges import asking
 from divulge.audits.challenges import facts as facts_of
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.checks import duplicates
-from divulge.audits.checks.difficulty import measure_ease
+from divulge.audits.checks.difficulty import recall_ease
 from divulge.audits.checks.duplicates import DistinctSets
 from divulge.audits.checks.question import CandidateEase
 from divulge.audits.known_members import set_known_members_aside
@@ -174,7 +174,7 @@ def _measure_ease(
         return subject.ease[None, candidates.x[:, 0]]
     if Need.FEATURES not in subject.target.offers:
         return None
-    return measure_ease(candidates, member, stream(seed, "difficulty baseline"))
+    return recall_ease(candidates, member, seed)
 
 
 def _ids_of(subject: AuditInputs) -> Shaped[np.ndarray, " records"]:

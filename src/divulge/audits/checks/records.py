@@ -112,7 +112,7 @@ def check_baselines(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
     if not subject.features:
         text = "The features of the records are not known."
         return (Check(BLIND, Verdict.NOT_APPLICABLE, text), shift)
-    sets = blind_baseline.check_separation(
+    sets = blind_baseline.recall_separation(
         records.take(member), records.take(~member), subject.reference, seed
     )
     return (*sets, *([] if subject.ease is None else [shift]))
