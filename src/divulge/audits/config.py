@@ -122,6 +122,9 @@ class TargetSpec(Section):
     noise: NoiseAssumption = "any"
     """What is known about the training that has it: [the bound](epsilon.md#the-epsilon-bound) is
     higher then."""
+    unit: Literal["record", "person"] = "record"
+    """Who is hidden by that claim: with ``group``, one for [a record](people.md#what-changes) is
+    weaker for a person."""
     answers: dict[str, JSON] | None = None
     """An [answer defence](defences/answers.md) before the model and its shadows:
     its ``name``, and its settings."""
@@ -229,6 +232,8 @@ class PredictionsSpec(Section):
     delta: Delta | None = None
     """The δ of that claim."""
     noise: NoiseAssumption = "any"
+    """As in ``[target]``."""
+    unit: Literal["record", "person"] = "record"
     """As in ``[target]``."""
     membership: MembershipDraw | None = None
     """As in ``[data]``; without it, what is found is at most [a leak or a

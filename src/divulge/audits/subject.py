@@ -105,4 +105,4 @@ def claimed_guarantee(spec: config.TargetSpec | config.PredictionsSpec) -> Guara
     """The guarantee that settings claim for a model; None where they claim none."""
     if spec.epsilon is None or spec.delta is None:
         return None
-    return Guarantee(spec.epsilon, spec.delta, noise=spec.noise)
+    return Guarantee(spec.epsilon, spec.delta, noise=spec.noise, unit=spec.unit)
