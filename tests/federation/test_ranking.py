@@ -279,6 +279,23 @@ def test_clicks_follow_the_model_and_are_mixed() -> None:
         click_models.ClickModel((0.5,), (1.5,))
 
 
+@pytest.mark.parametrize(
+    ("habit", "grades", "click", "stop"),
+    [
+        ("navigational", 3, (0.05, 0.5, 0.95), (0.2, 0.5, 0.9)),
+        ("informational", 3, (0.4, 0.7, 0.9), (0.1, 0.3, 0.5)),
+        ("navigational", 5, (0.05, 0.3, 0.5, 0.7, 0.95), (0.2, 0.3, 0.5, 0.7, 0.9)),
+        ("informational", 5, (0.4, 0.6, 0.7, 0.8, 0.9), (0.1, 0.2, 0.3, 0.4, 0.5)),
+    ],
+)
+def test_click_models_are_those_of_oosterhuis_and_de_rijke(
+    habit: click_models.Habit, grades: int, click: tuple[float, ...], stop: tuple[float, ...]
+) -> None:
+    """Differentiable unbiased online learning to rank (2018), table 2."""
+    found = click_models.published_click_model(habit, grades)
+    assert (found.click, found.stop) == (click, stop)
+
+
 def test_users_of_a_log_become_challenges() -> None:
     log = interactions.synthetic_interactions(12, 40, np.random.default_rng(0), mean=4.0)
     world = Recommending(log, NeuralCF(width=4, hidden=(6,), epochs=2))
