@@ -51,7 +51,7 @@ def _judge(mutant: Mutant, tests: Tests, place: Path, folder: Path) -> Verdict:
         passing, _ = _run(failed or nodes, place, tests, folder)
         if passing and not any(end.failed for end in passing):
             return Verdict("killed", failed[0] if failed else "import", 0.0)
-        return Verdict("no test", "its tests fail without it", 0.0)
+        return Verdict("no test", "they fail without the change too", 0.0)
     return Verdict("survived" if ended else "time-out", str(len(ends)), 0.0)
 
 

@@ -80,17 +80,24 @@ class Server:
             if not failed:
                 reached = sum(block in end.blocks for end in ends)
                 return Verdict("survived" if reached else "no test", str(reached), 0.0)
-            if failed[0] in self._tests.reach.seconds or self._passes(session, failed[0], items):
+            if self._tells(session, failed[0], items, mutant):
                 return Verdict("killed", failed[0], 0.0)
             broken.add(failed[0])
 
-    def _passes(self, session: pytest.Session, test: str, items: list[pytest.Item]) -> bool:
-        """Whether a test passes without a change."""
-        ends, _ = self._run(session, [item for item in items if item.nodeid == test], None)
-        for end in ends:
-            if not end.failed:
-                self._tests.reach.add(end)
-        return test in self._tests.reach.seconds
+    def _tells(
+        self, session: pytest.Session, test: str, items: list[pytest.Item], mutant: Mutant
+    ) -> bool:
+        """Whether a test that failed passes alone without the change, and alone fails with it.
+
+        One that waits for other processes may fail on a busy machine.
+        """
+        alone = [item for item in items if item.nodeid == test]
+        passed, _ = self._run(session, alone, None)
+        if not passed or passed[0].failed:
+            return False
+        self._tests.reach.add(passed[0])
+        again, ended = self._run(session, alone, mutant)
+        return not ended or any(end.failed for end in again)
 
     def _choose(self, mutant: Mutant, block: int) -> list[pytest.Item]:
         """Tests that execute the block, as far as is known; then the others of near files.
