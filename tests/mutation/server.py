@@ -74,14 +74,13 @@ class Server:
                 if not end.failed:
                     self._tests.reach.add(end)
             failed = [end.test for end in ends if end.failed]
-            if not ended and not failed:
-                late = items[len(ends)].nodeid if len(ends) < len(items) else ""
-                return Verdict("time-out", late, 0.0)
+            if not ended:  # in the test after those that ended
+                failed += [item.nodeid for item in items[len(ends) : len(ends) + 1]]
             if not failed:
                 reached = sum(block in end.blocks for end in ends)
                 return Verdict("survived" if reached else "no test", str(reached), 0.0)
             if self._tells(session, failed[0], items, mutant):
-                return Verdict("killed", failed[0], 0.0)
+                return Verdict("killed" if ended else "time-out", failed[0], 0.0)
             broken.add(failed[0])
 
     def _tells(
@@ -89,7 +88,7 @@ class Server:
     ) -> bool:
         """Whether a test that failed passes alone without the change, and alone fails with it.
 
-        One that waits for other processes may fail on a busy machine.
+        One that waits for other processes may fail on a busy machine, and a long one be stopped.
         """
         alone = [item for item in items if item.nodeid == test]
         passed, _ = self._run(session, alone, None)
