@@ -120,7 +120,7 @@ class Tests:
         self._near: dict[Path, list[str]] = {}
 
     def near(self, mutant: Mutant) -> list[str]:
-        """Test files named after its file first, then those that speak of what that defines."""
+        """Test files named after its file or folder first, then those that speak of its names."""
         path = mutant.path
         if path not in self._near:
             public = [re.escape(name) for name in sorted(self.names(path))]
@@ -132,7 +132,8 @@ class Tests:
                 module = ".".join(path.with_suffix("").parts[1:]) in text
                 pairs = zip(path.parts[2:-1], test.parts[1:-1], strict=False)
                 folders = sum(a == b for a, b in pairs)
-                own = 4 * (test.stem == f"test_{path.stem}") + 2 * module
+                named = test.stem.removeprefix("test_")
+                own = 4 * (named == path.stem) + 3 * (named in path.parts) + 2 * module
                 return -(own + folders + 2 * min(found, 4)), name
 
             self._near[path] = sorted(self._texts, key=rank)[:NEAR]
