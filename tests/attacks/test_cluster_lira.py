@@ -182,6 +182,14 @@ def test_confidence_is_compared_within_classes_whatever_it_is_measured_in() -> N
     np.testing.assert_array_equal(attack._excess_confidence(*whole), np.zeros(20))
 
 
+def test_the_only_record_of_a_class_is_as_confident_as_its_class() -> None:
+    lone = Population(np.array([[5.0, 0.0], [1.0, 0.0]]), np.array([0, 1]))
+    others = Population(np.array([[2.0, 0.0], [3.0, 0.0]]), np.array([1, 1]))
+    found = attack._excess_confidence(others, lone, others)
+    assert found[0] == 0.0
+    assert found[1] < 0.0
+
+
 def test_sees_clusters_that_no_one_sided_score_can() -> None:
     """Members lie at one point, and others on all sides of it."""
     ours, loss = [], []

@@ -280,6 +280,21 @@ def test_the_factor_is_the_same_to_the_last_bit_in_any_order_of_records() -> Non
     assert len(fitted) == 1
 
 
+def test_the_density_of_a_further_phi_is_students_with_the_mean_uncertain() -> None:
+    """A mean of n has 1 / n of the variance of one; without shadows it counts as one."""
+    rng = np.random.default_rng(0)
+    models = np.array([0, 1, 2, 5, 64])
+    phi, mean, variance = rng.normal(size=5), rng.normal(size=5), rng.exponential(size=5)
+    freedom = np.array([0, 0, 1, 4, 63]) + shadow_scores.PRIOR
+    wide = np.sqrt(variance * np.array([2, 2, 1.5, 1.2, 1 + 1 / 64]))
+    constant = stats.t.logpdf(0, freedom)
+    np.testing.assert_allclose(
+        shadow_scores.student_log_density(phi, mean, variance, models),
+        stats.t.logpdf(phi, freedom, mean, wide) - constant,
+        rtol=1e-9,
+    )
+
+
 def test_offline_the_factor_comes_from_the_pool_or_is_the_papers() -> None:
     view = forests.leaky().view
     assert rmia.fit_factor(offline(view)) == shadow_statistics.PAPERS_FACTOR

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+from divulge.audits.checks import shadow_models
 from divulge.audits.checks.shadow_models import check_shadow_models
 from divulge.core import Check, ModelView, Need, PoolPredictions, Records, Shadows, Verdict
 from divulge.core.check_names import ALL, OTHERS
@@ -113,6 +114,13 @@ def test_one_shadow_decides_nothing() -> None:
     found, *_ = check(np.random.default_rng(4), lift=8.0, models=1)
     assert found.verdict is Verdict.PASS
     assert set(found.estimates) == {"members, this model", "non-members, this model"}
+
+
+def test_two_records_have_a_spread_and_one_has_none() -> None:
+    two = shadow_models._of_target(np.array([0.2, 0.6]))
+    assert (two.mean[0], two.variance[0], two.freedom) == pytest.approx((0.4, 0.04, 1))
+    one = shadow_models._of_target(np.array([0.2]))
+    assert np.isnan(one.variance[0])
 
 
 def test_residuals_of_regression_are_compared_by_their_size() -> None:

@@ -1,5 +1,6 @@
 """Thresholds that shadows choose: a slow twin, their rates, and where there are none."""
 
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,16 @@ def test_of_many_records_some_are_enough(monkeypatch: pytest.MonkeyPatch) -> Non
     (found,) = subject.thresholds_from_shadows(view, attack, guess, truth, 0)
     assert seen == [250] * MODELS
     assert found.fpr.value == (guess.score >= found.threshold)[~truth.member].mean()
+
+
+def test_one_in_a_thousand_is_chosen_too_where_there_are_a_thousand_non_members(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sys.modules[__name__], "RECORDS", 2400)
+    view, truth, _ = _world(6)
+    found = _found(view, truth, "calibrated")
+    assert [one.intended_fpr for one in found] == [0.01, 0.001]
+    assert found[0].threshold < found[1].threshold
 
 
 @pytest.mark.parametrize("case", ["other attack", "offline", "none", "too few left"])

@@ -205,6 +205,8 @@ def test_votes_and_rounding_are_coarse() -> None:
         assert repeats.is_coarse(coarse / coarse.sum(axis=1, keepdims=True))
     for classes in (2, 3, 10):
         assert not repeats.is_coarse(rng.dirichlet(np.ones(classes), 200))
+    assert repeats.is_coarse(np.array([[1201, 798]]) / 1999)  # a prime: on no other grid
+    assert not repeats.is_coarse(np.array([[1201, 802]]) / 2003)
     assert repeats.is_coarse(np.round(rng.normal(0, 100, (50, 1)), 2))
     assert not repeats.is_coarse(rng.normal(0, 100, (50, 1)))
 

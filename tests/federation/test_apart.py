@@ -80,8 +80,15 @@ def test_every_record_is_asked_about_once() -> None:
     assert trainer.asked == len(POOL) * len(SIZES)
 
 
-def test_says_when_the_pool_is_too_small() -> None:
-    with pytest.raises(DataError, match="a pool of 210, got 30 and 100"):
+@pytest.mark.parametrize("records", [100, 209])
+def test_says_when_the_pool_is_too_small(records: int) -> None:
+    with pytest.raises(DataError, match=f"a pool of 210, got 30 and {records}"):
         local_models.simulate_local_models(
-            POOL.take(np.arange(100)), _Remembers(), SIZES, np.random.default_rng(0)
+            POOL.take(np.arange(records)), _Remembers(), SIZES, np.random.default_rng(0)
         )
+
+
+def test_the_pool_that_is_expected_is_enough() -> None:
+    pool = POOL.take(np.arange(210))
+    game = local_models.simulate_local_models(pool, _Remembers(), SIZES, np.random.default_rng(0))
+    assert [len(e) for e in game.challenge.view.external] == [42, 28, 21]

@@ -277,8 +277,27 @@ def test_clicks_follow_the_model_and_are_mixed() -> None:
         model.draw(np.array([0]), rng)
     with pytest.raises(SpecError, match="4"):
         click_models.published_click_model("navigational", 4)
-    with pytest.raises(SpecError, match="probabilities"):
-        click_models.ClickModel((0.5,), (1.5,))
+    for sure in (0.0, 1.0):
+        click_models.ClickModel((sure,), (sure,))
+        with pytest.raises(SpecError, match="probabilities"):
+            click_models.ClickModel((0.5,), (3 * sure - 1,))
+
+
+@pytest.mark.parametrize(
+    ("habit", "grades", "click", "stop"),
+    [
+        ("navigational", 3, (0.05, 0.5, 0.95), (0.2, 0.5, 0.9)),
+        ("informational", 3, (0.4, 0.7, 0.9), (0.1, 0.3, 0.5)),
+        ("navigational", 5, (0.05, 0.3, 0.5, 0.7, 0.95), (0.2, 0.3, 0.5, 0.7, 0.9)),
+        ("informational", 5, (0.4, 0.6, 0.7, 0.8, 0.9), (0.1, 0.2, 0.3, 0.4, 0.5)),
+    ],
+)
+def test_published_click_models_are_those_of_the_paper(
+    habit: click_models.Habit, grades: int, click: tuple[float, ...], stop: tuple[float, ...]
+) -> None:
+    """Wang et al. (2021), table 2."""
+    found = click_models.published_click_model(habit, grades)
+    assert (found.click, found.stop) == (click, stop)
 
 
 def test_users_of_a_log_become_challenges() -> None:
@@ -299,6 +318,17 @@ def test_users_of_a_log_become_challenges() -> None:
         )
     only = Recommending(log, world.learner, embeddings_only=True)
     assert set(next(only.challenges([3], UpdateDefence())).view.rounds[0].change("0")) == {ITEMS}
+
+
+def test_a_user_asks_no_query_twice() -> None:
+    queries = ranking.synthetic_queries(12, 6, np.random.default_rng(0))
+    world = Searching(queries, click_models.published_click_model("informational", 3), lr=0.5)
+    found = world.challenge(ranker(0, 6), 12, UpdateDefence(), np.random.default_rng(1))
+    learner = found.view.learner
+    assert isinstance(learner, Pairwise)
+    assert found.view.inputs is not None
+    lists = {found.view.inputs[learner.query == query].tobytes() for query in range(12)}
+    assert len(lists) == 12
 
 
 def test_a_search_engine_learns_and_its_users_become_challenges() -> None:

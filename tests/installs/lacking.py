@@ -23,7 +23,6 @@ IMPORTED = {
     "pillow": ("PIL",),
     "mlflow-skinny": ("mlflow",),
     "py-minisign": ("minisign",),
-    "pytest-cov": ("pytest_cov", "coverage"),
     "mkdocs-material": ("mkdocs", "yaml"),
 }
 """What a distribution lets import, where that is not its own name."""

@@ -10,6 +10,7 @@ from divulge.metrics import membership
 from divulge.metrics.permutation import (
     combine_p_values,
     matches_p,
+    membership_p,
     permutation_p_value,
     rank_sum_p,
     signs_p,
@@ -125,3 +126,10 @@ def test_one_sided_rank_sums_are_held_against_high_ones() -> None:
     # 20 permutations as high are waited for, so each p errs by a fifth of itself, rounded up
     assert high == pytest.approx(0.2, abs=4 * 0.2 / 5 / 50**0.5)
     assert low == 1.0
+
+
+def test_membership_shows_in_an_auc_below_one_half_too() -> None:
+    """All ten members below all ten others: one of 184,756 orders, as rare as the exchanged one."""
+    member, group = np.arange(20) < 10, np.zeros(20, np.int64)
+    for score in (np.arange(20.0), -np.arange(20.0)):
+        assert membership_p(score, member, group, np.random.default_rng(0)) < 0.001

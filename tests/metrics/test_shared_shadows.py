@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from jaxtyping import Bool, Float64
+from scipy import stats
 
 from divulge.core import Membership, Scores
 from divulge.metrics import joint_test as joint
@@ -44,6 +45,11 @@ def permute(
 ) -> Float64[np.ndarray, "one statistics draws"]:
     shuffled = (member[rng.permutation(RECORDS)] for _ in range(joint.DRAWS))
     return np.stack([add_deviations(lira(phi, one), list(one.T)) for one in shuffled], 1)[None]
+
+
+def further(paid: float) -> float:
+    """How much higher a normal deviate is at 5 % divided by what is paid, than at 5 %."""
+    return float(stats.norm.isf(0.05 / paid) - stats.norm.isf(0.05))
 
 
 @pytest.fixture
@@ -139,9 +145,12 @@ def test_p_values_of_dependent_models_are_merged_by_half_of_them() -> None:
     members = [rng.random(200) < 0.5 for _ in range(3)]
     leaks = zip((0.0, 0.4, 0.4), members, strict=True)
     scores = [rng.normal(size=(2, 200)) + leak * member for leak, member in leaks]
-    each = np.stack([max_test(*pair).p for pair in zip(scores, members, strict=True)])
+    each = [max_test(*pair) for pair in zip(scores, members, strict=True)]
     found = joint_test(scores, members, np.array([False, False]), None)
-    np.testing.assert_allclose(found.p, np.minimum(1, 1.5 * np.median(each, axis=0)))
+    median = np.median([test.p for test in each], axis=0)
+    np.testing.assert_allclose(found.p, np.minimum(1, 1.5 * median))
+    usual = np.mean([test.critical for test in each])
+    assert found.critical == pytest.approx((usual + further(1.5)) * 3**0.5, abs=1e-12)
 
 
 def test_each_group_of_attacks_pays_by_its_share() -> None:
@@ -153,6 +162,8 @@ def test_each_group_of_attacks_pays_by_its_share() -> None:
     np.testing.assert_allclose(found.p[:2], np.minimum(1, 1.5 * alone.p))
     merged = joint_test([score[2:] for score in scores], members, np.array([False]), None)
     np.testing.assert_allclose(found.p[2:], np.minimum(1, 3 * merged.p))
+    both = alone.critical + further(1.5), merged.critical + further(3)
+    assert found.critical == pytest.approx(min(both), abs=1e-12)
 
 
 def test_attacks_that_read_no_other_model_are_tested_as_before() -> None:
