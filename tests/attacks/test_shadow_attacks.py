@@ -285,11 +285,11 @@ def test_the_density_of_a_further_phi_is_students_with_the_mean_uncertain() -> N
     rng = np.random.default_rng(0)
     models = np.array([0, 1, 2, 5, 64])
     phi, mean, variance = rng.normal(size=5), rng.normal(size=5), rng.exponential(size=5)
-    freedom = np.array([0, 0, 1, 4, 63]) + shadow_scores.PRIOR
+    freedom = np.array([0, 0, 1, 4, 63]) + shadow_statistics.PRIOR
     wide = np.sqrt(variance * np.array([2, 2, 1.5, 1.2, 1 + 1 / 64]))
     constant = stats.t.logpdf(0, freedom)
     np.testing.assert_allclose(
-        shadow_scores.student_log_density(phi, mean, variance, models),
+        shadow_statistics.student_log_density(phi, mean, variance, models),
         stats.t.logpdf(phi, freedom, mean, wide) - constant,
         rtol=1e-9,
     )
