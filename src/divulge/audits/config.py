@@ -163,7 +163,7 @@ class DataSpec(Section):
     """The column that says whose record each is, which is then no feature: [people are
     audited](people.md), and not records; beside records named ``file.py:name`` an object named
     likewise."""
-    person_scores: tuple[Rule, ...] = PERSON_SCORES
+    person_scores: Annotated[tuple[Rule, ...], pydantic.Field(min_length=1)] = PERSON_SCORES
     """How [a person's score](people.md#scores-of-people) is made of those of its records; each
     attack is tried with each."""
     strata: str | None = None
@@ -213,7 +213,7 @@ class PredictionsSpec(Section):
     """The column with your own ids, for [``exposed.csv``](run-folder.md#exposedcsv)."""
     group: str | None = None
     """As in ``[data]``."""
-    person_scores: tuple[Rule, ...] = PERSON_SCORES
+    person_scores: Annotated[tuple[Rule, ...], pydantic.Field(min_length=1)] = PERSON_SCORES
     """As in ``[data]``."""
     strata: str | None = None
     """As in ``[data]``."""

@@ -24,6 +24,8 @@ from divulge.targets.outputs import Output
 
 ClassCount = Annotated[Count, pydantic.Field(ge=2)]
 
+PersonScores = Annotated[tuple[Rule, ...], pydantic.Field(min_length=1)]
+
 
 @check_arguments
 @dataclass(frozen=True, slots=True)
@@ -170,7 +172,7 @@ class Options:
     delta: Delta | None = None
     membership: MembershipDraw | None = None
     ids: Any = None
-    person_scores: Iterable[Rule] = ("mean", "max")
+    person_scores: PersonScores = ("mean", "max")
     class_names: Iterable[str] = ()
     progress: Progress = False
 
