@@ -1,7 +1,7 @@
-"""Six small runs, and the report of each: the site shows them as its gallery.
+"""Seven small runs, and the report of each: the site shows them as its gallery.
 
-``docs/hooks.py`` calls `reports` when the site is built. All but the last run on scikit-learn's
-handwritten digits.
+``docs/hooks.py`` calls `reports` when the site is built. All run on scikit-learn's handwritten
+digits but two, whose patients and users are synthetic.
 """
 
 from collections.abc import Iterator
@@ -94,6 +94,7 @@ def reports() -> Iterator[tuple[str, str]]:
     with TemporaryDirectory() as folder, chdir(folder):
         for name, made in (
             ("model", _audit_model),
+            ("people", _audit_people),
             ("models-in-turn", _audit_in_turn),
             ("defences", _compare_defences),
             ("label-distribution", _audit_label_distribution),
@@ -119,6 +120,27 @@ def _audit_model() -> divulge.Audit:
         shadows=divulge.ShadowModels(8),
         run="model",
         options=divulge.Options(name="a random forest"),
+    )
+
+
+def _audit_people() -> divulge.Audit:
+    rng = np.random.default_rng(0)
+    patients = rng.normal(size=(200, 8))
+    patient = np.repeat(np.arange(200), rng.integers(1, 9, 200))
+    visits = patients[patient] + 0.4 * rng.normal(size=(len(patient), 8))
+    ill = (patients[:, 0] + 0.8 * rng.normal(size=200) > 0).astype(int)[patient]
+    site = rng.choice(["north", "south", "west"], 200, p=[0.5, 0.4, 0.1])[patient]
+    trained = patient < 100
+    forest = RandomForestClassifier(30, min_samples_leaf=3, random_state=0)
+    return divulge.audit(
+        forest.fit(visits[trained], ill[trained]),
+        members=(visits[trained], ill[trained]),
+        nonmembers=(visits[~trained], ill[~trained]),
+        groups=(patient[trained], patient[~trained]),
+        strata=(site[trained], site[~trained]),
+        attacks=_attacks()[:2],
+        run="people",
+        options=divulge.Options(name="visits of synthetic patients"),
     )
 
 
