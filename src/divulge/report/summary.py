@@ -23,13 +23,13 @@ from divulge.core import (
 from divulge.errors import StoreError
 from divulge.metrics import membership
 from divulge.metrics.membership import Member, Score
-from divulge.report import caveats, exposed, shifts, words
+from divulge.report import caveats, exposed, shifts, strata, words
 from divulge.report.claim import doubt_claim, judge_claim
+from divulge.report.parts import ClassRow
 from divulge.report.remedies import name_remedies
 from divulge.report.schema import (
     SCHEMA,
     AttackRow,
-    ClassRow,
     ControlRow,
     Exposure,
     Histogram,
@@ -107,6 +107,18 @@ def summarise(contents: Contents) -> Summary:
         reproduction=_reproduction(head, facts.delta, facts.model),
         blind=blind,
         remedies=name_remedies(verdict.level, checks, rows, claim),
+        strata=strata.compare_strata(
+            scores.get(verdict.attack or ""),
+            candidates,
+            facts.strata,
+            verdict,
+            deciding_fpr(facts.nonmembers),
+        ),
+        units=strata.figures_by_unit(
+            next((row for row in rows if row.label == verdict.attack), None),
+            facts,
+            verdict.confounding,
+        ),
     )
 
 

@@ -24,6 +24,7 @@ from divulge.audits.checks.question import CandidateEase
 from divulge.audits.known_members import set_known_members_aside
 from divulge.audits.matching import match
 from divulge.audits.people import check_groups, describe_people, keep_one_a_person
+from divulge.audits.strata import merge_small_strata
 from divulge.audits.subject import AuditInputs
 from divulge.core import (
     Candidates,
@@ -94,7 +95,11 @@ def pose(
     view, shadows, answers = asking.ask_all(target, sets, subject, known_members, seed, track)
     positions = np.concatenate([distinct.members[~known], distinct.nonmembers])[order]
     member = order < len(subject.members)
-    drawn_up = _draw_up(subject, view, candidates, member, positions, order, seed)
+    drawn_up, strata = merge_small_strata(
+        _draw_up(subject, view, candidates, member, positions, order, seed),
+        subject.subpopulations,
+        subject.smallest_stratum,
+    )
     people = None
     if drawn_up.person is not None:
         people = describe_people(drawn_up, subject.person_scores)
@@ -114,6 +119,7 @@ def pose(
         blind=subject.blind,
         randomised=subject.randomised,
         people=people,
+        strata=strata,
     )
     with track.step("Checking the records"):
         facts = facts_of.describe_facts(game, knowledge, seed, delta)
