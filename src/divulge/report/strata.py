@@ -1,6 +1,6 @@
 """The report compares the exposure of strata, and figures by person with those by record."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from divulge.metrics.membership import Score
 from divulge.report import words
 from divulge.report.parts import Strata, StratumRow, UnitFigures
 from divulge.report.schema import AttackRow, Conclusion
+from divulge.report.verdict import deciding_fpr
 
 LEVEL = 0.05
 """The p-value up to which strata are said to differ."""
@@ -21,42 +22,41 @@ _RESERVED = ("confounded", "inputs doubtful", "instrument failed", "leak or shif
 
 
 def compare_strata(
-    score: Score | None,
-    candidates: Candidates,
-    facts: StrataFacts | None,
     verdict: Conclusion,
-    fpr: float | None,
+    scores: Mapping[str, Score],
+    candidates: Candidates,
+    facts: MembershipFacts,
 ) -> Strata | None:
     """Exposure by stratum; None where none were given.
 
     Args:
-        score: of the deciding attack; None if no attack is done.
-        candidates: with the numbers of their strata.
-        facts: the names of the strata that may be shown.
         verdict: that of the audit, with the label of the deciding attack.
-        fpr: the deciding false-positive rate.
+        scores: those of each done attack, by its label.
+        candidates: with the numbers of their strata.
+        facts: of the audit, with the names of the strata that may be shown.
     """
-    stratum, member = candidates.subpopulation, candidates.member
-    if facts is None or stratum is None:
+    stratum, given = candidates.subpopulation, facts.strata
+    if given is None or stratum is None:
         return None
+    fpr = deciding_fpr(facts.nonmembers)
     rows: tuple[StratumRow, ...] = ()
     test, worst = None, None
-    if score is not None and facts.names:
-        names = _names(facts)
+    if verdict.attack is not None and given.names:
+        score, names = scores[verdict.attack], _names(given)
         rows = _rows(score, candidates, names, fpr)
-        test = metrics.compare_strata(score, member, stratum)
+        test = metrics.compare_strata(score, candidates.member, stratum)
         worst = None if test is None else names[test.worst]
     return Strata(
         attack=verdict.attack,
         fpr=fpr,
         rows=tuple(sorted(rows, key=lambda row: 1 if row.auc is None else -row.auc.low)),
-        merged=facts.merged,
-        smallest=facts.smallest,
+        merged=given.merged,
+        smallest=given.smallest,
         fewest=metrics.FEWEST,
         p_value=None if test is None else test.p_value,
         worst=worst,
         worst_p=None if test is None else test.worst_p,
-        sentence=_describe(rows, facts, test, worst, verdict),
+        sentence=_describe(rows, given, test, worst, verdict),
     )
 
 
@@ -121,25 +121,26 @@ def _describe(
 
 
 def figures_by_unit(
-    row: AttackRow | None, facts: MembershipFacts, confounding: str
+    verdict: Conclusion, rows: Sequence[AttackRow], facts: MembershipFacts
 ) -> UnitFigures | None:
     """Figures by person beside those by record; None where records were audited.
 
     A bound for one person with k records at most is k times that for one record, at δ = 0.
 
     Args:
-        row: the deciding attack; None if no attack is done.
+        verdict: that of the audit, with the label of the deciding attack.
+        rows: every attack that was asked for.
         facts: of the audit.
-        confounding: why figures measure more than the model's memory; there is no ε then.
 
     References:
         Dwork and Roth (2014), The algorithmic foundations of differential privacy, theorem 2.2.
     """
+    row = next((row for row in rows if row.label == verdict.attack), None)
     if facts.people is None or row is None or "record_auc" not in row.metrics:
         return None
     epsilon = row.metrics.get("epsilon")
     # it is for exchanging a person's records: adding or removing them is half of that
-    bound = 0.0 if epsilon is None or confounding or facts.delta else epsilon.low / 2
+    bound = 0.0 if epsilon is None or verdict.confounding or facts.delta else epsilon.low / 2
     return UnitFigures(
         auc_by_person=row.metrics["auc"],
         auc_by_record=row.metrics["record_auc"],
