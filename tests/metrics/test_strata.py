@@ -66,8 +66,14 @@ def test_figures_of_a_stratum_are_its_own_with_bonferronis_confidence() -> None:
         own = stratum == each
         assert found[each] == auc(score[own], member[own], 0.975)
     at = strata.tpr_by_stratum(score, member, stratum, 4, 0.1)
-    assert at[1:] == [None, None, at[3]]
-    assert at[0] == tpr_at_fpr(score[stratum == 0], member[stratum == 0], 0.1, 0.975)
+    assert at[1] is None
+    assert at[3] is None
+    for each in (0, 2):
+        own = stratum == each
+        assert at[each] == tpr_at_fpr(score[own], member[own], 0.1, 0.975)
+    # 80 non-members support 10 %, and 42 is the fewest that do at this confidence
+    fewer = strata.tpr_by_stratum(score, member, stratum, 4, 0.01)
+    assert fewer == [None] * 4
 
 
 def test_fewer_than_two_strata_that_can_be_judged_are_not_compared() -> None:
@@ -85,6 +91,14 @@ def test_the_stratum_that_is_hit_hardest_is_named() -> None:
     assert strata.compare_strata(score, member, stratum) == found
     # of scores only their order counts, but for the levels that they are put in
     assert strata.compare_strata(np.exp(score), member, stratum) == found
+
+
+@pytest.mark.parametrize(("number", "count"), [(8, 1), (9, 1), (14, 5), (15, 5)])
+def test_the_smallest_strata_that_show_a_perfect_attack(number: int, count: int) -> None:
+    found = auc(
+        np.arange(2.0 * number), np.arange(2 * number) >= number, strata.simultaneous_level(count)
+    )
+    assert (found.low > 0.5) == (number in (9, 15))
 
 
 def test_constant_scores_are_no_difference() -> None:

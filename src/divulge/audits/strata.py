@@ -28,19 +28,19 @@ def merge_small_strata(
         smallest: the fewest members, and non-members, of a stratum that is shown.
 
     Returns:
-        The candidates as they are and None where exposure is not compared by strata.
+        The candidates without subpopulations, and None, where none have names.
 
     Raises:
         DataError: only some of the candidates have a subpopulation.
     """
     stratum = candidates.subpopulation
+    if not names:  # numbers alone are not merged: they are not kept
+        return replace(candidates, subpopulation=None), None
     if stratum is None:
-        if names:
-            raise DataError(
-                "expected strata for members and nonmembers, got them for other records alone: say "
-                "for both which stratum each record is of, or leave strata out"
-            )
-        return candidates, None
+        raise DataError(
+            "expected strata for members and nonmembers, got them for one of these or for other "
+            "records alone: say for both which stratum each record is of, or leave strata out"
+        )
     member = candidates.member
     sizes = np.stack(
         [np.bincount(stratum[group], minlength=len(names)) for group in (member, ~member)]
