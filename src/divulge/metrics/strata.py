@@ -13,7 +13,7 @@ under both: the raw spread of AUCs is not.
 
 The smallest stratum that can be judged has `FEWEST` members and as many non-members: with eight of
 each, an interval reaches guessing even where all members score above all non-members. Where
-intervals of several strata hold at once it takes more: 15 of each for five strata.
+intervals of several strata hold at once it takes more: 14 of each for five strata.
 """
 
 import math
