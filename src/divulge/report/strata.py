@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from divulge._util import showable
-from divulge.core import Candidates, MembershipFacts
+from divulge.core import Candidates, Estimate, MembershipFacts
 from divulge.core.people import StrataFacts
 from divulge.metrics import strata as metrics
 from divulge.metrics.membership import Score
@@ -72,8 +72,9 @@ def _rows(
     stratum, member = candidates.subpopulation, candidates.member
     assert stratum is not None
     given = score, member, stratum, len(names)
-    nothing = [None] * len(names)
-    tprs = nothing if fpr is None else metrics.tpr_by_stratum(*given, fpr)
+    tprs: list[Estimate | None] = [None] * len(names)
+    if fpr is not None:
+        tprs = metrics.tpr_by_stratum(*given, fpr)
     inside, outside = (
         np.bincount(stratum[group], minlength=len(names)).tolist() for group in (member, ~member)
     )
