@@ -196,6 +196,7 @@ def audit_predictions(
         file=str(Path(path).resolve()),
         membership=options.membership,
         person_scores=tuple(options.person_scores),
+        smallest_stratum=options.smallest_stratum,
         **{name: value for name, value in told.items() if value is not None},
     )
     config.check_given(settings, "audit_predictions")

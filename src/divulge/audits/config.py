@@ -28,6 +28,9 @@ from divulge.targets.model_process import TIME_LIMIT, TimeLimit
 PERSON_SCORES: tuple[Rule, ...] = ("mean", "max")
 """Rules by which a person is scored unless others are named: each attack is tried with both."""
 
+SMALLEST_STRATUM = 10
+"""The fewest members, and non-members, of a subpopulation that is shown unless it is said."""
+
 Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
 
@@ -170,6 +173,9 @@ class DataSpec(Section):
     """The column with the subpopulation of each record, such as a site or a band of ages, by which
     [exposure is compared](people.md#who-is-hit-hardest). It is no feature, unless the model knows a
     column of this name."""
+    smallest_stratum: Count = SMALLEST_STRATUM
+    """The fewest members, and non-members, of a stratum that is shown; [smaller ones are
+    merged](people.md#small-strata), without their names."""
     class_names: tuple[str, ...] = ()
     """Names of [the classes](tables.md#how-labels-find-their-columns), in the order of the
     model's; classes that it does not know last."""
@@ -216,6 +222,8 @@ class PredictionsSpec(Section):
     person_scores: Annotated[tuple[Rule, ...], pydantic.Field(min_length=1)] = PERSON_SCORES
     """As in ``[data]``."""
     strata: str | None = None
+    """As in ``[data]``."""
+    smallest_stratum: Count = SMALLEST_STRATUM
     """As in ``[data]``."""
     blind: str | None = None
     """A column with a number that [comes from elsewhere than the

@@ -78,6 +78,7 @@ def inputs_from_arguments(
         checkpoints=checkpoints.from_models(tuple(access.checkpoints), access),
         person_scores=tuple(options.person_scores),
         subpopulations=subpopulations,
+        smallest_stratum=options.smallest_stratum,
     )
     return subject if access.answers is None else subject.behind(access.answers, options.seed)
 

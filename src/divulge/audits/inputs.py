@@ -78,6 +78,7 @@ def load_inputs(
         checkpoints=find_checkpoints(spec.target, folder),
         person_scores=data.person_scores,
         subpopulations=subpopulations,
+        smallest_stratum=data.smallest_stratum,
     )
     defence = answer_defence_from_config(spec.target.answers)
     return subject if defence is None else subject.behind(defence, spec.seed)

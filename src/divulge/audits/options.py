@@ -157,6 +157,8 @@ class Options:
         person_scores: where people have several records, how a person's score is made of theirs:
             ``"mean"``, ``"max"``, ``"sum"``, ``"median"`` or ``"quantile"``. Each attack is tried
             with each, and corrected for that.
+        smallest_stratum: the fewest members, and non-members, of a stratum that is shown; smaller
+            ones are merged, without their names.
         class_names: the classes in the order of the model's, or of the columns of a table: for
             labels that are matched with them, and for the report. Classes that the model does not
             know stand last, and get probability 0.
@@ -173,6 +175,7 @@ class Options:
     membership: MembershipDraw | None = None
     ids: Any = None
     person_scores: PersonScores = ("mean", "max")
+    smallest_stratum: Count = 10
     class_names: Iterable[str] = ()
     progress: Progress = False
 

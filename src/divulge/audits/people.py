@@ -94,9 +94,10 @@ def keep_one_a_person(records: Candidates, person: Int[np.ndarray, " records"]) 
     )
 
 
-def describe_people(candidates: Candidates, scores: tuple[people.Rule, ...]) -> PeopleFacts:
-    """The facts of people and their records."""
-    assert candidates.person is not None
+def describe_people(candidates: Candidates, scores: tuple[people.Rule, ...]) -> PeopleFacts | None:
+    """The facts of people and their records; None where candidates are records."""
+    if candidates.person is None:
+        return None
     sizes = np.bincount(candidates.person)
     inside = int(sizes[candidates.member].sum())
     return PeopleFacts(inside, int(sizes.sum()) - inside, int(sizes.max()), scores)

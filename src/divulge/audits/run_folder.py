@@ -297,8 +297,11 @@ def _check_people(
             facts.people.members,
             facts.people.nonmembers,
         )
-    if subpopulation is not None:
-        fits = fits and subpopulation.shape == member.shape and subpopulation.dtype.kind in "iu"
+    fits = fits and (subpopulation is None) == (facts.strata is None)
+    if subpopulation is not None and facts.strata is not None and fits:
+        strata = len(facts.strata.names) + (facts.strata.merged > 0)
+        fits = subpopulation.shape == member.shape and subpopulation.dtype.kind in "iu"
+        fits = fits and bool(np.isin(subpopulation, np.arange(strata)).all())
     if not fits:
         raise atomic.damaged_file_error(
             path, ValueError("people or subpopulations that do not fit")

@@ -72,6 +72,8 @@ class AuditInputs:
     """How a person's score is made of those of its records, where records are grouped by person."""
     subpopulations: tuple[str, ...] = ()
     """Names of the subpopulations that exposure is compared by."""
+    smallest_stratum: int = config.SMALLEST_STRATUM
+    """The fewest members, and non-members, of a subpopulation that is shown."""
 
     @property
     def by_person(self) -> bool:

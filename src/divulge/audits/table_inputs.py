@@ -58,6 +58,7 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
         randomised=spec.membership is not None,
         person_scores=spec.person_scores,
         subpopulations=subpopulations,
+        smallest_stratum=spec.smallest_stratum,
         **_read_ease(spec, path),
     )
 
@@ -107,6 +108,7 @@ def _inputs_from_scores(
         randomised=spec.membership is not None,
         person_scores=spec.person_scores,
         subpopulations=subpopulations,
+        smallest_stratum=spec.smallest_stratum,
         **_read_ease(spec, path),
     )
 

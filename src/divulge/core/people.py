@@ -1,4 +1,4 @@
-"""People with several records: what an audit by person keeps of them."""
+"""People with several records, and subpopulations: what an audit keeps of them."""
 
 from dataclasses import dataclass
 
@@ -15,3 +15,16 @@ class PeopleFacts:
     """The largest number of records of one person."""
     scores: tuple[str, ...]
     """How a person's score is made of those of its records, by names of `metrics.people.RULES`."""
+
+
+@dataclass(frozen=True, slots=True)
+class StrataFacts:
+    """The subpopulations that exposure is compared by, without the names of small ones."""
+
+    names: tuple[str, ...]
+    """Those that are large enough to be shown, by the numbers that candidates have. Candidates of
+    all others have the number after the last of these."""
+    merged: int
+    """How many others there are."""
+    smallest: int
+    """The fewest members, and non-members, of a subpopulation that is shown."""

@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float64, Int, Shaped
 from divulge._util.json import JSON
 from divulge.core.attacks import NOBODY, Assignment, Interactions, MembershipDraw, Proportions
 from divulge.core.findings import BlindRun, Check, Control, ControlOutcome, Finding, Status
-from divulge.core.people import PeopleFacts
+from divulge.core.people import PeopleFacts, StrataFacts
 from divulge.core.training import Claim
 from divulge.core.views import Collusion
 
@@ -60,6 +60,8 @@ class MembershipFacts:
     people: PeopleFacts | None = None
     """Where candidates are people with several records: what is known of these; ``members``,
     ``nonmembers`` and ``reference`` then count people."""
+    strata: StrataFacts | None = None
+    """The subpopulations that exposure is compared by; None where it is not compared."""
     kind: Literal["membership"] = "membership"
 
 

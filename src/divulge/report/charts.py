@@ -14,6 +14,7 @@ from divulge.core import Estimate
 from divulge.errors import StoreError
 from divulge.metrics.membership import CHANCE_AUC
 from divulge.report import chart_style, words
+from divulge.report.parts import ClassRow, StratumRow
 from divulge.report.schema import AttackRow, Summary
 from divulge.report.verdict import deciding_fpr
 
@@ -39,12 +40,13 @@ of ours: DejaVu Sans, 13 pixels high."""
 
 
 def draw_charts(summary: Summary) -> dict[str, alt.LayerChart]:
-    """The figures that this summary supports, by name: roc, scores, attacks, classes."""
+    """The figures that this summary supports: roc, scores, attacks, classes, strata."""
     found = {
         "roc": roc_chart(summary),
         "scores": score_chart(summary),
         "attacks": attack_chart(summary),
         "classes": class_chart(summary),
+        "strata": strata_chart(summary),
     }
     return {name: chart for name, chart in found.items() if chart is not None}
 
@@ -263,7 +265,16 @@ def class_chart(summary: Summary) -> alt.LayerChart | None:
     """The AUC of the strongest attack within each class, highest first."""
     if summary.exposure is None:
         return None
-    measured = [row for row in summary.exposure.classes if row.auc is not None][:MOST_ROWS]
+    return _auc_chart(summary.exposure.classes)
+
+
+def strata_chart(summary: Summary) -> alt.LayerChart | None:
+    """The AUC of the deciding attack within each stratum, highest low limit first."""
+    return None if summary.strata is None else _auc_chart(summary.strata.rows)
+
+
+def _auc_chart(rows: Sequence[ClassRow | StratumRow]) -> alt.LayerChart | None:
+    measured = [row for row in rows if row.auc is not None][:MOST_ROWS]
     names = words.shorten_names([row.name for row in measured], _LABEL)
     dots = [
         _chart_dot(name, row.auc, "auc", (), sound=True)

@@ -38,6 +38,8 @@ def render(summary: Summary) -> str:
         parts.append(f"**Claim:** {make_inert(summary.claim.sentence)}")  # else it is said already
     listed = summary.exposed.reason or " ".join(each.sentence for each in summary.exposed.lists)
     parts.append(f"**Exposed {unit_of(summary).many}:** {make_inert(listed)}")
+    if summary.strata:
+        parts.append(f"**By stratum:** {make_inert(summary.strata.sentence)}")
     if verdict.warnings:
         parts.append(
             "**Warnings**\n\n" + "\n".join(f"- {make_inert(line)}" for line in verdict.warnings)

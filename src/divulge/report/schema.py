@@ -11,6 +11,7 @@ from typing import Literal
 from divulge._util.json import Settings
 from divulge.core import BlindRun, Check, ControlOutcome, Estimate, ShadowThreshold
 from divulge.core.people import PeopleFacts
+from divulge.report.parts import ClassRow, Strata, UnitFigures
 
 SCHEMA = 3
 
@@ -235,21 +236,6 @@ class ExposedRecords:
 
 
 @dataclass(frozen=True, slots=True)
-class ClassRow:
-    """How well the attack tells members of one class from its non-members.
-
-    For a regression model, a fifth of the candidates by their true values stands for a class.
-    """
-
-    label: int
-    name: str
-    members: int
-    nonmembers: int
-    auc: Estimate | None
-    """AUC within the class; None if the class is too small."""
-
-
-@dataclass(frozen=True, slots=True)
 class Exposure:
     """What the deciding attack shows in detail."""
 
@@ -341,3 +327,7 @@ class Summary:
     """None where nothing is known of the records but the model's answers."""
     remedies: tuple[Remedy, ...] = ()
     """What to do about a leak, the cheapest first; empty where none was found."""
+    strata: Strata | None = None
+    """Exposure by stratum; None where no strata were given."""
+    units: UnitFigures | None = None
+    """Figures by person and by record; None where records were audited."""

@@ -23,13 +23,13 @@ from divulge.core import (
 from divulge.errors import StoreError
 from divulge.metrics import membership
 from divulge.metrics.membership import Member, Score
-from divulge.report import caveats, exposed, shifts, words
+from divulge.report import caveats, exposed, shifts, strata, words
 from divulge.report.claim import doubt_claim, judge_claim
+from divulge.report.parts import ClassRow
 from divulge.report.remedies import name_remedies
 from divulge.report.schema import (
     SCHEMA,
     AttackRow,
-    ClassRow,
     ControlRow,
     Exposure,
     Histogram,
@@ -89,9 +89,6 @@ def summarise(contents: Contents) -> Summary:
         claim = judge_claim(facts.claim, rows, scores, truth, differ)
     if verdict.doubt:
         claim = doubt_claim(claim, verdict.doubt)
-    shown = None
-    if verdict.attack is not None:
-        shown = _exposure(verdict.attack, scores[verdict.attack], candidates, facts)
     listed = exposed.find_exposed(rows, scores, candidates, differ, verdict.doubt)
     return Summary(
         schema=SCHEMA,
@@ -99,7 +96,7 @@ def summarise(contents: Contents) -> Summary:
         verdict=verdict,
         sizes=_sizes(facts),
         attacks=rows,
-        exposure=shown,
+        exposure=_exposure(verdict.attack, scores, candidates, facts),
         exposed=listed,
         claim=claim,
         checks=checks,
@@ -107,6 +104,8 @@ def summarise(contents: Contents) -> Summary:
         reproduction=_reproduction(head, facts.delta, facts.model),
         blind=blind,
         remedies=name_remedies(verdict.level, checks, rows, claim),
+        strata=strata.compare_strata(verdict, scores, candidates, facts),
+        units=strata.figures_by_unit(verdict, rows, facts),
     )
 
 
@@ -219,8 +218,14 @@ def _sizes(facts: MembershipFacts) -> Sizes:
 
 
 def _exposure(
-    attack: str, score: Score, candidates: Candidates, facts: MembershipFacts
-) -> Exposure:
+    attack: str | None,
+    scores: Mapping[str, Score],
+    candidates: Candidates,
+    facts: MembershipFacts,
+) -> Exposure | None:
+    if attack is None:
+        return None
+    score = scores[attack]
     member, label = candidates.member, candidates.label
     names: Sequence[str] = [showable.make_showable(name) for name in facts.class_names]
     fpr = deciding_fpr(int(np.sum(~member)))

@@ -12,6 +12,7 @@ _SHARE = r"(\d+(?:\.\d+)?(?:e-?\d+)?)"
 _PARAMETER = re.compile(rf"(tpr|precision)@{_SHARE}(?::{_SHARE})?")
 _TITLES = {
     "auc": "AUC",
+    "record_auc": "AUC by record",
     "epsilon": "Epsilon bound",
     "class_shares": "L1 of the best guess of class shares",
     "which_client": "AUC of which client",
@@ -159,7 +160,9 @@ def format_metric(name: str, estimate: Estimate, unmeasured: Collection[str] = (
         estimate: its value and interval.
         unmeasured: metrics that the sizes cannot support; this one then lacks its lower limit.
     """
-    style = {"auc": format_auc, "epsilon": format_epsilon}.get(name, format_rate)
+    style = {"auc": format_auc, "record_auc": format_auc, "epsilon": format_epsilon}.get(
+        name, format_rate
+    )
     return format_rate_up_to(estimate) if name in unmeasured else style(estimate)
 
 

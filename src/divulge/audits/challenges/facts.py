@@ -22,7 +22,7 @@ from divulge.core import (
     Records,
     Verdict,
 )
-from divulge.core.people import PeopleFacts
+from divulge.core.people import PeopleFacts, StrataFacts
 from divulge.core.records import STRATA
 from divulge.core.runs import ShadowKind
 from divulge.training.shadows.plan import ShadowPlan
@@ -58,6 +58,8 @@ class AuditorKnowledge:
     """Whether somebody says that members were drawn at random."""
     people: PeopleFacts | None = None
     """Where candidates are people, their records."""
+    strata: StrataFacts | None = None
+    """The subpopulations that exposure is compared by."""
 
 
 def describe_facts(
@@ -103,6 +105,7 @@ def describe_facts(
         known_members=0 if view.known_members is None else len(view.known_members),
         model=known.model,
         people=known.people,
+        strata=known.strata,
     )
 
 

@@ -24,6 +24,7 @@ from divulge.audits.checks.question import CandidateEase
 from divulge.audits.known_members import set_known_members_aside
 from divulge.audits.matching import match
 from divulge.audits.people import check_groups, describe_people, keep_one_a_person
+from divulge.audits.strata import merge_small_strata
 from divulge.audits.subject import AuditInputs
 from divulge.core import (
     Candidates,
@@ -35,6 +36,7 @@ from divulge.core import (
     Records,
     Verdict,
 )
+from divulge.core.people import StrataFacts
 from divulge.errors import DataError, SpecError
 from divulge.metrics.difficulty_test import Ease
 from divulge.targets.budget import CountingTarget
@@ -94,10 +96,7 @@ def pose(
     view, shadows, answers = asking.ask_all(target, sets, subject, known_members, seed, track)
     positions = np.concatenate([distinct.members[~known], distinct.nonmembers])[order]
     member = order < len(subject.members)
-    drawn_up = _draw_up(subject, view, candidates, member, positions, order, seed)
-    people = None
-    if drawn_up.person is not None:
-        people = describe_people(drawn_up, subject.person_scores)
+    drawn_up, strata = _draw_up(subject, view, candidates, member, positions, order, seed)
     game = Game(view, Membership(drawn_up.member, subject.drawn))
     knowledge = facts_of.AuditorKnowledge(
         answers=answers,
@@ -113,7 +112,8 @@ def pose(
         ease=drawn_up.ease,
         blind=subject.blind,
         randomised=subject.randomised,
-        people=people,
+        people=describe_people(drawn_up, subject.person_scores),
+        strata=strata,
     )
     with track.step("Checking the records"):
         facts = facts_of.describe_facts(game, knowledge, seed, delta)
@@ -152,8 +152,8 @@ def _draw_up(
     positions: Int[np.ndarray, " records"],
     order: Int[np.ndarray, " records"],
     seed: int,
-) -> Candidates:
-    """The candidates: records, or people where records are grouped by person."""
+) -> tuple[Candidates, StrataFacts | None]:
+    """The candidates, people where records are grouped by person, and the strata to be shown."""
     drawn_up = Candidates(
         member=member,
         label=view.records.stratum,
@@ -163,7 +163,9 @@ def _draw_up(
         subpopulation=candidates.subpopulation,
     )
     person = candidates.people
-    return drawn_up if person is None else keep_one_a_person(drawn_up, person)
+    if person is not None:
+        drawn_up = keep_one_a_person(drawn_up, person)
+    return merge_small_strata(drawn_up, subject.subpopulations, subject.smallest_stratum)
 
 
 def _measure_ease(

@@ -1,0 +1,80 @@
+"""What a summary says of parts of the candidates: classes and strata; and of people's records."""
+
+from dataclasses import dataclass
+
+from divulge.core import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class ClassRow:
+    """How well the attack tells members of one class from its non-members.
+
+    For a regression model, a fifth of the candidates by their true values stands for a class.
+    """
+
+    label: int
+    name: str
+    members: int
+    nonmembers: int
+    auc: Estimate | None
+    """AUC within the class; None if the class is too small."""
+
+
+@dataclass(frozen=True, slots=True)
+class StratumRow:
+    """How well the deciding attack tells members of one stratum from its non-members.
+
+    Intervals hold for all strata at once.
+    """
+
+    name: str
+    members: int
+    nonmembers: int
+    auc: Estimate | None
+    """None if the stratum is too small to be judged."""
+    tpr: Estimate | None
+    """At ``Strata.fpr``; None if its non-members cannot support a lower limit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Strata:
+    """Exposure by stratum, without the names and sizes of small ones."""
+
+    attack: str | None
+    """Label of the deciding attack; None if no attack is done."""
+    fpr: float | None
+    """The deciding FPR; None with too few non-members for any."""
+    rows: tuple[StratumRow, ...]
+    """Strata by falling lower limit of the AUC. Merged ones are one row, without a name of theirs.
+    """
+    merged: int
+    """How many strata are merged, or not shown at all."""
+    smallest: int
+    """The fewest members, and non-members, of a stratum that is shown."""
+    fewest: int
+    """The fewest members, and non-members, of a stratum that can be judged."""
+    p_value: float | None
+    """The chance of AUCs that differ so much if strata are equally exposed; None with fewer than
+    two that can be judged."""
+    worst: str | None
+    """The stratum that lies furthest above all others, by standard errors; None likewise."""
+    worst_p: float | None
+    """The chance that any stratum lies so far above the others."""
+    sentence: str
+    """What this means."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitFigures:
+    """Figures of the deciding attack by person and by record."""
+
+    auc_by_person: Estimate
+    auc_by_record: Estimate
+    """Its interval takes people for what was drawn."""
+    most: int
+    """The largest number of records of one person."""
+    epsilon_by_person: float | None
+    """The lower bound on ε at δ = 0 for adding or removing all records of one person; None if it is
+    0, or was not derived."""
+    epsilon_by_record: float | None
+    """The lower bound on ε for adding or removing one record that follows: so many times less."""
