@@ -174,7 +174,7 @@ def test_epsilon_by_record_is_that_by_person_over_the_most_records(tmp_path: Pat
     rows = found.summary.attacks
     epsilon = rows[0].metrics["epsilon"].low
     assert epsilon > 0
-    units = figures_by_unit(found.verdict, rows, found.facts)  # type: ignore[arg-type]
+    units = figures_by_unit(found.verdict, rows, found.facts)
     assert units is not None
     assert units.epsilon_by_person == epsilon / 2
     assert units.epsilon_by_record == epsilon / 4

@@ -36,7 +36,7 @@ def test_the_statistics_are_those_of_delong_one_stratum_at_a_time() -> None:
     level = np.unique(score, return_inverse=True)[1]
     shape = 3, int(level.max()) + 1
     groups = [strata._Group(level[side], stratum[side], shape) for side in (member, ~member)]
-    found = strata._statistics([group.count(group.own[None]) for group in groups])
+    found = strata._statistics([group.count_levels(group.own[None]) for group in groups])
     theta, variance = [], []
     for each in range(3):
         own = stratum == each
@@ -47,7 +47,7 @@ def test_the_statistics_are_those_of_delong_one_stratum_at_a_time() -> None:
         variance.append(covariances(longer[None], truth)[0, 0] / (area * (1 - area)) ** 2)
     weight = 1 / np.array(variance)
     mean = np.average(theta, weights=weight)
-    assert found.spread[0] == pytest.approx(float(weight @ (theta - mean) ** 2))
+    assert found.spread[0] == pytest.approx(float(weight @ (np.array(theta) - mean) ** 2))
     for each in range(3):
         rest = np.arange(3) != each
         others = np.average(np.array(theta)[rest], weights=weight[rest])

@@ -18,8 +18,7 @@ from divulge.core.views import Collusion
 SCHEMA = 6
 """The version of ``run.json``, whatever its kind."""
 BEFORE_NAMING = "0.1.0"
-"""The version that wrote every file without the key ``divulge``: the program had another name then
-(docs/adr/0009), and this was its only version."""
+"""The one version that wrote files without the key ``divulge``, by another name (docs/adr/0009)."""
 
 Key = Annotated[str, pydantic.Field(pattern=r"^\w[\w-]*$")]
 """The name of a finding's files."""
@@ -58,8 +57,7 @@ class MembershipFacts:
     randomised: bool = False
     """Whether members were drawn at random from all candidates, as somebody said or divulge did."""
     people: PeopleFacts | None = None
-    """Where candidates are people with several records: what is known of these; ``members``,
-    ``nonmembers`` and ``reference`` then count people."""
+    """The records of people, where these are the candidates, whom the two counts then count."""
     strata: StrataFacts | None = None
     """The subpopulations that exposure is compared by; None where it is not compared."""
     kind: Literal["membership"] = "membership"

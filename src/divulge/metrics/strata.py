@@ -162,7 +162,7 @@ def compare_strata(score: Score, member: Member, stratum: Stratum) -> StrataTest
     level, own = _levels(score[used]), np.searchsorted(numbers, stratum[used])
     shape = len(numbers), int(level.max()) + 1
     groups = [_Group(level[side], own[side], shape) for side in (member[used], ~member[used])]
-    (spread,), (apart,) = _statistics([group.count(group.own[None]) for group in groups])
+    (spread,), (apart,) = _statistics([group.count_levels(group.own[None]) for group in groups])
     drawn = _permute(groups)
     worst = int(apart.argmax())
     return StrataTest(
@@ -188,7 +188,7 @@ class _Group(NamedTuple):
     shape: tuple[int, int]
     """How many strata there are, and levels."""
 
-    def count(self, rows: Int[np.ndarray, "permutations candidates"]) -> Counts:
+    def count_levels(self, rows: Int[np.ndarray, "permutations candidates"]) -> Counts:
         """How many of each stratum have each level, where rows say the stratum of each."""
         strata, levels = self.shape
         cell = (np.arange(len(rows))[:, None] * strata + rows) * levels + self.level
@@ -222,7 +222,7 @@ def _permute(groups: Sequence[_Group]) -> _Statistics:
         rows = min(size, count - start)
         parts.append(
             _statistics([
-                group.count(rng.permuted(np.tile(group.own, (rows, 1)), axis=1))
+                group.count_levels(rng.permuted(np.tile(group.own, (rows, 1)), axis=1))
                 for group in groups
             ])
         )  # fmt: skip
