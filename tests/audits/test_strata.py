@@ -100,12 +100,11 @@ def shown(path: Path, run: Path, **settings: Any) -> dict[str, Any]:
 
 
 def test_names_of_small_strata_reach_no_file_and_no_number_tells_them_apart(tmp_path: Path) -> None:
-    sizes = {"North": 80, "South": 60, "West": 40, "PlantedRare": 4, "PlantedOdd": 3}
+    sizes = {"North": 80, "South": 60, "West": 40, "QuokkaRare": 4, "QuokkaOdd": 3}
     where = tmp_path / "run"
     found = shown(table(tmp_path / "losses.csv", sizes, worst="South"), where)
     for path in where.rglob("*"):
-        assert not path.is_file() or b"PlantedRare" not in path.read_bytes(), path
-        assert not path.is_file() or b"PlantedOdd" not in path.read_bytes(), path
+        assert not path.is_file() or b"Quokka" not in path.read_bytes(), path
     assert found["merged"] == 3
     assert {row["name"] for row in found["rows"]} == {"North", "South", "3 strata together"}
     (merged,) = (row for row in found["rows"] if row["name"] == "3 strata together")

@@ -57,7 +57,7 @@ class MembershipFacts:
     randomised: bool = False
     """Whether members were drawn at random from all candidates, as somebody said or divulge did."""
     people: PeopleFacts | None = None
-    """The records of people, where these are the candidates, whom the two counts then count."""
+    """Where candidates are people, their records; ``members`` and ``nonmembers`` count people."""
     strata: StrataFacts | None = None
     """The subpopulations that exposure is compared by; None where it is not compared."""
     kind: Literal["membership"] = "membership"
@@ -226,8 +226,7 @@ class Candidates:
 
     member: Bool[np.ndarray, " records"]
     label: Int[np.ndarray, " records"]
-    """The class of each; for regression the fifth that its true value is in, from 0 for the lowest.
-    """
+    """The class of each; for regression the fifth of its true value, from 0 for the lowest."""
     index: Int[np.ndarray, " records"]
     """The position among the members (or among the non-members) as the user gave them."""
     ids: Shaped[np.ndarray, " records"] | None = None
