@@ -5,6 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from divulge._util import imports
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.digest import digest
@@ -14,8 +16,10 @@ from divulge.attacks import catalog
 from divulge.audits.heads import new_head
 from divulge.audits.options import Options, RunPath
 from divulge.audits.runner import RunHeading
+from divulge.audits.wrapped import attack_people
 from divulge.core import Head, MembershipAttack
 from divulge.errors import SpecError
+from divulge.metrics.people import Rule
 from divulge.studies.compare.config import default_attacks
 from divulge.studies.harden import config, final
 from divulge.studies.harden.config import SearchSettings
@@ -43,6 +47,7 @@ def harden(
     records: Any,
     ceiling: Mapping[str, float],
     reference: Any = None,
+    groups: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     search: SearchSettings = SearchSettings(),
     run: RunPath = None,
@@ -63,6 +68,9 @@ def harden(
             ``tpr@0.1``, ``tpr@0.01``, ``tpr@0.001`` or ``advantage``. The upper limit has to be
             under it.
         reference: further records, on which no model is trained; rmia needs them.
+        groups: whose record each is, where people have several, as of `divulge.leave_one_out`: the
+            records of the search, of each model and of the final audit are then those of whole
+            people, and people are counted.
         attacks: default: in the search threshold, gap, calibrated, lira and rmia, in the final
             audit every attack that divulge has.
         search: what is tried, and how much may be spent on it.
@@ -85,12 +93,13 @@ def harden(
         raise SpecError("expected an attack, got none: leave attacks out to run the usual ones")
     wanted, head = _design(
         recipe,
-        pool_from(records, reference, options.ids),
+        pool_from(records, reference, options.ids, groups=groups),
         ceiling,
         chosen,
         search,
         RunHeading(options.name or "hardening", options.seed, {"recipe": repr(recipe)}),
         tuple(options.class_names),
+        tuple(options.person_scores),
     )
     path = numbered_folder(Path("runs") / "hardening") if run is None else Path(run)
     bench = ModelBench(wanted, who)
@@ -149,6 +158,7 @@ def design_from_config(
             settings.model_dump(mode="json", exclude_defaults=True),
         ),
         settings.data.class_names,
+        settings.data.person_scores,
     )
 
 
@@ -160,17 +170,24 @@ def _design(
     asked: SearchSettings,
     heading: RunHeading,
     class_names: tuple[str, ...],
+    person_scores: tuple[Rule, ...],
 ) -> tuple[HardenDesign, Head[HardeningFacts]]:
     distinct = set_copies_aside(pool)
     searched, fresh = final.split_records(distinct.records, asked.fresh, heading.seed)
-    member = final.draw_members(len(fresh), heading.seed)
     of_search, untouched = distinct.records.take(searched), distinct.records.take(fresh)
+    member = final.draw_members(untouched, heading.seed)
     whole = tuple(catalog.default_attacks(shadows=True)) if attacks is None else attacks
+    of_search_attacks = default_attacks() if attacks is None else attacks
+    final_attacks, by_person = len(whole), distinct.records.people
+    if by_person is not None:
+        of_search_attacks = attack_people(of_search_attacks, person_scores)
+        final_attacks *= len(person_scores)
     told = replace(asked, workers="local")  # who trains changes nothing
     challenge = digest(
         f"{trainer_identity(recipe)}\0{dict(ceilings)}\0{told}\0{attacks}\0{heading.seed}",
         *(array for one in (of_search, untouched) for array in (one.x, one.y)),
         *(() if distinct.reference is None else (distinct.reference.x, distinct.reference.y)),
+        *(() if by_person is None else (by_person, np.array(list(person_scores)))),
     )
     design = HardenDesign(
         SearchedModels(
@@ -178,14 +195,14 @@ def _design(
             pool=RecordPool(of_search, distinct.reference, None),
             ceilings=ceilings,
             answers=asked.answers,
-            attacks=default_attacks() if attacks is None else attacks,
-            final_attacks=len(whole),
+            attacks=of_search_attacks,
+            final_attacks=final_attacks,
             seed=heading.seed,
             folder=Path(),
         ),
         asked,
         class_names,
-        final.FreshRecords(of_search, untouched, member, distinct.reference),
+        final.FreshRecords(of_search, untouched, member, distinct.reference, person_scores),
         whole,
     )
     head = new_head(
