@@ -55,7 +55,7 @@ NEAR_CERTAIN = 0.9
 
 Members = Bool[np.ndarray, "models people"]
 PeopleScores = Float[np.ndarray, "models people"]
-PerPerson = Float64[np.ndarray, " people"]
+PeopleValues = Float64[np.ndarray, " people"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +70,15 @@ class PersonSuccess:
     """The number of models that use a person's data."""
     outside: Int[np.ndarray, " people"]
     """The number of the others."""
-    success: PerPerson
-    low: PerPerson
+    success: PeopleValues
+    low: PeopleValues
     """Lower end of the 95 % interval of each person by itself."""
-    high: PerPerson
-    p: PerPerson
+    high: PeopleValues
+    p: PeopleValues
     """p-value of the null hypothesis that no score depends on the use of a person's data."""
-    q: PerPerson
+    q: PeopleValues
     """Lowest false-discovery rate at which a person is listed as told apart."""
-    q_certain: PerPerson
+    q_certain: PeopleValues
     """Lowest false-discovery rate at which its success is listed as above `NEAR_CERTAIN`."""
     mean: Estimate
     """The mean success over people, with an interval over models."""
@@ -142,7 +142,7 @@ def rank_sum_p(right: int, inside: int, outside: int) -> float:
     return sum(counts[right:]) / sum(counts)
 
 
-def q_values(p: PerPerson) -> PerPerson:
+def q_values(p: PeopleValues) -> PeopleValues:
     """The lowest false-discovery rate at which each is listed (Benjamini and Yekutieli).
 
     Examples:
@@ -152,9 +152,9 @@ def q_values(p: PerPerson) -> PerPerson:
     count = len(p)
     order = np.argsort(p, kind="stable")
     rates = p[order] * count * _harmonic(count) / np.arange(1, count + 1)
-    found = np.empty(count)
-    found[order] = np.minimum(np.minimum.accumulate(rates[::-1])[::-1], 1.0)
-    return found
+    lowest = np.empty(count)
+    lowest[order] = np.minimum(np.minimum.accumulate(rates[::-1])[::-1], 1.0)
+    return lowest
 
 
 def models_needed(people: int, listed: int, q: float) -> int:
@@ -182,7 +182,7 @@ def models_needed_for_certainty(people: int, listed: int, q: float) -> int:
     return 2 * math.ceil(math.log(highest) / math.log(NEAR_CERTAIN))
 
 
-def fewest_listed(found: PersonSuccess, q: float) -> int | None:
+def fewest_listed(result: PersonSuccess, q: float) -> int | None:
     """The fewest people that a list at this rate can hold, with these coins; None if none can be.
 
     It depends on how many models use each person's data, and on no score.
@@ -190,18 +190,18 @@ def fewest_listed(found: PersonSuccess, q: float) -> int | None:
     best = np.array(
         [
             1 / math.comb(int(a + b), int(a))
-            for a, b in zip(found.inside, found.outside, strict=True)
+            for a, b in zip(result.inside, result.outside, strict=True)
         ]
     )
     return _fewest(best, q)
 
 
-def fewest_certain(found: PersonSuccess, q: float) -> int | None:
+def fewest_certain(result: PersonSuccess, q: float) -> int | None:
     """The same for people who are told apart almost always."""
-    return _fewest(NEAR_CERTAIN ** np.minimum(found.inside, found.outside).astype(float), q)
+    return _fewest(NEAR_CERTAIN ** np.minimum(result.inside, result.outside).astype(float), q)
 
 
-def _fewest(best: PerPerson, q: float) -> int | None:
+def _fewest(best: PeopleValues, q: float) -> int | None:
     """How many of the lowest p-values that there can be are listed together, at least."""
     count = len(best)
     rates = np.sort(best) * count * _harmonic(count) / np.arange(1, count + 1)
@@ -234,7 +234,7 @@ def _mean_success(scores: PeopleScores, member: Members) -> Estimate:
     left = [
         _mean_over_people(np.delete(scores, k, 0), np.delete(member, k, 0)) for k in range(models)
     ]
-    without = np.array([mean if one is None else one for one in left])
+    without = np.array([mean if each is None else each for each in left])
     error = math.sqrt((models - 1) / models * float(((without - without.mean()) ** 2).sum()))
     margin = float(stats.t.ppf((1 + CONFIDENCE) / 2, models - 1)) * error
     return Estimate(mean, max(0.0, mean - margin), min(1.0, mean + margin))

@@ -252,12 +252,12 @@ class LeaveOneOut(GatedAudit):
         """
         if not 1e-9 < q < 1:
             raise SpecError(f"expected a false-discovery rate above 1e-9 and below 1, got {q}")
-        found = success.find_success(self, q)
-        found.refuse_empty_list()
-        return found.table
+        report = success.find_success(self, q)
+        report.refuse_empty_list()
+        return report.table
 
     @cached_property
-    def _success(self) -> success.SuccessFound | str:
+    def _success(self) -> success.SuccessReport | str:
         """What the report says of each person, or why it says nothing."""
         try:
             return success.find_success(self, success.RATE)
@@ -344,8 +344,8 @@ class LeaveOneOut(GatedAudit):
         ])  # fmt: skip
 
     def _describe_success(self) -> str:
-        found = self._success
-        return found if isinstance(found, str) else " ".join(found.sentences)
+        report = self._success
+        return report if isinstance(report, str) else " ".join(report.sentences)
 
     @property
     def basis(self) -> str:
@@ -391,11 +391,11 @@ class LeaveOneOut(GatedAudit):
             label: {name: asdict(estimate) for name, estimate in metrics.items()}
             for label, metrics in self.across.items()
         }
-        found = self._success
-        told = {"unmeasured": found} if isinstance(found, str) else found.as_json()
-        content = json.dumps({"verdict": verdict, "across": across, "success": told}, indent=1)
+        report = self._success
+        counted = {"unmeasured": report} if isinstance(report, str) else report.as_json()
+        content = json.dumps({"verdict": verdict, "across": across, "success": counted}, indent=1)
         return {
-            **({} if isinstance(found, str) else {SUCCESS: found.as_csv()}),
+            **({} if isinstance(report, str) else {SUCCESS: report.as_csv()}),
             SUMMARY: f"{content}\n".encode(),
             TABLE: f"# {make_inert(self.head.name)}\n\n{self.table()}\n".encode(),
             PAGE: leave_one_out_page.render(self._story()).encode(),

@@ -83,11 +83,11 @@ class SuccessTable:
 
 
 @dataclass(frozen=True, slots=True)
-class SuccessFound:
+class SuccessReport:
     """The table with all statistics, and whether lists can hold anybody."""
 
     table: SuccessTable
-    found: PersonSuccess
+    statistics: PersonSuccess
     unit: Unit
     models: int
 
@@ -98,7 +98,7 @@ class SuccessFound:
             Unmeasurable: there are too few targets; says how many would do.
         """
         rate = self.table.rate
-        if metrics.fewest_listed(self.found, rate) is None:
+        if metrics.fewest_listed(self.statistics, rate) is None:
             raise Unmeasurable(self._too_few(rate))
 
     def _too_few(self, rate: float) -> str:
@@ -116,31 +116,31 @@ class SuccessFound:
         """The mean, and how many are told apart beyond chance, and almost always."""
         unit, table, people = self.unit, self.table, len(self.table.rows)
         rate = words.format_percent(table.rate)
-        said = [
+        sentences = [
             f"Of a model trained on a {unit.one} and one that was not, the attack picks the first "
             f"one {words.format_rate(table.mean)} of the time, averaged over all {unit.many} "
             "(guessing: 50 %)."
         ]
-        if metrics.fewest_listed(self.found, table.rate) is None:
-            return (*said, f"Which {unit.many}: not measured. {self._too_few(table.rate)}")
+        if metrics.fewest_listed(self.statistics, table.rate) is None:
+            return (*sentences, f"Which {unit.many}: not measured. {self._too_few(table.rate)}")
         listed = len(table.listed)
-        said.append(
+        sentences.append(
             f"At a false-discovery rate of {rate}, {_share(listed, people)} {unit.many} are told "
             "apart beyond chance."
         )
         highest, enough = words.format_percent(NEAR_CERTAIN), metrics.models_needed_for_certainty
-        if metrics.fewest_certain(self.found, table.rate) is None:
-            said.append(
+        if metrics.fewest_certain(self.statistics, table.rate) is None:
+            sentences.append(
                 f"Who is told apart more than {highest} of the time: not measured. To list "
                 f"all {unit.many}, audit at least {enough(people, people, table.rate):,} targets; "
                 f"to list a single {unit.one}, {enough(people, 1, table.rate):,}."
             )
         else:
-            said.append(
+            sentences.append(
                 f"For {_share(len(table.certain), people)} {unit.many} that is shown to be more "
                 f"than {highest} of the time, at the same rate."
             )
-        return tuple(said)
+        return tuple(sentences)
 
     @property
     def shown(self) -> Sequence[SuccessRow]:
@@ -156,10 +156,10 @@ class SuccessFound:
             "rate": table.rate,
             "counted": len(table.rows),
             "listed": None
-            if metrics.fewest_listed(self.found, table.rate) is None
+            if metrics.fewest_listed(self.statistics, table.rate) is None
             else len(table.listed),
             "certain": None
-            if metrics.fewest_certain(self.found, table.rate) is None
+            if metrics.fewest_certain(self.statistics, table.rate) is None
             else len(table.certain),
             "sentences": list(self.sentences),
         }
@@ -211,7 +211,7 @@ class AuditsInTurn(Protocol):
         ...
 
 
-def find_success(audits: AuditsInTurn, rate: float = RATE) -> SuccessFound:
+def find_success(audits: AuditsInTurn, rate: float = RATE) -> SuccessReport:
     """How well each candidate is told apart over the targets.
 
     Args:
@@ -234,28 +234,28 @@ def find_success(audits: AuditsInTurn, rate: float = RATE) -> SuccessFound:
     label = min(scores, key=lambda label: not label.startswith(PREFERRED))
     targets = audits.targets
     member = np.stack([audit.candidates.member for audit in targets])
-    found = metrics.success_per_person(np.stack(scores[label]), member)
-    rows = tuple(_rows(found, targets[0].candidates, targets[0].facts.class_names))
-    table = SuccessTable(showable.make_showable(label), found.mean, rows, rate)
-    return SuccessFound(table, found, audits.unit, len(targets))
+    statistics = metrics.success_per_person(np.stack(scores[label]), member)
+    rows = tuple(_rows(statistics, targets[0].candidates, targets[0].facts.class_names))
+    table = SuccessTable(showable.make_showable(label), statistics.mean, rows, rate)
+    return SuccessReport(table, statistics, audits.unit, len(targets))
 
 
 def _rows(
-    found: PersonSuccess, candidates: Candidates, class_names: tuple[str, ...]
+    statistics: PersonSuccess, candidates: Candidates, class_names: tuple[str, ...]
 ) -> Iterator[SuccessRow]:
-    success = np.nan_to_num(found.success, nan=0.0)
-    for k in np.lexsort((candidates.index, -success, found.p)).tolist():
-        known = not np.isnan(found.success[k])
+    success = np.nan_to_num(statistics.success, nan=0.0)
+    for k in np.lexsort((candidates.index, -success, statistics.p)).tolist():
+        known = not np.isnan(statistics.success[k])
         yield SuccessRow(
             position=int(candidates.index[k]),
             id="" if candidates.ids is None else str(candidates.ids[k]),
             class_name=words.class_name(int(candidates.label[k]), class_names),
-            inside=int(found.inside[k]),
-            outside=int(found.outside[k]),
-            success=Estimate(float(success[k]), float(found.low[k]), float(found.high[k]))
+            inside=int(statistics.inside[k]),
+            outside=int(statistics.outside[k]),
+            success=Estimate(float(success[k]), float(statistics.low[k]), float(statistics.high[k]))
             if known
             else None,
-            p=float(found.p[k]),
-            q=float(found.q[k]),
-            q_certain=float(found.q_certain[k]),
+            p=float(statistics.p[k]),
+            q=float(statistics.q[k]),
+            q_certain=float(statistics.q_certain[k]),
         )
