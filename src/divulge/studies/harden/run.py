@@ -5,8 +5,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from divulge._util import imports
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.digest import digest
@@ -17,7 +15,7 @@ from divulge.audits.heads import new_head
 from divulge.audits.options import Options, RunPath
 from divulge.audits.runner import RunHeading
 from divulge.audits.wrapped import attack_people
-from divulge.core import Head, MembershipAttack
+from divulge.core import Head, MembershipAttack, Records
 from divulge.errors import SpecError
 from divulge.metrics.people import Rule
 from divulge.studies.compare.config import default_attacks
@@ -182,13 +180,7 @@ def _design(
     if by_person is not None:
         of_search_attacks = attack_people(of_search_attacks, person_scores)
         final_attacks *= len(person_scores)
-    told = replace(asked, workers="local")  # who trains changes nothing
-    challenge = digest(
-        f"{trainer_identity(recipe)}\0{dict(ceilings)}\0{told}\0{attacks}\0{heading.seed}",
-        *(array for one in (of_search, untouched) for array in (one.x, one.y)),
-        *(() if distinct.reference is None else (distinct.reference.x, distinct.reference.y)),
-        *(() if by_person is None else (by_person, np.array(list(person_scores)))),
-    )
+    records = final.FreshRecords(of_search, untouched, member, distinct.reference, person_scores)
     design = HardenDesign(
         SearchedModels(
             recipe=recipe,
@@ -202,13 +194,13 @@ def _design(
         ),
         asked,
         class_names,
-        final.FreshRecords(of_search, untouched, member, distinct.reference, person_scores),
+        records,
         whole,
     )
     head = new_head(
         "hardening",
         *heading,
-        challenge=challenge,
+        challenge=_challenge_digest(recipe, records, ceilings, attacks, asked, heading.seed),
         facts=HardeningFacts(
             ceilings=dict(ceilings),
             budget=asked.budget,
@@ -217,3 +209,22 @@ def _design(
         ),
     )
     return design, head
+
+
+def _challenge_digest(
+    recipe: Recipe,
+    records: final.FreshRecords,
+    ceilings: Ceilings,
+    attacks: tuple[MembershipAttack, ...] | None,
+    search: SearchSettings,
+    seed: int,
+) -> str:
+    """What all figures of a search depend on."""
+    search = replace(search, workers="local")  # who trains changes nothing
+    sets: tuple[Records, ...] = (records.searched, records.fresh)
+    sets += () if records.reference is None else (records.reference,)
+    settings = f"{trainer_identity(recipe)}\0{dict(ceilings)}\0{search}\0{attacks}\0{seed}"
+    people = [person for each in sets if (person := each.people) is not None]
+    if people:
+        settings += f"\0{records.person_scores}"
+    return digest(settings, *(array for each in sets for array in (each.x, each.y)), *people)

@@ -95,18 +95,7 @@ def design_leave_one_out(
             people stand in both.
     """
     check_attacks(attacks)
-    targets = plan.models if rotation.targets is None else rotation.targets
-    shadows = plan.models - 1 if rotation.shadows is None else rotation.shadows
-    for what, number, least, most in (
-        ("models", plan.models, 3, plan.models),
-        ("targets", targets, 2, plan.models),
-        ("shadows", shadows, 1, plan.models - 1),
-    ):
-        if not least <= number <= most:
-            raise SpecError(
-                f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
-                f"{number}, of {plan.models} models: an audit in turn needs several"
-            )
+    targets, shadows = _count_targets_and_shadows(plan.models, rotation)
     given = set_copies_aside(pool)
     records, reference = given.records, given.reference
     person = records.people
@@ -142,6 +131,27 @@ def design_leave_one_out(
         ids=given.ids,
         person_scores=person_scores,
     )
+
+
+def _count_targets_and_shadows(models: int, rotation: Rotation) -> tuple[int, int]:
+    """How many models are audited, and compared with how many others.
+
+    Raises:
+        SpecError: there are too few models for it.
+    """
+    targets = models if rotation.targets is None else rotation.targets
+    shadows = models - 1 if rotation.shadows is None else rotation.shadows
+    for what, number, least, most in (
+        ("models", models, 3, models),
+        ("targets", targets, 2, models),
+        ("shadows", shadows, 1, models - 1),
+    ):
+        if not least <= number <= most:
+            raise SpecError(
+                f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
+                f"{number}, of {models} models: an audit in turn needs several"
+            )
+    return targets, shadows
 
 
 def pool_from(
