@@ -225,6 +225,7 @@ def test_strata_are_refused_where_several_models_are_audited(tmp_path: Path) -> 
 
 
 def test_a_promise_for_one_record_is_held_against_people() -> None:
+    @dataclasses.dataclass(frozen=True)
     class Private:
         def many(self, pool: Any, subsets: Any, seeds: Any) -> Any:
             yield from as_trainer(learn).many(pool, subsets, seeds)
@@ -317,7 +318,7 @@ def test_a_list_that_must_be_empty_is_refused_with_what_would_do(
 def test_records_by_themselves_have_a_success_too() -> None:
     x, y = CROWD.pair
     found = audit_in_turn(
-        records=(x[:20], y[:20]), groups=None, attacks=ATTACKS[:1], rotation=divulge.Rotation(14)
+        records=(x[:60], y[:60]), groups=None, attacks=ATTACKS[:1], rotation=divulge.Rotation(14)
     )
-    assert len(found.success_per_person().rows) == 20
+    assert len(found.success_per_person().rows) == 60
     assert "Success per record" in found.table()

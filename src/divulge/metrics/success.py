@@ -162,7 +162,7 @@ def models_needed(people: int, listed: int, q: float) -> int:
 
     Examples:
         >>> models_needed(200, 1, 0.1), models_needed(200, 20, 0.1)
-        (18, 14)
+        (16, 12)
     """
     highest = q * listed / (people * _harmonic(people))
     models = 2
