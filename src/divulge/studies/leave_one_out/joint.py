@@ -16,7 +16,6 @@ from divulge.core import MembershipAttack, ModelView, Need
 from divulge.metrics.joint_test import DRAWS, Drawn, add_deviations
 from divulge.metrics.max_test import STATISTICS
 from divulge.metrics.membership import Score
-from divulge.metrics.people import first_of_each
 
 FAST = ("calibrated", "lira", "base", "pmia", "shadow-gap", "residual-lira")
 """Attacks that score a thousand records in milliseconds, and toss no coins."""
@@ -26,7 +25,8 @@ LARGEST = 500_000
 
 FILE, ARRAY = "permuted.npz", "drawn"
 
-Members = Bool[np.ndarray, "models records"]
+Members = Bool[np.ndarray, "models person_records"]
+"""Where people are drawn, scores have one number a person, and memberships one a record."""
 
 
 def permute_together(
@@ -36,7 +36,7 @@ def permute_together(
     others: Sequence[Sequence[int]],
     member: Members,
     seed: int,
-    person: Int[np.ndarray, " records"] | None = None,
+    person: Int[np.ndarray, " person_records"] | None = None,
     track: Track[Any] = track_silently,
 ) -> Drawn | None:
     """The sums over targets of every statistic, for each joint permutation.
@@ -58,7 +58,8 @@ def permute_together(
     if member.size * len(views) > LARGEST:
         return None
     rng = stream(seed, "joint permutations")
-    drawn_as = member if person is None else first_of_each(member.T, person).T
+    first = None if person is None else np.unique(person, return_index=True)[1]
+    drawn_as = member if first is None else member[:, first]
     drawn = np.full((len(attacks), len(STATISTICS), DRAWS), np.nan)
     for draw in track(range(DRAWS), "Permuting memberships"):
         shuffled = drawn_as[:, rng.permutation(drawn_as.shape[1])]
