@@ -9,7 +9,7 @@ import csv
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -185,6 +185,7 @@ def _share(number: int, of: int) -> str:
     return f"{number:,} of {of:,} ({words.format_percent(number / of)})"
 
 
+@runtime_checkable
 class AuditsInTurn(Protocol):
     """Audits of several targets; see `divulge.studies.leave_one_out.result.LeaveOneOut`."""
 
