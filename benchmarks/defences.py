@@ -10,7 +10,7 @@ from benchmarks.hardening import TASKS
 from divulge.attacks import catalog as attacks
 from divulge.core import AnswerDefence, Estimate, Records, Trainer
 from divulge.defences import catalog
-from divulge.studies.leave_one_out.result import mean_over_targets
+from divulge.studies.leave_one_out.means import mean_over_targets
 from divulge.training.fleet import Fleet
 
 SUMMARY = "defences on handwritten digits: accuracy, and the AUC of attacks of three kinds"

@@ -13,7 +13,7 @@ from divulge.core import Estimate
 from divulge.metrics import intervals, membership
 from divulge.metrics.intervals import Interval
 from divulge.metrics.shared_shadows import covariance_between, influence
-from divulge.studies.leave_one_out import result
+from divulge.studies.leave_one_out import means
 from divulge_papers import units
 
 SUMMARY = "coverage and mean width of the intervals of tables, and of the strongest attack"
@@ -104,9 +104,7 @@ def _of_the_strongest(runs: int) -> None:
                 aucs = 0.5 + 0.02 * (own + rng.normal(0, alike**0.5, targets))
                 best = aucs[aucs.mean(axis=1).argmax()].tolist()
                 measured = [Estimate(auc, auc - 0.04, auc + 0.04) for auc in best]
-                found.append(
-                    [result.mean_over_targets("auc", measured, best_of=k) for k in (1, 12)]
-                )
+                found.append([means.mean_over_targets("auc", measured, best_of=k) for k in (1, 12)])
             columns = zip(*found, strict=True)
             shown = [_covered([Interval(e.low, e.high or 1.0) for e in c], 0.5) for c in columns]
             print(f"| {targets} | {alike} | {' | '.join(shown)} |")

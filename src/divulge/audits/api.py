@@ -18,7 +18,7 @@ from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
 from divulge.audits.subject import AuditInputs
 from divulge.audits.table_inputs import inputs_from_predictions
-from divulge.audits.wrapped import PerPerson
+from divulge.audits.wrapped import attack_people
 from divulge.core import MembershipAttack, Need
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
@@ -220,9 +220,7 @@ def audit_subject(
     """An audit of one model, with its report where there is a run folder."""
     check_attacks(attacks)
     if subject.by_person:
-        attacks = tuple(
-            PerPerson(attack, rule) for attack in attacks for rule in subject.person_scores
-        )
+        attacks = attack_people(attacks, subject.person_scores)
     answers = None if folder is None else folder.path / "answers.sqlite"
     posed = membership.pose(subject, heading.seed, delta, answers, track)
     inspects = any(Need.PARTIAL in attack.needs for attack in attacks)

@@ -613,6 +613,11 @@ def check_pool_section(data: DataSpec, where: str) -> None:
             f"{where}: expected no key 'data.known_members', got {data.known_members:g}: each of "
             "several models has members of its own; audit one of them with [target]"
         )
+    if data.strata is not None:
+        raise SpecError(
+            f"{where}: expected no key 'data.strata', got {data.strata!r}: exposure is compared by "
+            "subpopulation on one model alone; audit one of them with [target]"
+        )
     if data.records is None:
         _check_keys(data, where, wanted=("members", "nonmembers"), unwanted=())
     else:

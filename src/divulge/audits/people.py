@@ -3,13 +3,14 @@
 People are drawn, not records: all records of a person were used in training, or none.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Int
 
 from divulge.audits.subject import AuditInputs
-from divulge.core import Candidates, Guarantee, Records
+from divulge.core import Candidates, Check, Claim, Guarantee, Records, Verdict
 from divulge.core.people import PeopleFacts
 from divulge.errors import DataError
 from divulge.metrics import people
@@ -33,12 +34,36 @@ def check_groups(subject: AuditInputs) -> None:
             f"expected groups for every set, got none for {' and '.join(without)}: say for each of "
             "them whose record each is"
         )
+    _check_people(sets, ("members", "nonmembers"))
+
+
+def check_pool_groups(records: Records, reference: Records | None) -> None:
+    """The same for a pool of which each of several models is trained on a random half.
+
+    Raises:
+        DataError: one of the two alone says whose its records are, there are too few people, or
+            some stand in both.
+    """
+    sets = {"records": records} | ({} if reference is None else {"reference": reference})
+    without = [name for name, each in sets.items() if each.group is None]
+    if len(without) == len(sets):
+        return
+    if without:
+        raise DataError(
+            f"expected groups for records and reference, got none for {without[0]}: say for both "
+            "whose record each is"
+        )
+    _check_people(sets, ("records",))
+
+
+def _check_people(sets: Mapping[str, Records], compared: Sequence[str]) -> None:
+    """Refuse too few people, and people who stand in two sets."""
     own = {
         name: np.unique(records.group)
         for name, records in sets.items()
         if records.group is not None
     }
-    for name in ("members", "nonmembers"):
+    for name in compared:
         if len(own[name]) < FEWEST:
             raise DataError(
                 f"expected records of at least {FEWEST} people in {name}, got those of "
@@ -116,3 +141,29 @@ def guarantee_for_people(promised: Guarantee, most: int) -> Guarantee | None:
     if promised.unit == "person" or most == 1:
         return promised
     return promised.for_group(most)
+
+
+def claim_for_people(
+    claim: Claim | None, person: Int[np.ndarray, " records"] | None
+) -> tuple[Claim | None, tuple[Check, ...]]:
+    """A claim for one record turned into one for people with as many records as any has.
+
+    Args:
+        claim: as it is made.
+        person: whose record each candidate is; None leaves the claim as it is.
+
+    Returns:
+        The claim, None where it promises nothing; and what is to be said of that.
+    """
+    if claim is None or person is None:
+        return claim, ()
+    most = int(np.bincount(person).max())
+    promised = guarantee_for_people(claim.guarantee, most)
+    if promised is not None:
+        return replace(claim, guarantee=promised), ()
+    text = (
+        f"The guarantee of ε = {claim.guarantee.epsilon:g} at δ = {claim.guarantee.delta:g} for "
+        f"one record promises nothing to a person with {most} records: δ grows beyond 1. It was "
+        "not tested."
+    )
+    return None, (Check("claim by person", Verdict.WARNING, text),)

@@ -1,5 +1,6 @@
 """Attacks around attacks: one with what the server had earlier, and one on people."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -106,6 +107,14 @@ class PerPerson:
         assert person is not None
         score = check_scores(self.attack, self.attack(view, rng), len(view.records)).score
         return Scores(people.combine(score, person, self.rule), by_record=score)
+
+
+def attack_people(
+    attacks: Iterable[MembershipAttack], rules: Iterable[people.Rule]
+) -> tuple[PerPerson, ...]:
+    """Each attack on people, once for each rule."""
+    chosen = tuple(rules)
+    return tuple(PerPerson(attack, rule) for attack in attacks for rule in chosen)
 
 
 def check_scores(attack: MembershipAttack, guess: Any, candidates: int) -> Scores:

@@ -76,7 +76,7 @@ def make_canaries(
 
     Raises:
         DataError: the records are neither arrays of numbers nor texts, or have no two classes.
-        SpecError: texts and ``direction``.
+        SpecError: texts and ``direction``, or records that are grouped by person.
         StoreError: the folder is not new, or cannot be written.
 
     References:
@@ -85,6 +85,11 @@ def make_canaries(
         Steinke, Nasr and Jagielski (2023), Privacy auditing with one (1) training run: coins.
     """
     found = as_records(records, "canaries")
+    if found.group is not None:
+        raise SpecError(
+            "expected records without groups, got records of people: each canary is one record of "
+            "its own, and the bound on ε is for one record; leave groups out"
+        )
     rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
     made = _make(found, kind, count, rng)
     # of its own: who sees the canaries could work out what else their generator drew

@@ -32,7 +32,7 @@ from divulge.report.sentences import BACKWARDS
 from divulge.studies.compare import page as compare_page
 from divulge.studies.compare import table as compare_table
 from divulge.studies.compare.result import Comparison
-from divulge.studies.leave_one_out import result as leave_one_out
+from divulge.studies.leave_one_out import means
 from divulge.studies.leave_one_out.result import LeaveOneOut
 from divulge.targets.function import FunctionTarget
 from tests import memorising
@@ -125,7 +125,7 @@ def test_the_strongest_attack_is_the_highest_mean_of_those_that_count(found: Com
             ]
             moved = one.audits.influences(best.attack, name)
             reads = one.audits.reads_shadows(best.attack)
-            assert best.estimate == leave_one_out.mean_over_targets(
+            assert best.estimate == means.mean_over_targets(
                 name, each, len(counted), covariance_between(moved) if reads else 0.0
             )
 
@@ -142,7 +142,7 @@ def test_the_interval_of_the_strongest_attack_allows_for_the_choice(
         aucs = 0.5 + 0.02 * (own + rng.normal(0, alike**0.5, targets))
         best = aucs[aucs.mean(axis=1).argmax()]
         each = [Estimate(auc, auc - 0.04, auc + 0.04) for auc in best.tolist()]
-        covered += 0.5 in leave_one_out.mean_over_targets("auc", each, best_of=12)
+        covered += 0.5 in means.mean_over_targets("auc", each, best_of=12)
     # three standard errors of a coverage of exactly 95 %
     assert covered / runs > 0.95 - 3 * (0.95 * 0.05 / runs) ** 0.5
 

@@ -213,7 +213,7 @@ def test_the_final_audit_is_of_fresh_records_drawn_by_coins(found: HardenedModel
     facts = found.audit.facts
     assert facts.members + facts.nonmembers == found.facts.fresh == 120
     assert facts.drawn == "coins"
-    member = final.draw_members(120, 0)
+    member = final.draw_members(RECORDS.take(np.arange(120)), 0)
     assert facts.members == member.sum()
     assert facts.model.startswith("ExportedTarget") or "pt2" in facts.model
 
@@ -233,7 +233,7 @@ def test_the_final_audit_trains_its_shadows_on_all_records_of_the_search(
     searched, fresh = (RECORDS.take(rows) for rows in final.split_records(RECORDS, 0.5, 0))
     trainer = divulge.training.Fleet(RECIPE, way="one-by-one", workers=1)
     variant = Variant("undefended", ShadowPlan(trainer, 2, fingerprint="recipe"))
-    records = FreshRecords(searched, fresh, final.draw_members(len(fresh), 0), None)
+    records = FreshRecords(searched, fresh, final.draw_members(fresh, 0), None)
     heading, who = RunHeading("final", 0, {}), LocalWorkers()
     final.audit_final(
         variant, records, found.model, tmp_path, (), heading, 2, (), track_silently, who

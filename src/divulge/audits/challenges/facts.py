@@ -1,6 +1,6 @@
 """What the run folder keeps of a challenge on membership: its checks, sizes and claim."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float64
@@ -8,7 +8,7 @@ from jaxtyping import Float64
 from divulge.audits.checks import records as checks
 from divulge.audits.checks.duplicates import Copies, PoolCopies
 from divulge.audits.checks.question import CandidateEase, CheckInputs, SecondPredictions
-from divulge.audits.people import guarantee_for_people
+from divulge.audits.people import claim_for_people
 from divulge.audits.subject import AuditInputs
 from divulge.core import (
     Check,
@@ -20,7 +20,6 @@ from divulge.core import (
     Need,
     PrivateTrainer,
     Records,
-    Verdict,
 )
 from divulge.core.people import PeopleFacts, StrataFacts
 from divulge.core.records import STRATA
@@ -136,16 +135,4 @@ def claim_of(subject: AuditInputs, candidates: Records) -> tuple[Claim | None, t
     claim = promised_claim(subject.shadows, subject.members, len(subject.members))
     if subject.guarantee is not None:
         claim = Claim(subject.guarantee)
-    person = candidates.people
-    if claim is None or person is None:
-        return claim, ()
-    most = int(np.bincount(person).max())
-    promised = guarantee_for_people(claim.guarantee, most)
-    if promised is not None:
-        return replace(claim, guarantee=promised), ()
-    text = (
-        f"The guarantee of ε = {claim.guarantee.epsilon:g} at δ = {claim.guarantee.delta:g} for "
-        f"one record promises nothing to a person with {most} records: δ grows beyond 1. It was "
-        "not tested."
-    )
-    return None, (Check("claim by person", Verdict.WARNING, text),)
+    return claim_for_people(claim, candidates.people)

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from divulge.audits import wrapped
+from divulge.audits.config import PERSON_SCORES
 from divulge.audits.heads import new_head
 from divulge.audits.options import Rotation
 from divulge.audits.runner import RunHeading
 from divulge.core import Head, MembershipAttack
 from divulge.data import records as data_records
 from divulge.errors import SpecError, did_you_mean
+from divulge.metrics.people import Rule
 from divulge.studies.compare import config, defences
 from divulge.studies.compare.defences import Variant
 from divulge.studies.compare.result import ComparisonFacts
@@ -64,6 +65,7 @@ def design_from_config(settings: config.CompareSpec, folder: Path) -> Comparison
         RunHeading(settings.name, settings.seed, shown),
         class_names=settings.data.class_names,
         lambdas=settings.lambdas,
+        person_scores=settings.data.person_scores,
     )
 
 
@@ -77,6 +79,7 @@ def design_comparison(
     lambdas: tuple[float, ...],
     class_names: tuple[str, ...] = (),
     delta: float | None = None,
+    person_scores: tuple[Rule, ...] = PERSON_SCORES,
 ) -> ComparisonDesign:
     """Audits in turn for each variant; they differ in the way to train and to answer alone.
 
@@ -89,6 +92,8 @@ def design_comparison(
         lambdas: weights of privacy.
         class_names: empty, or one name a class.
         delta: δ of the bound on ε; None is that of each trainer's guarantee, or 0.
+        person_scores: how a person's score is made of those of its records, where records are
+            grouped by person.
 
     Raises:
         DivulgeError: an audit in turn cannot be made.
@@ -106,6 +111,7 @@ def design_comparison(
                 ),
                 class_names=class_names,
                 delta=delta,
+                person_scores=person_scores,
             ),
         )
         for variant in variants
@@ -123,7 +129,7 @@ def design_comparison(
             for variant, one in questions
         ),
     )
-    labels = tuple(map(wrapped.attack_label, attacks))
+    labels = questions[0][1].head.attacks
     head = new_head("comparison", *heading, challenge="", facts=facts, attacks=labels)
     return ComparisonDesign(questions, head)
 

@@ -23,7 +23,7 @@ from divulge.studies.compare.table import notes_on
 from divulge.studies.compare.variant import VariantAudits
 from divulge.studies.leave_one_out import result
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign
-from divulge.studies.leave_one_out.run import ANSWERS
+from divulge.studies.leave_one_out.target import ANSWERS
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
@@ -138,7 +138,7 @@ def card(found: Comparison, one: VariantAudits, made: ExportedModel) -> str:
         "## Membership privacy",
         f"Trained with: {make_inert(row.name)} ({make_inert(row.trained_with)}), on "
         f"{made.records:,} records.",
-        _guarantee(row.epsilon, row.delta),
+        _guarantee(row.epsilon, row.delta, by_person=facts.people is not None),
         *(_noise_and_settings(made, one.entered.network) if row.epsilon is not None else []),
         f"Audited with divulge {found.head.divulge} against "
         f"{', '.join(map(make_inert, one.audits.head.attacks))}: means over {facts.targets} models "
@@ -191,13 +191,18 @@ def _best_attack_lines(best: Any, metric: str) -> str:
     return "not measurable" if best is None else words.format_metric(metric, best.estimate)
 
 
-def _guarantee(epsilon: float | None, delta: float | None) -> str:
+def _guarantee(epsilon: float | None, delta: float | None, *, by_person: bool) -> str:
     if epsilon is None:
         return "Guarantee: none."
     return (
-        f"Guarantee: ({epsilon:.3g}, {delta:g})-differentially private for adding or removing one "
-        "training record. It covers one training, and not the choice of settings."
+        f"Guarantee: ({epsilon:.3g}, {delta:g})-differentially private for adding or removing "
+        f"{neighbour(by_person=by_person)}. It covers one training, and not the choice of settings."
     )
+
+
+def neighbour(*, by_person: bool) -> str:
+    """By what two training sets differ that a guarantee makes alike, in words."""
+    return "all records of one person" if by_person else "one training record"
 
 
 def _answers_note(answers: object) -> str:

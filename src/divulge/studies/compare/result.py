@@ -181,4 +181,5 @@ class Comparison(FinishedRun):
                 "environment": self.head.environment,
             },
             set_aside=first.set_aside,
+            people=first.people,
         )

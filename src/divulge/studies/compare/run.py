@@ -40,6 +40,7 @@ def compare(
     *,
     records: Any,
     reference: Any = None,
+    groups: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     rotation: Rotation = Rotation(),
     lambdas: Iterable[float] = (2.0,),
@@ -61,6 +62,8 @@ def compare(
         records: a pair (x, y) or ``divulge.Records``; half of them are members of each target.
             Of records with the same features only the first is used.
         reference: further records, on which no model is trained; rmia needs them.
+        groups: whose record each is, where people have several, as of `divulge.leave_one_out`: each
+            model is then trained on a random half of the people, and people are counted.
         attacks: default: threshold, gap, calibrated, lira and rmia.
         rotation: how many models are trained with each defence, how many of them are audited (3,
             unless said), and against how many.
@@ -94,13 +97,14 @@ def compare(
     options = options.of_several_models("compare")
     wanted = design_comparison(
         compare_defences.variants_from_python(defences, rotation.models),
-        pool_from(records, reference, options.ids),
+        pool_from(records, reference, options.ids, groups=groups),
         replace(rotation, targets=TARGETS if rotation.targets is None else rotation.targets),
         tuple(config.default_attacks() if attacks is None else attacks),
         RunHeading(options.name or "comparison", options.seed, {}),
         class_names=tuple(options.class_names),
         lambdas=tuple(lambdas),
         delta=options.delta,
+        person_scores=tuple(options.person_scores),
     )
     exported = export and (*export, export_noise)
     if run is None:

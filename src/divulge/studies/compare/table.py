@@ -13,6 +13,7 @@ from divulge.metrics.max_test import LEVEL
 from divulge.report import sentences, words
 from divulge.report.markdown import make_inert
 from divulge.report.schema import Level, NotMeasured
+from divulge.report.units import PERSON, RECORD, Unit
 
 SCHEMA = 1
 SHOWN_METRICS = ("auc", "tpr@0.01", "tpr@0.001")
@@ -96,6 +97,13 @@ class ComparisonSummary:
     reproduction: Settings
     set_aside: str = ""
     """A sentence on the records that were left out as copies; empty if none were."""
+    people: int | None = None
+    """The number of people whose records these are; None where records are audited."""
+
+    @property
+    def unit(self) -> Unit:
+        """What was drawn and counted: people, or records."""
+        return RECORD if self.people is None else PERSON
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -117,7 +125,7 @@ def judge_comparison(told: ComparisonSummary) -> ComparisonVerdict:
     open_ = [row for row in told.rows if row not in leaking and row not in quiet]
     all_ = words.format_count(len(told.rows), "way")
     headline = (
-        f"{len(leaking)} of {all_} to train leak their training records"
+        f"{len(leaking)} of {all_} to train leak {told.unit.leaked_by_all}"
         if leaking
         else f"No leak was found in {len(quiet)} of {all_} to train"
     )
@@ -278,13 +286,15 @@ def _epoch_cell(row: DefenceRow, epochs: int) -> str:
 def lines(told: ComparisonSummary) -> tuple[str, ...]:
     """The sentences above (the first one) and below the table."""
     best = pareto_front(told.rows)
+    of = "" if told.people is None else f" of {told.unit.count(told.people)}"
     return (
         f"{words.format_count(len(told.rows), 'way')} to train, each with "
         f"{words.format_count(told.models, 'model')} on random halves of "
-        f"{words.format_count(told.records, 'record')}, the same halves for all. Figures are means "
-        f"over {words.format_count(told.targets, 'target')}, each attacked with {told.shadows} of "
-        "the other models, which were trained and answer in the same way. Brackets are 95 % "
-        f"intervals over targets, which share records and shadows. {told.set_aside}".strip(),
+        f"{words.format_count(told.records, 'record')}{of}, the same halves for all. Figures are "
+        f"means over {words.format_count(told.targets, 'target')}, each attacked with "
+        f"{told.shadows} of the other models, which were trained and answer in the same way. "
+        "Brackets are 95 % intervals over targets, which share records and shadows. "
+        f"{told.set_aside}".strip(),
         f"Dominated by no other, by accuracy and AUC together: {'; '.join(best)}."
         if best
         else "No attack could be measured, so this says nothing about privacy.",

@@ -15,7 +15,7 @@ from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate
 from divulge.report import words
 from divulge.studies.compare import table as compare_table
-from divulge.studies.leave_one_out import result
+from divulge.studies.leave_one_out import means
 from divulge.studies.leave_one_out.result import LeaveOneOut
 
 COST = "alone.json"
@@ -60,12 +60,12 @@ class VariantAudits:
     @property
     def accuracy(self) -> Estimate:
         """On records that a target was not trained on: the mean over targets."""
-        return result.mean_over_targets("accuracy", self.audits.accuracies("non-members"))
+        return means.mean_over_targets("accuracy", self.audits.accuracies("non-members"))
 
     @property
     def train_accuracy(self) -> Estimate:
         """On the records that a target was trained on."""
-        return result.mean_over_targets("accuracy", self.audits.accuracies("members"))
+        return means.mean_over_targets("accuracy", self.audits.accuracies("members"))
 
     @cached_property
     def left_out(self) -> Mapping[str, str]:
@@ -136,7 +136,7 @@ class VariantAudits:
         ]
         each = {name: (self._each(name), first._each(name)) for name in ("accuracy", *names)}
         found = {
-            name: result.mean_difference(*pair, self._covariance(first, name))
+            name: means.mean_difference(*pair, self._covariance(first, name))
             for name, pair in each.items()
         }
         if self.entered.same_labels and each["accuracy"][0] == each["accuracy"][1]:

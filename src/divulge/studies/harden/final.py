@@ -13,11 +13,15 @@ from divulge._util.digest import digest
 from divulge._util.progress import Track
 from divulge._util.random import stream
 from divulge.audits.api import audit_subject
+from divulge.audits.config import PERSON_SCORES
+from divulge.audits.people import FEWEST
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading
 from divulge.audits.subject import AuditInputs
 from divulge.core import MembershipAttack, PrivateTrainer, Records, Target, Trainer
+from divulge.errors import DataError
+from divulge.metrics.people import Rule
 from divulge.studies.compare.defences import Variant
 from divulge.studies.compare.export import model_files, with_noise
 from divulge.studies.harden.config import SearchSettings
@@ -62,6 +66,8 @@ class FreshRecords:
     """Those that it has not; a fair coin for each decides whether it trains the final model."""
     member: Bool[np.ndarray, " fresh"]
     reference: Records | None
+    person_scores: tuple[Rule, ...] = PERSON_SCORES
+    """How a person's score is made of those of its records, where records are grouped by person."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,21 +83,38 @@ class HardenDesign:
 
 
 def split_records(records: Records, share: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of the records of the search, and of the fresh ones.
+    """Positions of the records of the search, and of the fresh ones; whole people where grouped.
 
     Args:
         records: all.
-        share: of the fresh ones.
+        share: of the fresh ones: of records, or of people.
         seed: of the split.
+
+    Raises:
+        DataError: there are too few people for both.
     """
-    order = stream(seed, "fresh records").permutation(len(records))
-    fresh = round(share * len(records))
-    return np.sort(order[fresh:]), np.sort(order[:fresh])
+    person = records.people
+    count = len(records) if person is None else int(person.max()) + 1
+    order = stream(seed, "fresh records").permutation(count)
+    fresh = round(share * count)
+    if person is None:
+        return np.sort(order[fresh:]), np.sort(order[:fresh])
+    if min(fresh, count - fresh) < FEWEST:
+        raise DataError(
+            f"expected at least {FEWEST} people in the search and {FEWEST} fresh ones, got "
+            f"{count - fresh} and {fresh}: give records of more people"
+        )
+    is_fresh = np.isin(person, order[:fresh])
+    return np.flatnonzero(~is_fresh), np.flatnonzero(is_fresh)
 
 
-def draw_members(fresh: int, seed: int) -> Bool[np.ndarray, " fresh"]:
-    """Which fresh records train the final model: a fair coin for each."""
-    return stream(seed, "fresh members").random(fresh) < 0.5
+def draw_members(fresh: Records, seed: int) -> Bool[np.ndarray, " fresh"]:
+    """Which fresh records train the final model: a fair coin for each, or for each person."""
+    rng, person = stream(seed, "fresh members"), fresh.people
+    if person is None:
+        return rng.random(len(fresh)) < 0.5
+    drawn: Bool[np.ndarray, " fresh"] = (rng.random(int(person.max()) + 1) < 0.5)[person]
+    return drawn
 
 
 def train_final(variant: Variant, records: FreshRecords, folder: Path, seed: int) -> Path:
@@ -145,6 +168,7 @@ def audit_final(
         nonmembers=records.fresh.take(~records.member),
         reference=records.reference,
         class_names=class_names,
+        person_scores=records.person_scores,
         fingerprint=fingerprint_file(place),
         shadows=ShadowPlan(
             BesideKnown(plan.trainer, records.searched),

@@ -11,7 +11,7 @@ from divulge.core import Head
 from divulge.report import markdown
 from divulge.report.markdown import make_inert
 from divulge.report.model_card import put_section
-from divulge.studies.compare.export import CARD
+from divulge.studies.compare.export import CARD, neighbour
 from divulge.studies.harden.final import HardenDesign, audit_final, train_final
 from divulge.studies.harden.result import MODEL, HardenedModel, HardeningFacts
 from divulge.studies.harden.space import make_variant
@@ -72,7 +72,8 @@ def _write_card(found: HardenedModel, records: int) -> None:
         epsilon, delta = claim.guarantee.epsilon, claim.guarantee.delta
         promised = (
             f"Guarantee: ({epsilon:.3g}, {delta:g})-differentially private for adding or removing "
-            "one training record. It covers one training, and not the choice of settings."
+            f"{neighbour(by_person=found.audit.facts.people is not None)}. It covers one training, "
+            "and not the choice of settings."
         )
     lines = [
         f"# {make_inert(told.name)}",

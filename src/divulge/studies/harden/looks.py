@@ -37,12 +37,13 @@ from divulge.defences import catalog
 from divulge.errors import DivulgeError, NotApplicable
 from divulge.metrics import intervals, signals
 from divulge.metrics.measure import measure_one
+from divulge.metrics.people import first_of_each
 from divulge.report.evidence import limits_by_metric
 from divulge.studies.harden.leaks import Ceilings, Leak, Look
 from divulge.studies.harden.log import FOLDER
 from divulge.studies.harden.proposal import UNDEFENDED, Proposal
 from divulge.studies.harden.space import is_staged
-from divulge.studies.leave_one_out import result
+from divulge.studies.leave_one_out import means
 from divulge.studies.leave_one_out.design import RecordPool
 from divulge.targets.outputs import access_of
 from divulge.targets.recorded import RecordedTarget
@@ -217,13 +218,14 @@ def _look(
 ) -> Look:
     """Accuracy and leaks of models that are audited in turn."""
     records, models = shared.pool.records, len(answers)
-    member = random_halves(len(records), models, shared.seed)
+    person = np.arange(len(records)) if records.people is None else records.people
+    member = random_halves(int(person.max()) + 1, models, shared.seed)[:, person]
     hits = [one[: len(records)].argmax(axis=1) == records.y for one in answers]
     accuracy = [
         _rate(int(hit[~mine].sum()), int((~mine).sum()))
         for hit, mine in zip(hits, member, strict=True)
     ]
-    mean = result.mean_over_targets("accuracy", accuracy)
+    mean = means.mean_over_targets("accuracy", accuracy)
     return Look(
         epochs=epochs,
         answers=behind,
@@ -288,6 +290,7 @@ def _games(
         ])
         for place, group in enumerate(shared.queries)
     ]  # fmt: skip
+    person = np.arange(len(records)) if records.people is None else records.people
     defence = dict(zip((UNDEFENDED, *shared.answers), shared.defences, strict=True))[behind]
     allowed = access_of("probabilities")
     for k, own in enumerate(answers):
@@ -297,7 +300,8 @@ def _games(
         )
         asked = np.empty((0, len(others))) if reference is None else phi[1][others].T
         shadows = Shadows(phi[0][others].T, member[others].T, asked)
-        yield Game(ModelView(target, records, reference, shadows), Membership(member[k], "coins"))
+        mine = first_of_each(member[k], person)
+        yield Game(ModelView(target, records, reference, shadows), Membership(mine, "coins"))
 
 
 def _attacked(

@@ -14,8 +14,10 @@ from divulge.attacks import catalog
 from divulge.audits.heads import new_head
 from divulge.audits.options import Options, RunPath
 from divulge.audits.runner import RunHeading
-from divulge.core import Head, MembershipAttack
+from divulge.audits.wrapped import attack_people
+from divulge.core import Head, MembershipAttack, Records
 from divulge.errors import SpecError
+from divulge.metrics.people import Rule
 from divulge.studies.compare.config import default_attacks
 from divulge.studies.harden import config, final
 from divulge.studies.harden.config import SearchSettings
@@ -43,6 +45,7 @@ def harden(
     records: Any,
     ceiling: Mapping[str, float],
     reference: Any = None,
+    groups: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     search: SearchSettings = SearchSettings(),
     run: RunPath = None,
@@ -63,6 +66,9 @@ def harden(
             ``tpr@0.1``, ``tpr@0.01``, ``tpr@0.001`` or ``advantage``. The upper limit has to be
             under it.
         reference: further records, on which no model is trained; rmia needs them.
+        groups: whose record each is, where people have several, as of `divulge.leave_one_out`: the
+            records of the search, of each model and of the final audit are then those of whole
+            people, and people are counted.
         attacks: default: in the search threshold, gap, calibrated, lira and rmia, in the final
             audit every attack that divulge has.
         search: what is tried, and how much may be spent on it.
@@ -85,12 +91,13 @@ def harden(
         raise SpecError("expected an attack, got none: leave attacks out to run the usual ones")
     wanted, head = _design(
         recipe,
-        pool_from(records, reference, options.ids),
+        pool_from(records, reference, options.ids, groups=groups),
         ceiling,
         chosen,
         search,
         RunHeading(options.name or "hardening", options.seed, {"recipe": repr(recipe)}),
         tuple(options.class_names),
+        tuple(options.person_scores),
     )
     path = numbered_folder(Path("runs") / "hardening") if run is None else Path(run)
     bench = ModelBench(wanted, who)
@@ -149,6 +156,7 @@ def design_from_config(
             settings.model_dump(mode="json", exclude_defaults=True),
         ),
         settings.data.class_names,
+        settings.data.person_scores,
     )
 
 
@@ -160,38 +168,39 @@ def _design(
     asked: SearchSettings,
     heading: RunHeading,
     class_names: tuple[str, ...],
+    person_scores: tuple[Rule, ...],
 ) -> tuple[HardenDesign, Head[HardeningFacts]]:
     distinct = set_copies_aside(pool)
     searched, fresh = final.split_records(distinct.records, asked.fresh, heading.seed)
-    member = final.draw_members(len(fresh), heading.seed)
     of_search, untouched = distinct.records.take(searched), distinct.records.take(fresh)
+    member = final.draw_members(untouched, heading.seed)
     whole = tuple(catalog.default_attacks(shadows=True)) if attacks is None else attacks
-    told = replace(asked, workers="local")  # who trains changes nothing
-    challenge = digest(
-        f"{trainer_identity(recipe)}\0{dict(ceilings)}\0{told}\0{attacks}\0{heading.seed}",
-        *(array for one in (of_search, untouched) for array in (one.x, one.y)),
-        *(() if distinct.reference is None else (distinct.reference.x, distinct.reference.y)),
-    )
+    of_search_attacks = default_attacks() if attacks is None else attacks
+    final_attacks, by_person = len(whole), distinct.records.people
+    if by_person is not None:
+        of_search_attacks = attack_people(of_search_attacks, person_scores)
+        final_attacks *= len(person_scores)
+    records = final.FreshRecords(of_search, untouched, member, distinct.reference, person_scores)
     design = HardenDesign(
         SearchedModels(
             recipe=recipe,
             pool=RecordPool(of_search, distinct.reference, None),
             ceilings=ceilings,
             answers=asked.answers,
-            attacks=default_attacks() if attacks is None else attacks,
-            final_attacks=len(whole),
+            attacks=of_search_attacks,
+            final_attacks=final_attacks,
             seed=heading.seed,
             folder=Path(),
         ),
         asked,
         class_names,
-        final.FreshRecords(of_search, untouched, member, distinct.reference),
+        records,
         whole,
     )
     head = new_head(
         "hardening",
         *heading,
-        challenge=challenge,
+        challenge=_challenge_digest(recipe, records, ceilings, attacks, asked, heading.seed),
         facts=HardeningFacts(
             ceilings=dict(ceilings),
             budget=asked.budget,
@@ -200,3 +209,22 @@ def _design(
         ),
     )
     return design, head
+
+
+def _challenge_digest(
+    recipe: Recipe,
+    records: final.FreshRecords,
+    ceilings: Ceilings,
+    attacks: tuple[MembershipAttack, ...] | None,
+    search: SearchSettings,
+    seed: int,
+) -> str:
+    """What all figures of a search depend on."""
+    search = replace(search, workers="local")  # who trains changes nothing
+    sets: tuple[Records, ...] = (records.searched, records.fresh)
+    sets += () if records.reference is None else (records.reference,)
+    settings = f"{trainer_identity(recipe)}\0{dict(ceilings)}\0{search}\0{attacks}\0{seed}"
+    people = [person for each in sets if (person := each.people) is not None]
+    if people:
+        settings += f"\0{records.person_scores}"
+    return digest(settings, *(array for each in sets for array in (each.x, each.y)), *people)

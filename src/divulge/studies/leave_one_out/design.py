@@ -1,7 +1,7 @@
 """What is to be trained, and who is compared with whom."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,14 +13,18 @@ from divulge.audits import config, inputs, wrapped
 from divulge.audits.challenges.facts import promised_claim
 from divulge.audits.checks import duplicates
 from divulge.audits.checks.duplicates import PoolCopies, Positions
+from divulge.audits.from_arguments import GivenSets, read_sets
 from divulge.audits.heads import new_head
 from divulge.audits.options import Rotation
+from divulge.audits.people import check_pool_groups, claim_for_people
 from divulge.audits.runner import RunHeading, check_attacks
 from divulge.core import Head, MembershipAttack, Records
 from divulge.data import augmentation
+from divulge.data import groups as grouping
 from divulge.data import records as data_records
 from divulge.data.ids import Ids, as_ids
 from divulge.errors import DataError, SpecError
+from divulge.metrics.people import Rule
 from divulge.studies.leave_one_out import result
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 from divulge.training.trainers import trains_regression
@@ -42,7 +46,9 @@ class LeaveOneOutDesign:
     index: Positions
     """Where each candidate stands among the records as they were given."""
     ids: Ids | None = None
-    """The user's own, one a candidate."""
+    """The user's own, one a record."""
+    person_scores: tuple[Rule, ...] = config.PERSON_SCORES
+    """How a person's score is made of those of its records, where records are grouped by person."""
 
     def others(self, target: int) -> list[int]:
         """The models that a target is compared with: those that follow it, as on a clock."""
@@ -68,6 +74,7 @@ def design_leave_one_out(
     *,
     class_names: tuple[str, ...] = (),
     delta: float | None = None,
+    person_scores: tuple[Rule, ...] = config.PERSON_SCORES,
 ) -> LeaveOneOutDesign:
     """The audits in turn, if they can be made; records that stand twice are left out.
 
@@ -79,28 +86,23 @@ def design_leave_one_out(
         heading: the name of the run, the seed, and the settings as the user gave them.
         class_names: empty, or one name a class.
         delta: δ of the bound on ε; None is that of the trainer's guarantee, or 0.
+        person_scores: how a person's score is made of those of its records, where records are
+            grouped by person.
 
     Raises:
         SpecError: there are too few models for it, or an attack stands there twice.
-        DataError: the records cannot be seen in these ways, or the reference is mostly these.
+        DataError: the records cannot be seen in these ways, the reference is mostly these, or
+            people stand in both.
     """
     check_attacks(attacks)
-    targets = plan.models if rotation.targets is None else rotation.targets
-    shadows = plan.models - 1 if rotation.shadows is None else rotation.shadows
-    for what, number, least, most in (
-        ("models", plan.models, 3, plan.models),
-        ("targets", targets, 2, plan.models),
-        ("shadows", shadows, 1, plan.models - 1),
-    ):
-        if not least <= number <= most:
-            raise SpecError(
-                f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
-                f"{number}, of {plan.models} models: an audit in turn needs several"
-            )
+    targets, shadows = _count_targets_and_shadows(plan.models, rotation)
     given = set_copies_aside(pool)
     records, reference = given.records, given.reference
+    person = records.people
+    if person is not None:
+        attacks = wrapped.attack_people(attacks, person_scores)
     if delta is None:
-        claim = promised_claim(plan, records, len(records) // 2)
+        claim, _ = claim_for_people(promised_claim(plan, records, len(records) // 2), person)
         delta = claim.guarantee.delta if claim else 0.0
     queries = (records, *augmentation.augment(records, tuple(rotation.augment)))
     queries += () if reference is None else (reference,)
@@ -113,7 +115,12 @@ def design_leave_one_out(
             *heading,
             challenge=_challenge_digest(plan, queries, heading.seed, given),
             facts=result.LeaveOneOutFacts(
-                plan.models, targets, shadows, len(records), given.copies
+                plan.models,
+                targets,
+                shadows,
+                len(records),
+                given.copies,
+                None if person is None else int(person.max()) + 1,
             ),
             attacks=tuple(map(wrapped.attack_label, attacks)),
         ),
@@ -122,25 +129,54 @@ def design_leave_one_out(
         delta=delta,
         index=given.positions,
         ids=given.ids,
+        person_scores=person_scores,
     )
 
 
-def pool_from(records: Any, reference: Any, ids: Any, *, values: bool = False) -> RecordPool:
+def _count_targets_and_shadows(models: int, rotation: Rotation) -> tuple[int, int]:
+    """How many models are audited, and compared with how many others.
+
+    Raises:
+        SpecError: there are too few models for it.
+    """
+    targets = models if rotation.targets is None else rotation.targets
+    shadows = models - 1 if rotation.shadows is None else rotation.shadows
+    for what, number, least, most in (
+        ("models", models, 3, models),
+        ("targets", targets, 2, models),
+        ("shadows", shadows, 1, models - 1),
+    ):
+        if not least <= number <= most:
+            raise SpecError(
+                f"expected {what} from {least}{f' to {most}' if most >= least else ''}, got "
+                f"{number}, of {models} models: an audit in turn needs several"
+            )
+    return targets, shadows
+
+
+def pool_from(
+    records: Any, reference: Any, ids: Any, *, groups: Any = None, values: bool = False
+) -> RecordPool:
     """The pool that Python users name.
 
     Args:
         records: a pair (x, y) or ``divulge.Records``.
         reference: further ones, or None.
         ids: the user's own, one a record, or None.
+        groups: whose record each is, as of `divulge.leave_one_out`.
         values: whether labels are true values that regression models are to answer.
 
     Raises:
         DataError: they are none, or do not fit.
     """
     read = partial(data_records.as_records, values=values)
-    pool, known = data_records.make_alike(
-        read(records, "records"), None if reference is None else read(reference, "reference")
-    )
+    if reference is None and not (groups is None or isinstance(groups, str | Mapping)):
+        groups = {"records": groups}
+    pairs = {"records": records, "reference": reference}
+    sets, _ = read_sets(pairs, GivenSets(None, None, groups=groups), read)
+    given, own = sets["records"], sets["reference"]
+    assert given is not None
+    pool, known = data_records.make_alike(given, own)
     return RecordPool(
         pool,
         known,
@@ -163,9 +199,10 @@ def set_copies_aside(given: RecordPool) -> DistinctRecords:
     """The pool without the records that repeat an earlier one, the reference without the pool's.
 
     Raises:
-        DataError: the reference is empty, or mostly the pool.
+        DataError: the reference is empty, mostly the pool, or of people who stand in the pool.
     """
     records, reference, ids = given
+    check_pool_groups(records, reference)
     if reference is not None and not len(reference):
         raise DataError("expected records in reference, got none: pass some, or no reference")
     found = duplicates.find_copies_in_pool(records, reference)
@@ -206,6 +243,11 @@ def read_pool(data: config.DataSpec, folder: Path, *, values: bool = False) -> R
     sets = data_records.load_record_sets(
         all_names, data.label, folder, data.besides(), values=values
     )
+    if data.group is not None:
+        places = dict(zip(all_names, sets, strict=True))
+        groups = {name: grouping.read_values(name, data.group, folder) for name in places}
+        attached, _ = grouping.attach(places, groups, None)
+        sets = [one for name in all_names if (one := attached[name]) is not None]
     own_reference = sets.pop() if data.reference else None
     first, second = data_records.make_alike(sets[0], sets[1] if len(sets) > 1 else None)
     records, reference = data_records.make_alike(
@@ -241,4 +283,5 @@ def design_from_config(settings: config.LeaveOneOutAuditSpec, folder: Path) -> L
         RunHeading(settings.name, settings.seed, shown),
         class_names=data.class_names,
         delta=settings.metrics.delta,
+        person_scores=data.person_scores,
     )

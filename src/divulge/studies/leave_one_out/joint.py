@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from divulge._util import atomic
 from divulge._util.progress import Track, track_silently
@@ -25,7 +25,8 @@ LARGEST = 500_000
 
 FILE, ARRAY = "permuted.npz", "drawn"
 
-Members = Bool[np.ndarray, "models records"]
+Members = Bool[np.ndarray, "models person_records"]
+"""Where people are drawn, scores have one number a person, and memberships one a record."""
 
 
 def permute_together(
@@ -35,6 +36,7 @@ def permute_together(
     others: Sequence[Sequence[int]],
     member: Members,
     seed: int,
+    person: Int[np.ndarray, " person_records"] | None = None,
     track: Track[Any] = track_silently,
 ) -> Drawn | None:
     """The sums over targets of every statistic, for each joint permutation.
@@ -46,6 +48,8 @@ def permute_together(
         others: the models that each target is compared with.
         member: who each model was trained on; the targets come first.
         seed: of the audits.
+        person: whose record each is, where people are drawn: all records of a person are permuted
+            as one, and attacks score people.
         track: shows progress.
 
     Returns:
@@ -54,10 +58,13 @@ def permute_together(
     if member.size * len(views) > LARGEST:
         return None
     rng = stream(seed, "joint permutations")
+    first = None if person is None else np.unique(person, return_index=True)[1]
+    drawn_as = member if first is None else member[:, first]
     drawn = np.full((len(attacks), len(STATISTICS), DRAWS), np.nan)
     for draw in track(range(DRAWS), "Permuting memberships"):
-        shuffled = member[:, rng.permutation(member.shape[1])]
-        seen = [_with_members(*pair, shuffled) for pair in zip(views, others, strict=True)]
+        shuffled = drawn_as[:, rng.permutation(drawn_as.shape[1])]
+        by_record = shuffled if person is None else shuffled[:, person]
+        seen = [_with_members(*pair, by_record) for pair in zip(views, others, strict=True)]
         for k, (attack, fixed) in enumerate(zip(attacks, scores, strict=True)):
             if fixed is None:
                 continue

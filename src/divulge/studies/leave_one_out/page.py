@@ -12,6 +12,8 @@ from divulge.report.markdown import p_value_note
 from divulge.report.page import template_environment
 from divulge.report.ranking import group_lost, strength
 from divulge.report.schema import Conclusion, NotMeasured
+from divulge.report.units import Unit
+from divulge.studies.leave_one_out.success import SuccessReport
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,12 @@ class LeaveOneOutStory:
     targets: Sequence[TargetRow]
     not_measured: Sequence[NotMeasured]
     settings: dict[str, JSON]
+    success: SuccessReport | None
+    """How well each person, or record, is told apart over targets; None where nobody can say."""
+    success_text: str
+    """The same in sentences, or why nobody can say."""
+    unit: Unit
+    """What was drawn and counted."""
 
 
 def render(told: LeaveOneOutStory) -> str:

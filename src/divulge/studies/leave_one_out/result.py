@@ -13,37 +13,36 @@ import pydantic
 from divulge._util import showable, untrusted
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.json import JSON
-from divulge.attacks import catalog
 from divulge.audits.checks.duplicates import PoolCopies
 from divulge.audits.heads import HEAD, load_head, store_head
 from divulge.audits.result import Audit, SecretAudit
 from divulge.audits.run_folder import hold_run
 from divulge.audits.runs import GatedAudit
 from divulge.audits.stored import PAGE, as_frame
-from divulge.core import Check, Estimate, Finding, Head, Measurements, Need, Status, Verdict
+from divulge.core import Check, Estimate, Finding, Head, Measurements, Status, Verdict
 from divulge.errors import SpecError, StoreError, did_you_mean
 from divulge.metrics import intervals
 from divulge.metrics.epsilon import pooled_bound
 from divulge.metrics.joint_test import Drawn, joint_test
 from divulge.metrics.max_test import MaxTest
-from divulge.metrics.membership import Member, Score
-from divulge.metrics.shared_shadows import Influence, covariance_between, influence
+from divulge.metrics.membership import Member, Score, Unmeasurable
+from divulge.metrics.shared_shadows import Influence, covariance_between
 from divulge.report import markdown, words
 from divulge.report.markdown import make_inert
-from divulge.report.schema import AttackRow, Conclusion, Limits, NotMeasured
+from divulge.report.schema import Conclusion, Limits, NotMeasured
 from divulge.report.terms import Terms
+from divulge.report.units import PERSON, RECORD, Unit
 from divulge.report.unmeasured import OTHER_RUNS
 from divulge.report.verdict import judge_models
-from divulge.studies.leave_one_out import joint
+from divulge.studies.leave_one_out import each_target, joint, means, success
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from divulge.studies.leave_one_out import page as leave_one_out_page
 
-SUMMARY, TABLE, TARGETS = "summary.json", "summary.md", "targets"
+SUMMARY, TABLE, TARGETS, SUCCESS = "summary.json", "summary.md", "targets", "success.csv"
 COLUMNS = ("auc", "tpr@0.01", "tpr@0.001", "epsilon")
-_CAN_BE_NEGATIVE = ("advantage",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +57,8 @@ class LeaveOneOutFacts:
     """The number of records, without those that were set aside."""
     copies: PoolCopies | None = None
     """How many records stood twice; None in a folder of a divulge that did not look for them."""
+    people: int | None = None
+    """The number of people whose records these are; None where records are audited."""
 
     @property
     def set_aside(self) -> str:
@@ -125,7 +126,7 @@ class LeaveOneOut(GatedAudit):
         return {
             name: self._pooled(findings[0], best_of)
             if name == "epsilon"
-            else mean_over_targets(
+            else means.mean_over_targets(
                 name,
                 [finding.metrics[name] for finding in findings],
                 best_of,
@@ -138,15 +139,15 @@ class LeaveOneOut(GatedAudit):
     def scores(self, label: str) -> list[Score] | None:
         """Of an attack those on every target; None if it did not end well on each."""
         ended = all(one.status is Status.DONE for one in self._findings_of(label))
-        return [_score(audit, label) for audit in self.targets] if ended else None
+        return [each_target.score_of(audit, label) for audit in self.targets] if ended else None
 
     def influences(self, label: str, name: str) -> list[Influence]:
-        """Of each target, how far each record moves a metric of an attack that is done."""
-        return [influence(name, _score(one, label), one.candidates.member) for one in self.targets]
+        """Of each target, how far each candidate moves a metric of an attack that is done."""
+        return [each_target.influence_of(one, label, name) for one in self.targets]
 
     def reads_shadows(self, label: str) -> bool:
         """Whether the scores of one target may depend on what the others were trained on."""
-        return not _ignores_other_models(self._findings_of(label)[0])
+        return not each_target.ignores_other_models(self._findings_of(label)[0])
 
     def _covariance(self, label: str, name: str) -> float:
         """Of a metric of any two targets."""
@@ -178,7 +179,8 @@ class LeaveOneOut(GatedAudit):
         """
         across = self.across
         return tuple(
-            _join_targets(findings, across[label]) for label, findings in self._by_attack().items()
+            each_target.join_targets(findings, across[label])
+            for label, findings in self._by_attack().items()
         )
 
     @cached_property
@@ -191,7 +193,10 @@ class LeaveOneOut(GatedAudit):
         done = [finding.label for finding in self.findings if finding.status is Status.DONE]
         models = [
             (
-                {showable.make_showable(label): _score(audit, label) for label in done},
+                {
+                    showable.make_showable(label): each_target.score_of(audit, label)
+                    for label in done
+                },
                 audit.candidates.member,
             )
             for audit in self.targets
@@ -203,13 +208,14 @@ class LeaveOneOut(GatedAudit):
             for label in done
         }
         rows = [
-            _unsound_first(rows) for rows in zip(*(one.attacks for one in summaries), strict=True)
+            each_target.unsound_first(rows)
+            for rows in zip(*(one.attacks for one in summaries), strict=True)
         ]
         checks: dict[str, Check] = {}
         for check in (check for one in summaries for check in one.checks):
             if check.verdict is Verdict.WARNING or check.name not in checks:
                 checks[check.name] = check
-        terms = Terms(self.targets[0].facts.shadows, trained=True)
+        terms = Terms(self.targets[0].facts.shadows, trained=True, unit=self.unit)
         test = self._test([row.label for row in rows if row.label in together], models)
         return judge_models(rows, models, together, list(checks.values()), terms, test=test)
 
@@ -228,6 +234,41 @@ class LeaveOneOut(GatedAudit):
             None if self.drawn is None else self.drawn[[asked[label] for label in done]],
         )
 
+    @check_arguments
+    def success_per_person(self, q: float = success.RATE) -> success.SuccessTable:
+        """How well each person is told apart over the targets; see `divulge.metrics.success`.
+
+        Where records are not grouped by person, each is somebody's own. The attack is
+        ``threshold``, else the first one that passed its controls on every target and reads no
+        other model.
+
+        Args:
+            q: the false-discovery rate of the lists of those who are told apart.
+
+        Raises:
+            SpecError: q is no rate above 0 and below 1.
+            Unmeasurable: no attack can be used, or with so few targets every list is empty; says
+                what would do.
+        """
+        if not 1e-9 < q < 1:
+            raise SpecError(f"expected a false-discovery rate above 1e-9 and below 1, got {q}")
+        report = success.find_success(self, q)
+        report.refuse_empty_list()
+        return report.table
+
+    @cached_property
+    def _success(self) -> success.SuccessReport | str:
+        """What the report says of each person, or why it says nothing."""
+        try:
+            return success.find_success(self, success.RATE)
+        except Unmeasurable as error:
+            return str(error)
+
+    @property
+    def unit(self) -> Unit:
+        """What was drawn and counted: people, or records."""
+        return RECORD if self.facts.people is None else PERSON
+
     @property
     def limits(self) -> Mapping[str, Limits]:
         """By metric, intervals that hold for all attacks at once: what a gate compares."""
@@ -242,7 +283,13 @@ class LeaveOneOut(GatedAudit):
     def sizes(self) -> Mapping[str, JSON]:
         """The number of records, models and targets."""
         facts = self.facts
-        return {"records": facts.records, "models": facts.models, "targets": facts.targets}
+        people = {} if facts.people is None else {"people": facts.people}
+        return {
+            "records": facts.records,
+            **people,
+            "models": facts.models,
+            "targets": facts.targets,
+        }
 
     @property
     def untested(self) -> Mapping[str, str]:
@@ -291,16 +338,23 @@ class LeaveOneOut(GatedAudit):
             "",
             *(f"| {' | '.join(cells)} |" for cells in rows),
             "",
+            f"Success per {self.unit.one}, over targets: {make_inert(self._describe_success())}",
+            "",
             f"Not measured: {make_inert('; '.join(one.what for one in self.not_measured))}.",
         ])  # fmt: skip
+
+    def _describe_success(self) -> str:
+        report = self._success
+        return report if isinstance(report, str) else " ".join(report.sentences)
 
     @property
     def basis(self) -> str:
         """How many targets, models and records the figures stand on, in sentences."""
         facts = self.facts
+        of = "" if facts.people is None else f" of {PERSON.count(facts.people)}"
         return (
             f"Means over {facts.targets} targets, each against {facts.shadows} of the other "
-            f"{facts.models - 1} models, {words.format_count(facts.records, 'record')}; in "
+            f"{facts.models - 1} models, {words.format_count(facts.records, 'record')}{of}; in "
             "brackets 95 % intervals across targets, which allow for shadows that they share. The "
             f"epsilon bound is one of all targets together. {facts.set_aside}".strip()
         )
@@ -337,8 +391,11 @@ class LeaveOneOut(GatedAudit):
             label: {name: asdict(estimate) for name, estimate in metrics.items()}
             for label, metrics in self.across.items()
         }
-        content = json.dumps({"verdict": verdict, "across": across}, indent=1)
+        report = self._success
+        counted = {"unmeasured": report} if isinstance(report, str) else report.as_json()
+        content = json.dumps({"verdict": verdict, "across": across, "success": counted}, indent=1)
         return {
+            **({} if isinstance(report, str) else {SUCCESS: report.as_csv()}),
             SUMMARY: f"{content}\n".encode(),
             TABLE: f"# {make_inert(self.head.name)}\n\n{self.table()}\n".encode(),
             PAGE: leave_one_out_page.render(self._story()).encode(),
@@ -380,6 +437,9 @@ class LeaveOneOut(GatedAudit):
             targets=rows,
             not_measured=self.not_measured,
             settings=self.head.settings,
+            success=None if isinstance(self._success, str) else self._success,
+            success_text=self._describe_success(),
+            unit=self.unit,
         )
 
     def measure(self) -> "LeaveOneOut":
@@ -409,7 +469,7 @@ class LeaveOneOut(GatedAudit):
         ]
         members = [candidates.member for _, candidates in models]
         delta, confidence = models[0][0].delta, 1 - (1 - intervals.CONFIDENCE) / best_of
-        blind = _ignores_other_models(attack)
+        blind = each_target.ignores_other_models(attack)
         return pooled_bound(scores, members, delta, blind=blind, confidence=confidence)
 
     def _by_attack(self) -> dict[str, list[Finding]]:
@@ -423,99 +483,6 @@ class LeaveOneOut(GatedAudit):
 def target_folder(path: Path, target: int) -> Path:
     """Where the run of one target is."""
     return path / TARGETS / f"{target:03d}"
-
-
-def mean_over_targets(
-    name: str, each: Sequence[Estimate], best_of: int = 1, covariance: float = 0.0
-) -> Estimate:
-    """The mean over targets with Student's interval, which ends where the metric's range does.
-
-    Where all targets show the same, as none of any thousand records, they say nothing of how much
-    they differ: then the interval is the widest that one of them gives by itself.
-
-    The highest of several means is too high on average. With ``best_of`` the intervals of all
-    attacks hold at once with 95 % (Bonferroni), and so does that of whichever is the highest.
-
-    Args:
-        name: of the metric.
-        each: one a target.
-        best_of: how many attacks it was chosen from.
-        covariance: of any two targets.
-
-    References:
-        Dunn (1961), Multiple comparisons among means, section 3.
-    """
-    values = [estimate.value for estimate in each]
-    low, high = intervals.student_mean(values, 1 - (1 - intervals.CONFIDENCE) / best_of, covariance)
-    if min(values) == max(values):
-        low = min(estimate.low for estimate in each)
-        high = max(one.value if one.high is None else one.high for one in each)
-    least = -1.0 if name in _CAN_BE_NEGATIVE else 0.0
-    return Estimate(sum(values) / len(values), max(low, least), min(high, 1.0))
-
-
-def mean_difference(
-    these: Sequence[Estimate], those: Sequence[Estimate], covariance: float = 0.0
-) -> Estimate:
-    """The mean difference of two rates, target by target, with Student's interval.
-
-    Where all differences are the same they do not tell how they vary: then the interval is what
-    the two means leave open.
-
-    Args:
-        these: one a target.
-        those: of the same targets, or of others that were trained on the same records.
-        covariance: of the differences of any two targets.
-    """
-    each = [one.value - other.value for one, other in zip(these, those, strict=True)]
-    low, high = intervals.student_mean(each, covariance=covariance)
-    if min(each) == max(each):
-        one, other = mean_over_targets("", these), mean_over_targets("", those)
-        assert one.high is not None
-        assert other.high is not None
-        low, high = one.low - other.high, one.high - other.low
-    return Estimate(sum(each) / len(each), max(-1.0, low), min(1.0, high))
-
-
-def _score(audit: Audit, label: str) -> Score:
-    (score,) = (entry.score for entry in audit.contents.entries if entry.finding.label == label)
-    assert score is not None
-    return score
-
-
-def _unsound_first(rows: Sequence[AttackRow]) -> AttackRow:
-    """One attack on several models: a failed control on one of them counts for all."""
-    return next((row for row in rows if not row.sound), rows[0])
-
-
-def _ignores_other_models(finding: Finding) -> bool:
-    """Whether an attack on one model looks at no other; of one that is not ours nobody knows."""
-    try:
-        attack = catalog.attack(finding.attack, **finding.settings)
-    except SpecError:
-        return False
-    return Need.SHADOWS not in attack.needs
-
-
-def _join_targets(findings: list[Finding], metrics: Mapping[str, Estimate]) -> Finding:
-    first = findings[0]
-    bad = [finding for finding in findings if finding.status is not Status.DONE]
-    status = first.status
-    reason = ""
-    if bad:
-        status = bad[0].status
-        reason = f"{len(bad)} of {len(findings)} targets: {bad[0].reason}"
-    return Finding(
-        label=first.label,
-        attack=first.attack,
-        paper=first.paper,
-        settings=first.settings,
-        status=status,
-        metrics=metrics,
-        reason=reason,
-        queries=sum(finding.queries for finding in findings),
-        seconds=sum(finding.seconds for finding in findings),
-    )
 
 
 def _cells(finding: Finding) -> list[str]:

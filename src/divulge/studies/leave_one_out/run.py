@@ -9,40 +9,27 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64
 
 from divulge._util import atomic
 from divulge._util.arguments import check_arguments
 from divulge._util.folders import create_folder
-from divulge._util.json import JSON
 from divulge._util.progress import Track
-from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.audits import runner
-from divulge.audits.challenges import asking, facts
-from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.heads import continue_head, has_head, store_head
 from divulge.audits.options import Access, Options, Rotation, RunPath
-from divulge.audits.result import Audit
-from divulge.audits.run_folder import Run, take_run_folder
+from divulge.audits.run_folder import take_run_folder
 from divulge.audits.runner import RunHeading
-from divulge.core import Candidates, Game, Membership, MembershipAttack, ModelView
+from divulge.core import MembershipAttack
 from divulge.metrics.joint_test import Drawn
-from divulge.studies.leave_one_out import joint, result
+from divulge.studies.leave_one_out import joint, result, target
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out, pool_from
 from divulge.studies.leave_one_out.result import LeaveOneOut
-from divulge.targets.outputs import Output, access_of
-from divulge.targets.recorded import RecordedTarget
 from divulge.training.shadows import strategy, workers_by_name
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.store import RowFile
 from divulge.training.shadows.workers import Workers
 from divulge.training.trainers import as_trainer, trainer_identity, trains_regression
-
-ANSWERS = "answers.npy"
-
-Subsets = Bool[np.ndarray, "models records"]
 
 
 @check_arguments
@@ -51,6 +38,7 @@ def leave_one_out(
     *,
     records: Any,
     reference: Any = None,
+    groups: Any = None,
     attacks: Iterable[MembershipAttack] | None = None,
     access: Access = Access(),
     rotation: Rotation = Rotation(),
@@ -68,6 +56,11 @@ def leave_one_out(
         records: a pair (x, y) or ``divulge.Records``; half of them are members of each target.
             Of records with the same features only the first is used.
         reference: further records, on which no model is trained; copies of records are left out.
+        groups: whose record each is, where people have several: each model is then trained on all
+            records of a random half of the **people**, and people are tested and counted. The name
+            of a column of the data frames, which is then no feature; or an array of names, one a
+            record, with a reference one for each in turn, or by name. Nothing made of a name is
+            stored.
         attacks: default: every attack that divulge has.
         access: what a model answers that a function returned, and what changes its predictions;
             other fields do not apply.
@@ -101,7 +94,7 @@ def leave_one_out(
     if attacks is None:
         attacks = catalog.default_attacks(shadows=True, regression=regression)
     asked = design_leave_one_out(
-        pool_from(records, reference, options.ids, values=regression),
+        pool_from(records, reference, options.ids, groups=groups, values=regression),
         ShadowPlan(
             trainer,
             rotation.models,
@@ -117,6 +110,7 @@ def leave_one_out(
         ),
         class_names=tuple(options.class_names),
         delta=options.delta,
+        person_scores=tuple(options.person_scores),
     )
     if run is None:
         return audit_each(asked, None, options.track, who)
@@ -143,7 +137,7 @@ def audit_each(
             store_head(run, head)
             joint.store(run, None)  # what stands there may be of fewer targets
         work = training.prepare_workload(asked.shadows, asked.queries, head.seed, targets)
-        places = [result.target_folder(path, k) / ANSWERS for k in range(targets)]
+        places = [result.target_folder(path, k) / target.ANSWERS for k in range(targets)]
         matrix = training.load_or_train_rows(
             path / training.FOLDER,
             head.challenge,
@@ -154,7 +148,7 @@ def audit_each(
             again=[k for k, place in enumerate(places) if not place.exists()],
         )
         audits = tuple(
-            _audit_target(asked, k, matrix, work.subsets, path, run is not None)
+            target.audit_target(asked, k, matrix, work.subsets, path, run is not None)
             for k in track(range(targets), "Auditing models")
         )
         found = LeaveOneOut(head, audits, run)
@@ -170,7 +164,7 @@ def _permute_together(
     asked: LeaveOneOutDesign,
     found: LeaveOneOut,
     matrix: training.RowMatrix,
-    subsets: Subsets,
+    subsets: target.Subsets,
     path: Path,
     track: Track[Any],
 ) -> Drawn | None:
@@ -179,10 +173,14 @@ def _permute_together(
     return joint.permute_together(
         asked.attacks,
         [found.scores(label) for label in asked.head.attacks],
-        [_view_target(asked, k, _answers_of(asked, k, path), matrix, subsets) for k in targets],
+        [
+            target.view_target(asked, k, target.answers_of(asked, k, path), matrix, subsets)
+            for k in targets
+        ],
         [asked.others(k) for k in targets],
         subsets,
         asked.head.seed,
+        asked.queries[0].people,
         track,
     )
 
@@ -219,7 +217,7 @@ def train_once(
     missing = {k for file in files for k in file.missing}
     for path, one in zip(paths, asked, strict=True):
         for k in range(one.head.facts.targets):
-            missing |= set() if (result.target_folder(path, k) / ANSWERS).exists() else {k}
+            missing |= set() if (result.target_folder(path, k) / target.ANSWERS).exists() else {k}
     models = sorted(missing)
     for file in files:  # whichever is continued alone later goes on in the same way
         work, models = strategy.resolve_trainer(
@@ -238,91 +236,11 @@ def _keep_predictions(path: Path, model: int, answers: np.ndarray | None) -> Non
     """A target's answers, for the attacks that read more than φ; other models' are let go."""
     if answers is None:
         return
-    place = result.target_folder(path, model) / ANSWERS
+    place = result.target_folder(path, model) / target.ANSWERS
     file = io.BytesIO()
     # float64: float32 would round the surest answers to one, and lose their order
     np.save(file, np.asarray(answers, np.float64), allow_pickle=False)
     atomic.write_within(path, str(place.relative_to(path)), file.getvalue())
-
-
-def _audit_target(
-    asked: LeaveOneOutDesign,
-    k: int,
-    matrix: training.RowMatrix,
-    subsets: Subsets,
-    path: Path,
-    stored: bool,  # noqa: FBT001
-) -> Audit:
-    """An ordinary audit of one model against others."""
-    head, records, others = asked.head, asked.queries[0], asked.others(k)
-    answers = _answers_of(asked, k, path)
-    asking.check_classes(records, answers[: len(records)], asked.class_names)
-    view = _view_target(asked, k, answers, matrix, subsets)
-    game = Game(view, Membership(subsets[k], "coins"))
-    known = facts.AuditorKnowledge(
-        answers[: len(records)],
-        asked.shadows,
-        class_names=asked.class_names,
-        claim=facts.promised_claim(asked.shadows, records, int(subsets[k].sum())),
-        copies=head.facts.copies,
-    )
-    seed = int(stream(head.seed, "target", k).integers(2**31))
-    challenge = MembershipChallenge(
-        game,
-        facts.describe_facts(game, known, seed, asked.delta),
-        Candidates(subsets[k], records.stratum, asked.index, asked.ids),
-        digest=f"{head.challenge}-{k}-{asked.delta!r}",
-        compared=repr(others),
-    )
-    name = f"{head.name}, target {k} of {head.facts.targets}"
-    settings: dict[str, JSON] = {"leave_one_out": {"target": k, "shadows": others}}
-    run = _open_target(result.target_folder(path, k)) if stored else None
-    found = runner.run_audit(challenge, asked.attacks, RunHeading(name, seed, settings), run)
-    assert isinstance(found, Audit)
-    return found
-
-
-def _answers_of(
-    asked: LeaveOneOutDesign, k: int, path: Path
-) -> Float64[np.ndarray, "queries classes"]:
-    place = result.target_folder(path, k) / ANSWERS
-    return _read_predictions(place, sum(map(len, asked.queries)))
-
-
-def _view_target(
-    asked: LeaveOneOutDesign,
-    k: int,
-    answers: Float64[np.ndarray, "queries classes"],
-    matrix: training.RowMatrix,
-    subsets: Subsets,
-) -> ModelView:
-    """The attacker's view on one target, with the others as its shadows."""
-    records, others = asked.queries[0], asked.others(k)
-    further = asked.queries[1 : len(asked.queries) - asked.reference]
-    reference = asked.queries[-1] if asked.reference else None
-    output: Output = "values" if records.regression else "probabilities"
-    defence, allowed = asked.shadows.answers, access_of(output)
-    recorded = RecordedTarget(
-        asked.queries, answers, allowed if defence is None else defence.offers(allowed)
-    )
-    view = ModelView(recorded, records, reference, augmented=further)
-    shadows = training.as_shadows(view, asked.shadows, matrix[others], subsets[others])
-    return ModelView(view.target, records, reference, shadows, further)
-
-
-def _open_target(path: Path) -> Run:
-    with atomic.translate_os_errors(path):
-        (path / "findings").mkdir(mode=0o700, exist_ok=True)
-    return Run.open(path)
-
-
-def _read_predictions(place: Path, size: int) -> Float64[np.ndarray, "queries classes"]:
-    answers = atomic.map_array(place)
-    if answers.ndim != 2 or len(answers) != size or answers.dtype != np.float64:
-        raise atomic.damaged_file_error(
-            place, ValueError(f"{answers.dtype} of shape {answers.shape}")
-        )
-    return np.asarray(answers)
 
 
 @contextmanager
