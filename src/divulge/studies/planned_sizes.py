@@ -15,7 +15,7 @@ from divulge.data import records as data_records
 from divulge.errors import DataError
 
 
-class Sizes(NamedTuple):
+class PlannedSizes(NamedTuple):
     """Members and non-members of an audit that is planned."""
 
     members: int
@@ -27,7 +27,7 @@ class Sizes(NamedTuple):
 def count_candidates(
     settings: config.ModelAuditSpec | config.PredictionsAuditSpec | config.LeaveOneOutAuditSpec,
     folder: Path,
-) -> Sizes:
+) -> PlannedSizes:
     """How many members and non-members there will be.
 
     Args:
@@ -51,7 +51,7 @@ def count_candidates(
 
 def _count_records(
     settings: config.ModelAuditSpec | config.LeaveOneOutAuditSpec, folder: Path, *, values: bool
-) -> Sizes:
+) -> PlannedSizes:
     data = settings.data
     names = [data.records] if data.records else [str(data.members), str(data.nonmembers)]
     sets = data_records.load_record_sets(names, data.label, folder, data.besides(), values=values)
@@ -67,16 +67,16 @@ def _count_records(
     return _count(*sets)
 
 
-def _count(members: Records, nonmembers: Records) -> Sizes:
+def _count(members: Records, nonmembers: Records) -> PlannedSizes:
     if members.group is None or nonmembers.group is None:
-        return Sizes(len(members), len(nonmembers))
+        return PlannedSizes(len(members), len(nonmembers))
     people = [len(np.unique(one)) for one in (members.group, nonmembers.group)]
-    return Sizes(people[0], people[1], len(members) + len(nonmembers))
+    return PlannedSizes(people[0], people[1], len(members) + len(nonmembers))
 
 
-def _halve(pool: Sequence[Records]) -> Sizes:
+def _halve(pool: Sequence[Records]) -> PlannedSizes:
     """The sizes of a pool, half of which each model of leave-one-out is trained on."""
     records = sum(map(len, pool))
     group = [one.group for one in pool if one.group is not None]
     count = len(np.unique(np.concatenate(group))) if group else records
-    return Sizes(count // 2, count - count // 2, records if group else None)
+    return PlannedSizes(count // 2, count - count // 2, records if group else None)
