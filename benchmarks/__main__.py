@@ -46,6 +46,9 @@ from benchmarks import (
     nulls,
     one_pass,
     partial_knowledge,
+    people,
+    people_audits,
+    people_data,
     preferences,
     quoted_rates,
     raifle,
@@ -214,6 +217,14 @@ BENCHMARKS = {
         large_tables.run_million,
     ),
     "start": Benchmark(start.SUMMARY, start.run),
+    "people": Benchmark(people.SUMMARY, people.run),
+    "people-audits": Benchmark(people_audits.SUMMARY, people_audits.run),
+    **{
+        f"people-{name}": Benchmark(
+            f"{people_data.SUMMARY}: {name}", partial(people_data.run, name=name)
+        )
+        for name in people_data.TASKS
+    },
     "leak-test": Benchmark(leak_test.SUMMARY, leak_test.run),
     "shifts": Benchmark(shifts.SUMMARY, shifts.run),
     "near-copies": Benchmark(near_copies.SUMMARY, near_copies.run),

@@ -7,7 +7,15 @@ from scipy import special, stats
 from divulge.errors import SpecError
 from divulge.metrics import max_test as module
 from divulge.metrics.max_test import max_test
-from divulge.metrics.power import POWER, critical_deviation, members_needed, visible_leaks
+from divulge.metrics.membership import auc
+from divulge.metrics.people import combine
+from divulge.metrics.power import (
+    POWER,
+    auc_by_record,
+    critical_deviation,
+    members_needed,
+    visible_leaks,
+)
 from tests.slow import slow
 from tests.uneven_tables import TABLES
 
@@ -127,3 +135,14 @@ def test_what_is_no_leak_is_refused(leak: dict[str, float]) -> None:
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 3), (2, 2)])
 def test_the_fewest_records_show_nothing_and_warn_of_nothing(sizes: tuple[int, int]) -> None:
     assert visible_leaks(*sizes, 2.0).exposed is None
+
+
+@pytest.mark.parametrize(("each", "alike"), [(1, 0.0), (10, 0.5), (5, 0.0), (5, 1.0)])
+def test_the_auc_by_record_is_that_of_drawn_scores(each: int, alike: float) -> None:
+    rng, count = np.random.default_rng(0), 20_000
+    person = np.repeat(np.arange(count), each)
+    own = np.sqrt(alike) * rng.normal(size=count)[person]
+    score = own + np.sqrt(1 - alike) * rng.normal(size=len(person)) + 0.5 * (person < count // 2)
+    by_person = auc(combine(score, person, "mean"), np.arange(count) < count // 2).value
+    by_record = auc(score, person < count // 2).value
+    assert auc_by_record(by_person, float(each), alike) == pytest.approx(by_record, abs=0.01)

@@ -26,6 +26,7 @@ from divulge.cli.gate import gate_options
 from divulge.cli.harden import harden
 from divulge.cli.history import diff, history
 from divulge.cli.options import Group, SecretChoice
+from divulge.cli.plan import plan
 from divulge.cli.plugins import find_commands
 from divulge.cli.terminal import echo
 from divulge.cli.transcript import transcript
@@ -113,6 +114,7 @@ main.add_command(export)
 main.add_command(harden)
 main.add_command(history)
 main.add_command(diff)
+main.add_command(plan)
 main.add_command(transcript)
 for name, command in find_commands():
     main.add_command(command, name)
@@ -252,65 +254,6 @@ def questions(run: Path) -> None:
     if not isinstance(found, Audit):
         raise SpecError(f"expected an audit of one model in {run}, got another: name such a run")
     render.show_questions(found.questions())
-
-
-@main.command()
-@click.argument("audit", type=click.Path(path_type=Path), required=False)
-@click.option("--members", type=int, help="Number of members.")
-@click.option("--nonmembers", type=int, help="Number of non-members.")
-@click.option("--auc", type=float, help="AUC of the leak to detect, such as 0.6.")
-@click.option("--exposed", type=float, help="Share of members that the leak exposes, such as 0.05.")
-@click.option(
-    "--power", type=float, default=0.8, show_default=True, help="Probability of detecting the leak."
-)
-@click.option(
-    "--attacks", type=int, default=12, show_default=True, help="Number of attacks tested together."
-)
-def plan(
-    audit: Path | None,
-    members: int | None,
-    nonmembers: int | None,
-    auc: float | None,
-    exposed: float | None,
-    power: float,
-    attacks: int,
-) -> None:
-    """Show how large a leak an audit can detect, or how many records it needs.
-
-    AUDIT is an audit.toml or a run folder. Without it, give two sizes or one leak.
-
-    Example: divulge plan --exposed 0.05
-    """
-    from divulge.studies import planning
-
-    if audit is not None:
-        _refuse_sizes()
-        echo(planning.plan_file(audit, power=power))
-        return
-    echo(
-        planning.plan(
-            members=members,
-            nonmembers=nonmembers,
-            auc=auc,
-            exposed=exposed,
-            power=power,
-            attacks=attacks,
-        )
-    )
-
-
-def _refuse_sizes() -> None:
-    """Refuse sizes and leaks beside an audit, which has its own.
-
-    Raises:
-        SpecError: names the option.
-    """
-    source = click.get_current_context().get_parameter_source
-    for name in ("members", "nonmembers", "auc", "exposed", "attacks"):
-        if source(name) is click.core.ParameterSource.COMMANDLINE:
-            raise SpecError(
-                f"expected AUDIT or --{name}, got both: an audit has its own records and attacks"
-            )
 
 
 @main.command("list")

@@ -61,6 +61,41 @@ def visible_leaks(
     )
 
 
+def design_effect(records_each: float, alike: float) -> float:
+    """How many records of people count as one record of somebody else.
+
+    Args:
+        records_each: the number of records of a person.
+        alike: the correlation of the scores of two records of one person, from 0 to 1.
+
+    References:
+        Kish (1965), Survey sampling, equation 8.2.3.
+
+    Examples:
+        >>> design_effect(10.0, 0.5)
+        5.5
+    """
+    return 1 + (records_each - 1) * alike
+
+
+def auc_by_record(by_person: float, records_each: float, alike: float) -> float:
+    """The AUC of the records where that of people's mean scores is known, and scores are normal.
+
+    A mean varies less than a record, so the same shift shows as a smaller AUC by record.
+
+    Args:
+        by_person: the AUC of people's mean scores.
+        records_each: as of `design_effect`, and so is ``alike``.
+        alike: see there.
+
+    Examples:
+        >>> round(auc_by_record(0.75, 10.0, 0.5), 2)
+        0.69
+    """
+    spread = math.sqrt(design_effect(records_each, alike) / records_each)
+    return float(special.ndtr(spread * special.ndtri(by_person)))
+
+
 def critical_deviation(
     members: int, nonmembers: int, attacks: int = ATTACKS, correlation: float = CORRELATION
 ) -> float:

@@ -1,22 +1,27 @@
 """How many records and shadow models an audit needs, and what an audit of a given size can see."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+import numpy as np
 
 from divulge._util.arguments import Count, FilePath, check_arguments
 from divulge.audits import config
 from divulge.audits.result import Audit, SecretAudit
-from divulge.audits.table_inputs import inputs_from_predictions
-from divulge.data import records as data_records
-from divulge.errors import DataError, SpecError
+from divulge.errors import SpecError
 from divulge.metrics import power as powers
+from divulge.metrics.people import intraclass_correlation
 from divulge.report import sentences, words
-from divulge.studies.leave_one_out import design
+from divulge.report.units import PERSON
+from divulge.studies.planned_sizes import count_candidates
 
 SHADOWS = {0: (0.29, 0.04), 4: (0.91, 0.68), 16: (0.97, 0.92), 64: (1.0, 1.0)}
 """What is left, with fewer shadow models, of the leak that the best attack shows with 64: of the
 AUC's distance from one half, and of the TPR at 1 % FPR. The lowest of the four data sets of
 docs/results/shadow-quality.md, rounded down."""
+
+ENOUGH = 1_000
+"""Members, and non-members, beyond which the critical deviation hardly changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +33,36 @@ class RecordsNeeded:
     """The share of the leak that is left with so many shadow models."""
     records: int | None
     """Members, and as many non-members; None if more than 100,000 of each."""
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleInPlan:
+    """What people with several records change in a plan."""
+
+    records: int
+    """Records of all members and non-members."""
+    alike: float | None = None
+    """Correlation of the scores of two records of one person; None if nobody knows."""
+    auc_by_record: float | None = None
+    """The AUC by record of the smallest leak that is seen; None if none is, or without `alike`."""
+    auc_of_others: float | None = None
+    """The smallest AUC that as many records show if each is somebody else's; likewise."""
+
+    def describe(self, people: int) -> str:
+        """What the leak is by record, as sentences; empty if nobody knows how alike records are.
+
+        Args:
+            people: members and non-members.
+        """
+        if self.alike is None or self.auc_by_record is None or self.auc_of_others is None:
+            return ""
+        effect = powers.design_effect(self.records / people, self.alike)
+        return (
+            f"\nBy record this is an AUC of {self.auc_by_record:.2f}, where the scores of two "
+            f"records of one person correlate by {self.alike:.2g}.\n{self.records:,} records of "
+            f"as many people would show an AUC of {self.auc_of_others:.2f}: here they count as "
+            f"{self.records / effect:,.0f} (design effect {effect:.3g})."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,15 +82,13 @@ class AuditPlan:
     """The smallest share of fully exposed members that is seen, or the one asked about."""
     needed: tuple[RecordsNeeded, ...] = ()
     """By number of shadow models, where a leak was given."""
+    people: PeopleInPlan | None = None
+    """Where members and non-members are people with several records; all other figures are then
+    by person."""
 
     def __str__(self) -> str:
         if not self.needed:
-            seen = powers.VisibleLeaks(self.auc, self.exposed)
-            return (
-                f"{words.format_count(self.members or 0, 'member')}, {self.nonmembers:,} "
-                f"non-members, {words.format_count(self.attacks, 'attack')}.\n"
-                f"{sentences.sensitivity(seen, self.attacks, self.power)}"
-            )
+            return self._describe_sizes()
         leak = (
             f"an AUC of {self.auc:g}"
             if self.auc is not None
@@ -72,6 +105,20 @@ class AuditPlan:
             lines.append(f"{row.shadows:>13}  {row.kept:>9.0%}  {size:>7}  {size:>11}")
         return "\n".join(lines)
 
+    def _describe_sizes(self) -> str:
+        """What an audit of these sizes sees."""
+        members, nonmembers = self.members or 0, self.nonmembers or 0
+        seen = powers.VisibleLeaks(self.auc, self.exposed)
+        sizes = f"{words.format_count(members, 'member')}, {nonmembers:,} non-members"
+        attacks = words.format_count(self.attacks, "attack")
+        if self.people is None:
+            return f"{sizes}, {attacks}.\n{sentences.sensitivity(seen, self.attacks, self.power)}"
+        return (
+            f"{sizes}, each a person, with {self.people.records:,} records, {attacks}.\n"
+            f"{sentences.sensitivity(seen, self.attacks, self.power, PERSON)}"
+            f"{self.people.describe(members + nonmembers)}"
+        )
+
 
 @check_arguments
 def plan(
@@ -80,37 +127,53 @@ def plan(
     nonmembers: Count | None = None,
     auc: float | None = None,
     exposed: float | None = None,
+    people: Count | None = None,
+    records_each: Count | None = None,
+    alike: float | None = None,
     power: float = powers.POWER,
     attacks: Count = powers.ATTACKS,
 ) -> AuditPlan:
     """Say what an audit sees, from its size; or what it takes to see a leak of a given size.
 
     Args:
-        members: how many there are; give them and ``nonmembers``, or one of the leaks.
+        members: how many there are; give them and ``nonmembers``, or one of the leaks, or people.
         nonmembers: how many there are.
         auc: of the leak that is to be seen.
         exposed: share of the members that the leak exposes fully.
+        people: how many people with several records there are, half of them members; give
+            ``records_each`` and ``alike`` as well.
+        records_each: how many records each of them has.
+        alike: how alike the scores of one person's records are: the correlation of two of them, 0
+            as of different people, 1 equal. `plan_file` measures it on a run by person.
         power: the chance of seeing it, above 0.05 and below 1.
         attacks: how many are tested together.
 
     Raises:
-        SpecError: neither sizes nor one leak are given, or a number is out of its range.
+        SpecError: neither sizes nor one leak nor people are given, or a number is out of its range.
 
     Examples:
         >>> plan(members=200, nonmembers=200).exposed < 0.1
         True
         >>> [row.records for row in plan(exposed=0.5).needed][-1] < 20
         True
+        >>> found = plan(people=60, records_each=10, alike=0.5)
+        >>> found.auc > found.people.auc_by_record > found.people.auc_of_others
+        True
     """
-    if not 0.05 < power < 1:
-        raise SpecError(f"expected a power above 0.05 and below 1, got {power}: 0.8 is usual")
-    if members is not None and nonmembers is not None and auc is exposed is None:
-        critical = powers.critical_deviation(members, nonmembers, attacks)
-        return AuditPlan(
-            power, attacks, members, nonmembers,
-            *powers.visible_leaks(members, nonmembers, critical, power),
-        )  # fmt: skip
-    if members is not None or nonmembers is not None:
+    _check_power(power)
+    beside = [value is not None for value in (members, nonmembers, auc, exposed)]
+    if any(value is not None for value in (people, records_each, alike)):
+        if people is None or records_each is None or alike is None or any(beside):
+            raise SpecError(
+                "expected people, records_each and alike together, and no other sizes or leaks, "
+                "got something else: give the three to learn which leak they show"
+            )
+        return _plan_people(people, records_each, alike, power, attacks)
+    if beside == [True, True, False, False]:
+        assert members is not None
+        assert nonmembers is not None
+        return _plan_sizes(members, nonmembers, power, attacks)
+    if any(beside[:2]):
         raise SpecError(
             "expected members and nonmembers, or one of auc and exposed, got something else: "
             "give two sizes to learn what they show, or a leak to learn which sizes it takes"
@@ -121,6 +184,46 @@ def plan(
         for shadows, kept in SHADOWS.items()
     )
     return AuditPlan(power, attacks, None, None, auc, exposed, needed)
+
+
+def _plan_people(
+    people: int, records_each: int, alike: float, power: float, attacks: int
+) -> AuditPlan:
+    if people < 2 or not 0 <= alike <= 1:
+        raise SpecError(
+            f"expected 2 people or more and alike from 0 to 1, got {people} and {alike}: 0 is as "
+            "records of different people, 1 as copies"
+        )
+    members = people // 2
+    seen = _plan_sizes(members, people - members, power, attacks)
+    return _compare_with_others(seen, people * records_each, alike)
+
+
+def _check_power(power: float) -> None:
+    if not 0.05 < power < 1:
+        raise SpecError(f"expected a power above 0.05 and below 1, got {power}: 0.8 is usual")
+
+
+def _plan_sizes(members: int, nonmembers: int, power: float, attacks: int) -> AuditPlan:
+    critical = powers.critical_deviation(members, nonmembers, attacks)
+    seen = powers.visible_leaks(members, nonmembers, critical, power)
+    return AuditPlan(power, attacks, members, nonmembers, *seen)
+
+
+def _compare_with_others(seen: AuditPlan, records: int, alike: float | None) -> AuditPlan:
+    """A plan of people, beside one of as many records of different people."""
+    members, nonmembers = seen.members or 0, seen.nonmembers or 0
+    each = records / (members + nonmembers)
+    if alike is None or seen.auc is None:
+        return replace(seen, people=PeopleInPlan(records, alike))
+    sizes = max(1, round(members * each)), max(1, round(nonmembers * each))
+    # the critical deviation hardly depends on the size, and takes long for a large one
+    critical = powers.critical_deviation(
+        *(min(size, ENOUGH) for size in sizes), attacks=seen.attacks
+    )
+    others = powers.visible_leaks(*sizes, critical, seen.power)
+    by_record = powers.auc_by_record(seen.auc, each, alike)
+    return replace(seen, people=PeopleInPlan(records, alike, by_record, others.auc))
 
 
 @check_arguments
@@ -134,6 +237,7 @@ def plan_file(path: FilePath, *, power: float = powers.POWER) -> AuditPlan:
     Raises:
         DivulgeError: there is no such audit, or its records cannot be read.
     """
+    _check_power(power)
     path = Path(path)
     if path.is_dir():
         found = SecretAudit.load(path)
@@ -143,52 +247,38 @@ def plan_file(path: FilePath, *, power: float = powers.POWER) -> AuditPlan:
                 "page says itself what it could have seen"
             )
         facts = found.facts
-        return plan(
-            members=facts.members,
-            nonmembers=facts.nonmembers,
-            power=power,
-            attacks=max(1, found.verdict.tested),
-        )
+        attacks = max(1, found.verdict.tested)
+        seen = _plan_sizes(facts.members, facts.nonmembers, power, attacks)
+        if facts.people is None:
+            return seen
+        records = facts.people.members + facts.people.nonmembers
+        return _compare_with_others(seen, records, _measure_alike(found))
     settings = config.read_config(path)
     if isinstance(settings, config.FederationAuditSpec):
         raise SpecError(
             f"expected an audit of a model in {path}, got [{settings.section}]: "
             "a federation's page says itself what it could have seen"
         )
-    members, nonmembers = _sizes(settings, path.parent)
+    sizes = count_candidates(settings, path.parent)
     attacks = len(config.requested_attacks(settings, path.parent))
-    return plan(members=members, nonmembers=nonmembers, power=power, attacks=attacks)
+    seen = _plan_sizes(sizes.members, sizes.nonmembers, power, attacks)
+    return seen if sizes.records is None else _compare_with_others(seen, sizes.records, None)
 
 
-def _sizes(
-    settings: config.ModelAuditSpec | config.PredictionsAuditSpec | config.LeaveOneOutAuditSpec,
-    folder: Path,
-) -> tuple[int, int]:
-    """How many members and non-members there will be."""
-    if isinstance(settings, config.PredictionsAuditSpec):
-        subject = inputs_from_predictions(settings.predictions, folder)
-        return len(subject.members), len(subject.nonmembers)
-    try:
-        return _count_records(settings, folder, values=False)
-    except DataError as classes:
-        try:  # counted only: the labels may be true values as well
-            return _count_records(settings, folder, values=True)
-        except DataError:
-            raise classes from None
+def _measure_alike(audit: Audit) -> float | None:
+    """The correlation of the scores of one person's records, of those the model never saw.
 
-
-def _count_records(
-    settings: config.ModelAuditSpec | config.LeaveOneOutAuditSpec, folder: Path, *, values: bool
-) -> tuple[int, int]:
-    data = settings.data
-    if isinstance(settings, config.LeaveOneOutAuditSpec):
-        records = len(design.read_pool(data, folder, values=values)[0])
-        return records // 2, records - records // 2
-    names = [str(data.members), str(data.nonmembers)]
-    members, nonmembers = data_records.load_record_sets(
-        names, data.label, folder, data.besides(), values=values
-    )
-    return len(members), len(nonmembers)
+    The mean over attacks; None where none was done.
+    """
+    candidates = audit.candidates
+    assert candidates.person is not None
+    others = ~candidates.member[candidates.person]
+    found = [
+        intraclass_correlation(entry.arrays["by_record"][others], candidates.person[others])
+        for entry in audit.contents.entries
+        if "by_record" in entry.arrays
+    ]
+    return float(np.mean(found)) if found else None
 
 
 def _records(

@@ -1,0 +1,82 @@
+"""How many members and non-members an audit by its settings has: records, or people."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from divulge.audits import config
+from divulge.audits.table_inputs import inputs_from_predictions
+from divulge.core import Records
+from divulge.data import groups
+from divulge.data import records as data_records
+from divulge.errors import DataError
+
+
+class PlannedSizes(NamedTuple):
+    """Members and non-members of an audit that is planned."""
+
+    members: int
+    nonmembers: int
+    records: int | None = None
+    """Records of both where these are people; None where they are records."""
+
+
+def count_candidates(
+    settings: config.ModelAuditSpec | config.PredictionsAuditSpec | config.LeaveOneOutAuditSpec,
+    folder: Path,
+) -> PlannedSizes:
+    """How many members and non-members there will be.
+
+    Args:
+        settings: of the audit.
+        folder: where relative paths start.
+
+    Raises:
+        DivulgeError: records cannot be read, or one is nobody's.
+    """
+    if isinstance(settings, config.PredictionsAuditSpec):
+        subject = inputs_from_predictions(settings.predictions, folder)
+        return _count(subject.members, subject.nonmembers)
+    try:
+        return _count_records(settings, folder, values=False)
+    except DataError as classes:
+        try:  # counted only: the labels may be true values as well
+            return _count_records(settings, folder, values=True)
+        except DataError:
+            raise classes from None
+
+
+def _count_records(
+    settings: config.ModelAuditSpec | config.LeaveOneOutAuditSpec, folder: Path, *, values: bool
+) -> PlannedSizes:
+    data = settings.data
+    names = [data.records] if data.records else [str(data.members), str(data.nonmembers)]
+    sets = data_records.load_record_sets(names, data.label, folder, data.besides(), values=values)
+    if data.group is not None:
+        sets = [
+            replace(one, group=groups.number_groups(
+                groups.read_values(name, data.group, folder), len(one), f"group of {name}"
+            ))
+            for name, one in zip(names, sets, strict=True)
+        ]  # fmt: skip
+    if isinstance(settings, config.LeaveOneOutAuditSpec):
+        return _halve(sets)
+    return _count(*sets)
+
+
+def _count(members: Records, nonmembers: Records) -> PlannedSizes:
+    if members.group is None or nonmembers.group is None:
+        return PlannedSizes(len(members), len(nonmembers))
+    people = [len(np.unique(one)) for one in (members.group, nonmembers.group)]
+    return PlannedSizes(people[0], people[1], len(members) + len(nonmembers))
+
+
+def _halve(pool: Sequence[Records]) -> PlannedSizes:
+    """The sizes of a pool, half of which each model of leave-one-out is trained on."""
+    records = sum(map(len, pool))
+    group = [one.group for one in pool if one.group is not None]
+    count = len(np.unique(np.concatenate(group))) if group else records
+    return PlannedSizes(count // 2, count - count // 2, records if group else None)
