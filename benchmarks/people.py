@@ -114,7 +114,7 @@ def _print_tables(draws: int) -> None:
     )
     print("| people | records each | alike | by person |\n|---:|---:|---:|---:|")
     for crowd in crowds():
-        print(_row(crowd, [np.mean([is_leak(crowd, k) for k in range(draws)])]), flush=True)
+        print(_row(crowd, [float(np.mean([is_leak(crowd, k) for k in range(draws)]))]), flush=True)
     draws //= COST
     error = _error(5, draws)
     print(f"\nBlind baseline's p at most 5 %, in per cent (Monte Carlo error {error})\n")
@@ -174,9 +174,8 @@ def differs(crowd: Crowd, number: int) -> tuple[bool, bool]:
     found = []
     for group in (person, None):
         records = Records(x, label, group=group)
-        separation = separate(
-            *(records.take(np.flatnonzero(member[person] == side)) for side in (True, False)), rng
-        )
+        inside = member[person]
+        separation = separate(records.take(inside), records.take(~inside), rng)
         assert separation is not None
         found.append(separation.p_value <= LEVEL)
     return found[0], found[1]

@@ -35,7 +35,7 @@ def test_the_statistics_are_those_of_delong_one_stratum_at_a_time() -> None:
     score = np.round(score, 1)  # ties
     level = np.unique(score, return_inverse=True)[1]
     shape = 3, int(level.max()) + 1
-    groups = [strata._Group(level[side], stratum[side], shape) for side in (member, ~member)]
+    groups = [strata._SideOfStrata(level[side], stratum[side], shape) for side in (member, ~member)]
     found = strata._statistics([group.count_levels(group.own[None]) for group in groups])
     theta, variance = [], []
     for each in range(3):

@@ -2,7 +2,7 @@
 
 A stratum is shown if it has the smallest allowed number of members, and of non-members. All others
 are merged into one, without their names, before anything is stored. Numbers of all candidates are
-known, so those of merged strata follow by subtraction. Hence, if any stratum is merged, at least
+known, so those of merged strata follow by subtraction. So, if any stratum is merged, at least
 two are, and together they have as many people as a stratum that is shown: the smallest ones shown
 are merged as well until this holds. So no size of a small stratum follows from what is stored.
 """

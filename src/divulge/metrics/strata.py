@@ -161,7 +161,9 @@ def compare_strata(score: Score, member: Member, stratum: Stratum) -> StrataTest
     used = np.isin(stratum, numbers)
     level, own = _levels(score[used]), np.searchsorted(numbers, stratum[used])
     shape = len(numbers), int(level.max()) + 1
-    groups = [_Group(level[side], own[side], shape) for side in (member[used], ~member[used])]
+    groups = [
+        _SideOfStrata(level[side], own[side], shape) for side in (member[used], ~member[used])
+    ]
     (spread,), (apart,) = _statistics([group.count_levels(group.own[None]) for group in groups])
     drawn = _permute(groups)
     worst = int(apart.argmax())
@@ -179,7 +181,7 @@ def _levels(score: Score) -> Int[np.ndarray, " candidates"]:
     return np.asarray(np.unique((share * LEVELS).astype(np.int64), return_inverse=True)[1][place])
 
 
-class _Group(NamedTuple):
+class _SideOfStrata(NamedTuple):
     """Members, or non-members."""
 
     level: Int[np.ndarray, " candidates"]
@@ -211,7 +213,7 @@ def _share_reached(drawn: Float64[np.ndarray, " permutations"], real: float) -> 
     return (1 + reached) / (1 + len(drawn))
 
 
-def _permute(groups: Sequence[_Group]) -> _Statistics:
+def _permute(groups: Sequence[_SideOfStrata]) -> _Statistics:
     """The statistics where strata are permuted among members and among non-members."""
     rng = stream(0, "metrics", "strata")
     each = max(sum(len(group.own) for group in groups), math.prod(groups[0].shape))

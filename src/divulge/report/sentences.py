@@ -133,8 +133,8 @@ def describe_undecided(case: VerdictFacts) -> Wording:
         "undecided",
         f"Too few {case.terms.unit.many} to decide whether this model leaks",
         (
-            f"With {sizes}, chance could hide a model that exposes half of the "
-            f"{case.terms.unit.members}.",
+            f"With {sizes}, chance could hide a model that exposes half of "
+            f"{case.terms.unit.its_members}.",
             "This audit neither shows a leak nor rules one out.",
         ),
     )
@@ -191,7 +191,7 @@ def sensitivity(seen: VisibleLeaks, attacks: int, power: float = POWER, unit: Un
     exposed = (
         ""
         if seen.exposed is None
-        else f", or if the model fully exposes {100 * seen.exposed:.2g} % of the {unit.members}"
+        else f", or if the model fully exposes {100 * seen.exposed:.2g} % of {unit.its_members}"
     )
     return (
         f"With {100 * power:g} % power this audit sees a leak if {alone} has an AUC of "

@@ -15,6 +15,8 @@ class Unit:
     member: str
     """One that the model was trained on."""
     members: str
+    its_members: str
+    """All that one model was trained on."""
     right: str
     """The member of a pair, once both were named."""
     pair: str
@@ -50,6 +52,7 @@ RECORD = Unit(
     many="records",
     member="training record",
     members="training records",
+    its_members="its training records",
     right="the training record",
     pair="the training record of a pair",
     use="the use of a record in training",
@@ -63,6 +66,7 @@ PERSON = Unit(
     many="people",
     member="person whose records were used",
     members="people whose records were used",
+    its_members="the people whose records were used",
     right="the right one",
     pair="the right one of two people",
     use="the use of a person's records in training",

@@ -218,9 +218,8 @@ def _compare_with_others(seen: AuditPlan, records: int, alike: float | None) -> 
         return replace(seen, people=PeopleInPlan(records, alike))
     sizes = max(1, round(members * each)), max(1, round(nonmembers * each))
     # the critical deviation hardly depends on the size, and takes long for a large one
-    critical = powers.critical_deviation(
-        *(min(size, ENOUGH) for size in sizes), attacks=seen.attacks
-    )
+    inside, outside = (min(size, ENOUGH) for size in sizes)
+    critical = powers.critical_deviation(inside, outside, seen.attacks)
     others = powers.visible_leaks(*sizes, critical, seen.power)
     by_record = powers.auc_by_record(seen.auc, each, alike)
     return replace(seen, people=PeopleInPlan(records, alike, by_record, others.auc))

@@ -1,7 +1,7 @@
 """Assignment: which client of a federation trained on each candidate."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import pydantic
@@ -10,7 +10,7 @@ from divulge._util.arguments import Count
 from divulge._util.progress import Track, track_silently
 from divulge._util.toml import Section
 from divulge.attacks.catalog import UNINFORMED
-from divulge.audits import attempt, wrapped
+from divulge.audits import wrapped
 from divulge.audits.secrets.base import Controls, FederatedSecret, unmeasured
 from divulge.core import (
     NOBODY,
@@ -26,6 +26,9 @@ from divulge.metrics.intervals import CONFIDENCE
 
 _FROM_TRANSCRIPT: tuple[str, ...] = ("transcript", "network", "candidates", "external")
 _FROM_TABLES: tuple[str, ...] = ("predictions", "colluder")
+
+if TYPE_CHECKING:
+    from divulge.audits.attempt import AttackResult
 
 
 class AssignmentSpec(Section):
@@ -121,9 +124,11 @@ class AssignmentSecret(FederatedSecret[AssignmentFacts, FederationView]):
 
     def attempt(
         self, view: Any, attack: Any, seed: int, track: Track[Any] = track_silently
-    ) -> attempt.AttackResult:
+    ) -> "AttackResult":
         """One attack on the clients' models."""
-        return attempt.run_on_federation(view, self.measure, attack, seed, track)
+        from divulge.audits.attempt import run_on_federation  # who reads a run attacks nothing
+
+        return run_on_federation(view, self.measure, attack, seed, track)
 
     def control(
         self, view: Any, attack: Any, guess: Any, seed: int, track: Track[Any] = track_silently

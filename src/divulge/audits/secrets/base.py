@@ -6,13 +6,12 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from divulge._util.progress import Track, track_silently
 from divulge._util.toml import Section
-from divulge.audits.attempt import AttackResult, run_on_clients
 from divulge.core import (
     Attack,
     BlindRun,
@@ -24,7 +23,10 @@ from divulge.core import (
 )
 from divulge.errors import DataError, StoreError
 from divulge.metrics.intervals import CONFIDENCE
-from divulge.training.shadows.workers import Workers
+
+if TYPE_CHECKING:
+    from divulge.audits.attempt import AttackResult
+    from divulge.training.shadows.workers import Workers
 
 F = TypeVar("F", bound=FederatedFacts)
 V = TypeVar("V")
@@ -137,8 +139,10 @@ class FederatedSecret(Secret, Generic[F, V]):
 
     def attempt(
         self, view: Any, attack: Any, seed: int, track: Track[Any] = track_silently
-    ) -> AttackResult:
+    ) -> "AttackResult":
         """One attack on each client, of which there is a view each; see `attempt.attempt`."""
+        from divulge.audits.attempt import run_on_clients  # who reads a run attacks nothing
+
         return run_on_clients(view, self.measure, attack, seed, track)
 
     @abstractmethod
@@ -187,13 +191,13 @@ class FederationChallenge(Generic[F, V]):
         return self.secret.facts
 
     def prepare(
-        self, folder: Path | None, track: Track[Any], workers: Workers | None
+        self, folder: Path | None, track: Track[Any], workers: "Workers | None"
     ) -> "FederationChallenge[F, V]":
         """The challenge itself: nothing slow is left to prepare."""
         del folder, track, workers
         return self
 
-    def attempt(self, attack: Any, seed: int, track: Track[Any] = track_silently) -> AttackResult:
+    def attempt(self, attack: Any, seed: int, track: Track[Any] = track_silently) -> "AttackResult":
         """One attack on the clients."""
         return self.secret.attempt(self.view, attack, seed, track)
 

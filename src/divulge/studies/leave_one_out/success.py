@@ -30,8 +30,10 @@ RATE = 0.1
 SHOWN = 10
 """The most rows of the table in the report."""
 
-COLUMNS = ("position", "id", "class", "inside", "outside", "success", "low", "high")
-COLUMNS += ("p", "q", "q_certain")
+COLUMNS = (
+    *("position", "id", "class", "inside", "outside", "success", "low", "high"),
+    *("p", "q", "q_certain"),
+)
 
 PREFERRED = "threshold"
 
