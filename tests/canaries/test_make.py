@@ -146,8 +146,8 @@ def test_records_are_left_alone(tmp_path: Path) -> None:
 
 def test_records_of_people_are_refused(tmp_path: Path) -> None:
     """A canary is one record: no bound by person comes of it."""
-    x, y = np.random.default_rng(0).normal(size=(12, 3)), np.arange(12) % 2
-    records = Records(x, y, group=np.arange(12) // 2)
+    x, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
+    records = Records(x, y, group=np.arange(60) // 2)
     with pytest.raises(SpecError, match="got records of people"):
-        make_canaries(records, tmp_path / "canaries", 4)
+        make_canaries(records, tmp_path / "canaries", 20)
     assert not (tmp_path / "canaries").exists()
