@@ -125,11 +125,13 @@ def _audit_model() -> divulge.Audit:
 
 def _audit_people() -> divulge.Audit:
     rng = np.random.default_rng(0)
-    patients = rng.normal(size=(200, 8))
-    patient = np.repeat(np.arange(200), rng.integers(1, 9, 200))
+    patients, site = rng.normal(size=(200, 8)), rng.choice(["north", "south", "west"], 200)
+    patient = np.repeat(np.arange(200), np.tile([1, 2, 3, 5, 8], 40))
     visits = patients[patient] + 0.4 * rng.normal(size=(len(patient), 8))
-    ill = (patients[:, 0] + 0.8 * rng.normal(size=200) > 0).astype(int)[patient]
-    site = rng.choice(["north", "south", "west"], 200, p=[0.5, 0.4, 0.1])[patient]
+    # in the west diagnoses follow the measurements less, so that a model has to remember them
+    spread = np.where(site == "west", 3.0, 0.5)
+    ill = (patients[:, 0] + spread * rng.normal(size=200) > 0).astype(int)[patient]
+    site = site[patient]
     trained = patient < 100
     forest = RandomForestClassifier(30, min_samples_leaf=3, random_state=0)
     return divulge.audit(

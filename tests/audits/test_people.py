@@ -116,6 +116,27 @@ def test_figures_by_record_stand_beside_those_by_person() -> None:
     assert {f.settings["person"] for f in found.findings} == {"mean", "max"}
 
 
+def test_more_records_of_members_are_no_leak() -> None:
+    """Strangers' model: the highest of 12 scores is above the highest of 2, whoever was used."""
+    inside, outside = Crowd(0, 60, 12), Crowd(1, 60, 2)
+    model = RandomForestClassifier(20, random_state=0).fit(*Crowd(9, 80, 6).pair)
+    found = divulge.audit(
+        model,
+        members=inside.pair,
+        nonmembers=outside.pair,
+        groups=(inside.names("in"), outside.names("out")),
+        attacks=ATTACKS,
+    )
+    check = next(check for check in found.checks if check.name == "records each")
+    assert check.verdict is Verdict.WARNING
+    assert "12 and 2 on average" in check.text
+    assert found.verdict.level == "confounded"
+    assert "more records than those of the other" in found.verdict.confounding
+    alike = audit(0, 20, 3, leaks=True, unequal=True)
+    check = next(check for check in alike.checks if check.name == "records each")
+    assert check.verdict is Verdict.PASS
+
+
 def test_rules_are_chosen(tmp_path: Path) -> None:
     options = divulge.Options(person_scores=("sum",))
     found = audit(1, 20, 3, leaks=True, options=options)

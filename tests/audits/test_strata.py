@@ -113,7 +113,7 @@ def test_names_of_small_strata_reach_no_file_and_no_number_tells_them_apart(tmp_
         assert np.bincount(arrays["subpopulation"]).tolist() == [160, 120, 94]
     assert found["worst"] == "South"
     assert found["p_value"] <= 0.05
-    assert "South is hit hardest: AUC" in found["sentence"]
+    assert "Hit hardest: South, AUC" in found["sentence"]
     page = (where / "report.html").read_text()
     assert 'id="figure-strata"' in page
     assert "3 strata together" in page

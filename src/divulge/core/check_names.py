@@ -8,5 +8,6 @@ ALL, OTHERS = "surer of candidates than shadows", "surer of non-members than sha
 """The check of shadow models, and its estimates of online ones."""
 
 CLASSES, DUPLICATES = "class mix", "duplicates"
+RECORDS_EACH = "records each"
 PRECISION, VALUES = "precision", "true values"
 """The checks of what the sets hold, and of how they were written."""

@@ -10,6 +10,7 @@ from divulge.core.check_names import (
     DIFFICULTY,
     DUPLICATES,
     PRECISION,
+    RECORDS_EACH,
     VALUES,
 )
 from divulge.report.schema import AttackRow, ControlRow
@@ -35,6 +36,7 @@ BY_SHADOWS = (
 _REASONS = {
     CLASSES: "they differ in their mix of classes",
     VALUES: "they differ in their true values",
+    RECORDS_EACH: "people of one set have more records than those of the other",
     PRECISION: "one of them was written with fewer digits than the other",
 }
 """Why a check that warns makes every figure mean something else, as a clause."""

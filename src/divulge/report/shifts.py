@@ -17,6 +17,7 @@ from divulge.core.check_names import (
     DUPLICATES,
     OTHERS,
     PRECISION,
+    RECORDS_EACH,
     SHADOWS,
     VALUES,
 )
@@ -25,7 +26,7 @@ from divulge.metrics.difficulty_test import Ease, join_measures
 from divulge.metrics.membership import CHANCE_AUC, Member, Score
 from divulge.report.schema import AttackRow, Blind, Limits, ShadowKind
 
-CONFOUNDERS = (BLIND, DUPLICATES, DIFFICULTY, CLASSES, VALUES, PRECISION)
+CONFOUNDERS = (BLIND, DUPLICATES, DIFFICULTY, CLASSES, VALUES, PRECISION, RECORDS_EACH)
 """Checks that, when they warn, make every figure mean something else."""
 
 TAKEN_OFF = (DIFFICULTY, CLASSES)

@@ -112,7 +112,7 @@ def _describe(
         auc = next(row.auc for row in rows if row.name == worst)
         assert auc is not None
         said = (
-            f"Exposure differs between strata (p = {p}), and {worst} is hit hardest: AUC "
+            f"Exposure differs between strata (p = {p}). Hit hardest: {worst}, AUC "
             f"{words.format_auc(auc)}, p = {words.format_p_value(test.worst_p)} against all "
             "others, corrected for the number of strata"
         )

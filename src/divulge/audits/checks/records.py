@@ -23,7 +23,14 @@ from divulge.audits.checks import model as of_model
 from divulge.audits.checks.duplicates import Copies
 from divulge.audits.checks.question import CheckInputs, Mask
 from divulge.core import Check, Records, Verdict
-from divulge.core.check_names import BLIND, CLASSES, DIFFICULTY, DUPLICATES, VALUES
+from divulge.core.check_names import (
+    BLIND,
+    CLASSES,
+    DIFFICULTY,
+    DUPLICATES,
+    RECORDS_EACH,
+    VALUES,
+)
 from divulge.errors import DataError
 from divulge.metrics import intervals, people
 
@@ -40,6 +47,7 @@ def check_records(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
         return (
             *baselines,
             check_copies(subject),
+            *check_records_each(subject),
             *check_precision(subject),
             of_model.check_ties(subject),
             check_size(subject),
@@ -50,6 +58,7 @@ def check_records(subject: CheckInputs, seed: int = 0) -> tuple[Check, ...]:
         *baselines,
         check_copies(subject),
         *([] if subject.pool is None else [check_shadow_pool(subject, subject.pool)]),
+        *check_records_each(subject),
         *check_precision(subject),
         check_true_values(subject) if regression else check_class_shares(subject),
         of_model.check_error(subject) if regression else of_model.check_accuracy(subject),
@@ -181,6 +190,27 @@ def _row_keys(x: Shaped[np.ndarray, "records *features"]) -> Shaped[np.ndarray, 
     """Each row's bytes as one value that can be sorted and compared."""
     flat = np.ascontiguousarray(x.reshape(len(x), -1))
     return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1])))[:, 0]
+
+
+def check_records_each(subject: CheckInputs) -> tuple[Check, ...]:
+    """Do people of both sets have as many records? The highest of more scores is higher."""
+    if (person := subject.records.people) is None:
+        return ()
+    each, member = np.bincount(person), people.first_of_each(subject.member, person)
+    if each.min() == each.max():
+        p_value = 1.0
+    else:
+        p_value = float(stats.mannwhitneyu(each[member], each[~member]).pvalue)
+    means = f"{each[member].mean():.3g} and {each[~member].mean():.3g} on average"
+    if p_value >= 0.001:
+        text = f"Members and non-members have as many records each ({means}, p = {p_value:.2g})."
+        return (Check(RECORDS_EACH, Verdict.PASS, text),)
+    text = (
+        f"Members and non-members differ in how many records each has ({means}, Mann-Whitney p = "
+        f"{p_value:.2g}): part of any figure is that difference, since the highest of many scores "
+        "is higher than that of few. Draw people of both sets from one population."
+    )
+    return (Check(RECORDS_EACH, Verdict.WARNING, text),)
 
 
 def check_class_shares(subject: CheckInputs) -> Check:
