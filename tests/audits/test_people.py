@@ -305,6 +305,44 @@ def test_a_guarantee_for_a_record_is_weaker_for_a_person() -> None:
     assert found.claims == (None,)
 
 
+def test_a_guarantee_for_a_record_is_turned_whatever_its_size_is() -> None:
+    assert Guarantee(1000.0, 0.0).for_group(3) == Guarantee(
+        3000.0, 0.0, "ε = 1000 per record for people with up to 3 records", unit="person"
+    )
+    assert Guarantee(1000.0, 1e-5).for_group(3) is None
+    # δ (1 + e^400) is far above 1
+    assert Guarantee(400.0, 1e-150).for_group(2) is None
+    tiny = Guarantee(300.0, 1e-150).for_group(2)
+    assert tiny is not None
+    assert np.log(tiny.delta) == pytest.approx(np.log(1e-150) + 300)
+
+
+def test_copies_that_are_left_out_count_for_what_a_guarantee_promises(tmp_path: Path) -> None:
+    """The model may have learned from them all the same."""
+    inside, outside = Crowd(0, 30, 3), Crowd(1, 30, 3)
+    x, y = (
+        np.vstack([inside.x, inside.x[:1] + np.array([[0.1], [0.2]])]),
+        np.append(inside.y, inside.y[[0, 0]]),
+    )
+    names = [*inside.names("in"), "in0", "in0"]  # one of five records
+    outside.x[0] = x[0]
+    found = divulge.audit(
+        RandomForestClassifier(5, random_state=0).fit(x, y),
+        members=(x, y),
+        nonmembers=outside.pair,
+        groups=(names, outside.names("out")),
+        attacks=ATTACKS[:1],
+        options=divulge.Options(guarantee=Guarantee(0.5, 0.0)),
+        run=tmp_path / "run",
+    )
+    assert found.candidates.person is not None
+    assert np.bincount(found.candidates.person).max() == 4
+    assert found.facts.people is not None
+    assert found.facts.people.most == 5
+    assert found.claims[0] is not None
+    assert found.claims[0].epsilon == pytest.approx(2.5)
+
+
 def test_known_members_are_whole_people() -> None:
     found = audit(0, 20, 5, leaks=True, known_members=4, attacks=(divulge.attack("supervised"),))
     assert found.facts.people is not None

@@ -16,20 +16,16 @@ from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog, own
 from divulge.audits.gate import GateSpec
+from divulge.audits.options import PersonScores
 from divulge.audits.secrets.base import FederatedSecret
 from divulge.audits.secrets.registry import SECTIONS, FederationSections
 from divulge.core import Attack, MembershipAttack, MembershipDraw, Need, NoiseAssumption
+from divulge.core.people import SMALLEST_STRATUM
 from divulge.errors import SpecError
-from divulge.metrics.people import Rule
+from divulge.metrics.people import PERSON_SCORES
 from divulge.targets import http, http_address, http_formats, http_keys
 from divulge.targets.given_scores import ScoreKind
 from divulge.targets.model_process import TIME_LIMIT, TimeLimit
-
-PERSON_SCORES: tuple[Rule, ...] = ("mean", "max")
-"""Rules by which a person is scored unless others are named: each attack is tried with both."""
-
-SMALLEST_STRATUM = 10
-"""The fewest members, and non-members, of a subpopulation that is shown unless it is said."""
 
 Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
@@ -166,7 +162,7 @@ class DataSpec(Section):
     """The column that says whose record each is, which is then no feature: [people are
     audited](people.md), and not records; beside records named ``file.py:name`` an object named
     likewise."""
-    person_scores: Annotated[tuple[Rule, ...], pydantic.Field(min_length=1)] = PERSON_SCORES
+    person_scores: PersonScores = PERSON_SCORES
     """How [a person's score](people.md#scores-of-people) is made of those of its records; each
     attack is tried with each."""
     strata: str | None = None
@@ -219,7 +215,7 @@ class PredictionsSpec(Section):
     """The column with your own ids, for [``exposed.csv``](run-folder.md#exposedcsv)."""
     group: str | None = None
     """As in ``[data]``."""
-    person_scores: Annotated[tuple[Rule, ...], pydantic.Field(min_length=1)] = PERSON_SCORES
+    person_scores: PersonScores = PERSON_SCORES
     """As in ``[data]``."""
     strata: str | None = None
     """As in ``[data]``."""

@@ -17,8 +17,9 @@ from divulge._util.arguments import (
 )
 from divulge._util.progress import Progress, Track, as_track
 from divulge.core import AnswerDefence, Guarantee, MembershipDraw
+from divulge.core.people import SMALLEST_STRATUM
 from divulge.errors import SpecError
-from divulge.metrics.people import Rule
+from divulge.metrics.people import PERSON_SCORES, Rule
 from divulge.targets.model_process import TIME_LIMIT, TimeLimit
 from divulge.targets.outputs import Output
 
@@ -174,8 +175,8 @@ class Options:
     delta: Delta | None = None
     membership: MembershipDraw | None = None
     ids: Any = None
-    person_scores: PersonScores = ("mean", "max")
-    smallest_stratum: Count = 10
+    person_scores: PersonScores = PERSON_SCORES
+    smallest_stratum: Count = SMALLEST_STRATUM
     class_names: Iterable[str] = ()
     progress: Progress = False
 

@@ -3,13 +3,13 @@
 People are drawn, not records: all records of a person were used in training, or none.
 """
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from jaxtyping import Int
 
-from divulge.audits.subject import AuditInputs
 from divulge.core import Candidates, Check, Claim, Guarantee, Records, Verdict
 from divulge.core.people import PeopleFacts
 from divulge.errors import DataError
@@ -19,76 +19,48 @@ FEWEST = 2
 """People of a set below which nothing can be compared."""
 
 
-def check_groups(subject: AuditInputs) -> None:
+def check_groups(sets: Mapping[str, Records | None], compared: Sequence[str]) -> None:
     """Refuse sets that do not say whose their records are, and people who stand in two of them.
+
+    Args:
+        sets: by name; None where there is no such set.
+        compared: names of the sets that need several people.
 
     Raises:
         DataError: names the sets, and how many people.
     """
-    sets = _sets(subject)
-    without = [name for name, records in sets.items() if records.group is None]
-    if len(without) == len(sets):
-        return
-    if without:
-        raise DataError(
-            f"expected groups for every set, got none for {' and '.join(without)}: say for each of "
-            "them whose record each is"
-        )
-    _check_people(sets, ("members", "nonmembers"))
-
-
-def check_pool_groups(records: Records, reference: Records | None) -> None:
-    """The same for a pool of which each of several models is trained on a random half.
-
-    Raises:
-        DataError: one of the two alone says whose its records are, there are too few people, or
-            some stand in both.
-    """
-    sets = {"records": records} | ({} if reference is None else {"reference": reference})
-    without = [name for name, each in sets.items() if each.group is None]
-    if len(without) == len(sets):
-        return
-    if without:
-        raise DataError(
-            f"expected groups for records and reference, got none for {without[0]}: say for both "
-            "whose record each is"
-        )
-    _check_people(sets, ("records",))
-
-
-def _check_people(sets: Mapping[str, Records], compared: Sequence[str]) -> None:
-    """Refuse too few people, and people who stand in two sets."""
     own = {
-        name: np.unique(records.group)
+        name: None if records.group is None else np.unique(records.group)
         for name, records in sets.items()
-        if records.group is not None
+        if records is not None
     }
+    people_of = {name: people for name, people in own.items() if people is not None}
+    if not people_of:
+        return
+    if without := [name for name in own if name not in people_of]:
+        raise DataError(
+            f"expected groups for {' and '.join(own)}, got none for {' and '.join(without)}: say "
+            "of each set whose record each is"
+        )
     for name in compared:
-        if len(own[name]) < FEWEST:
+        if len(people_of[name]) < FEWEST:
             raise DataError(
                 f"expected records of at least {FEWEST} people in {name}, got those of "
-                f"{len(own[name])}: name the column that says whose record each is, or leave "
+                f"{len(people_of[name])}: name the column that says whose record each is, or leave "
                 "groups out"
             )
-    names = list(own)
-    for place, name in enumerate(names):
-        for other in names[place + 1 :]:
-            if shared := len(np.intersect1d(own[name], own[other], assume_unique=True)):
-                raise DataError(
-                    f"expected each person in one set, got {shared} of {len(own[name])} people of "
-                    f"{name} among {other} as well: draw whole people, with all their records"
-                )
+    for name, other in itertools.combinations(people_of, 2):
+        if shared := len(np.intersect1d(people_of[name], people_of[other], assume_unique=True)):
+            raise DataError(
+                f"expected each person in one set, got {shared} of {len(people_of[name])} people "
+                f"of {name} among {other} as well: draw whole people, with all their records"
+            )
 
 
-def _sets(subject: AuditInputs) -> Mapping[str, Records]:
-    plan = subject.shadows
-    sets = {
-        "members": subject.members,
-        "nonmembers": subject.nonmembers,
-        "reference": subject.reference,
-        "the pool of shadow models": None if plan is None else plan.pool,
-    }
-    return {name: records for name, records in sets.items() if records is not None}
+def count_most_records(*sets: Records) -> int | None:
+    """The largest number of records of one person; None where records are not grouped."""
+    sizes = [np.bincount(each.people).max() for each in sets if each.people is not None]
+    return int(max(sizes)) if sizes else None
 
 
 def keep_one_a_person(records: Candidates, person: Int[np.ndarray, " records"]) -> Candidates:
@@ -119,13 +91,22 @@ def keep_one_a_person(records: Candidates, person: Int[np.ndarray, " records"]) 
     )
 
 
-def describe_people(candidates: Candidates, scores: tuple[people.Rule, ...]) -> PeopleFacts | None:
-    """The facts of people and their records; None where candidates are records."""
-    if candidates.person is None:
+def describe_people(
+    candidates: Candidates, most: int | None, scores: tuple[people.Rule, ...]
+) -> PeopleFacts | None:
+    """The facts of people and their records; None where candidates are records.
+
+    Args:
+        candidates: people.
+        most: the largest number of records that one of them was given with: a copy that is left out
+            of the candidates may have been used in training all the same.
+        scores: how their scores are made.
+    """
+    if candidates.person is None or most is None:
         return None
     sizes = np.bincount(candidates.person)
     inside = int(sizes[candidates.member].sum())
-    return PeopleFacts(inside, int(sizes.sum()) - inside, int(sizes.max()), scores)
+    return PeopleFacts(inside, int(sizes.sum()) - inside, most, scores)
 
 
 def guarantee_for_people(promised: Guarantee, most: int) -> Guarantee | None:
@@ -144,20 +125,19 @@ def guarantee_for_people(promised: Guarantee, most: int) -> Guarantee | None:
 
 
 def claim_for_people(
-    claim: Claim | None, person: Int[np.ndarray, " records"] | None
+    claim: Claim | None, most: int | None
 ) -> tuple[Claim | None, tuple[Check, ...]]:
     """A claim for one record turned into one for people with as many records as any has.
 
     Args:
         claim: as it is made.
-        person: whose record each candidate is; None leaves the claim as it is.
+        most: the largest number of records of one person; None leaves the claim as it is.
 
     Returns:
         The claim, None where it promises nothing; and what is to be said of that.
     """
-    if claim is None or person is None:
+    if claim is None or most is None:
         return claim, ()
-    most = int(np.bincount(person).max())
     promised = guarantee_for_people(claim.guarantee, most)
     if promised is not None:
         return replace(claim, guarantee=promised), ()

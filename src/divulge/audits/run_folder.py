@@ -291,7 +291,8 @@ def _check_people(
         fits = person.dtype.kind in "iu" and np.array_equal(
             np.unique(person), np.arange(len(member))
         )
-        fits = fits and np.bincount(person).max() == facts.people.most
+        # fewer where copies were left out
+        fits = fits and np.bincount(person).max() <= facts.people.most
         inside = int(member[person].sum()) if fits else 0
         fits = fits and (inside, len(person) - inside) == (
             facts.people.members,

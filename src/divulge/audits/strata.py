@@ -1,10 +1,10 @@
 """Which subpopulations a run may name: a report must not tell who belongs to a small one.
 
 A stratum is shown if it has the smallest allowed number of members, and of non-members. All others
-are merged into one, without their names, before anything is stored. Numbers of all candidates are
-known, so those of merged strata follow by subtraction. So, if any stratum is merged, at least
-two are, and together they have as many people as a stratum that is shown: the smallest ones shown
-are merged as well until this holds. So no size of a small stratum follows from what is stored.
+are merged into one, without their names, before anything is stored. How many candidates there are
+is known, so the size of what is merged follows by subtraction. That must not be the size of a small
+stratum: if any is merged, at least two are, and together they have as many people as a stratum that
+is shown. The smallest ones shown are merged as well until this holds.
 """
 
 from dataclasses import replace

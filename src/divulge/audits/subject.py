@@ -15,11 +15,12 @@ from divulge.core import (
     Records,
     Target,
 )
+from divulge.core.people import SMALLEST_STRATUM
 from divulge.data.augmentation import Augmentation
 from divulge.data.ids import Ids
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
-from divulge.metrics.people import Rule
+from divulge.metrics.people import PERSON_SCORES, Rule
 from divulge.targets.defended import DefendedTarget
 from divulge.training.shadows.plan import ShadowPlan
 
@@ -68,17 +69,27 @@ class AuditInputs:
     """The name of that column."""
     checkpoints: tuple[Checkpoint, ...] = ()
     """The model during its training, in that order, without the last state."""
-    person_scores: tuple[Rule, ...] = config.PERSON_SCORES
+    person_scores: tuple[Rule, ...] = PERSON_SCORES
     """How a person's score is made of those of its records, where records are grouped by person."""
     subpopulations: tuple[str, ...] = ()
     """Names of the subpopulations that exposure is compared by."""
-    smallest_stratum: int = config.SMALLEST_STRATUM
+    smallest_stratum: int = SMALLEST_STRATUM
     """The fewest members, and non-members, of a subpopulation that is shown."""
 
     @property
     def by_person(self) -> bool:
         """Whether candidates are people with all their records."""
         return self.members.group is not None
+
+    @property
+    def sets(self) -> dict[str, Records | None]:
+        """The sets of records by name; None where there is no such set."""
+        return {
+            "members": self.members,
+            "nonmembers": self.nonmembers,
+            "reference": self.reference,
+            "the pool of shadow models": None if self.shadows is None else self.shadows.pool,
+        }
 
     def behind(self, defence: AnswerDefence, key: int) -> "AuditInputs":
         """The same with an answer defence before the model, and before its shadows.

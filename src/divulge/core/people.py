@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+SMALLEST_STRATUM = 10
+"""The fewest members, and non-members, of a subpopulation that is shown, unless it is set."""
+
 
 @dataclass(frozen=True, slots=True)
 class PeopleFacts:
@@ -12,7 +15,7 @@ class PeopleFacts:
     nonmembers: int
     """The number of records of the others."""
     most: int
-    """The largest number of records of one person."""
+    """The largest number of records that one person was given with."""
     scores: tuple[str, ...]
     """How a person's score is made of those of its records, by names of `metrics.people.RULES`."""
 

@@ -58,11 +58,14 @@ class Guarantee:
             >>> Guarantee(0.5, 0.0).for_group(4).epsilon
             2.0
         """
-        # δ (1 + e^ε + ... + e^((k-1)ε)), whose terms overflow long after it has reached 1
-        growth = math.expm1(min(records * self.epsilon, 700.0)) / math.expm1(self.epsilon)
-        delta = self.delta * growth
-        if delta >= 1:
-            return None
+        # δ (1 + e^ε + ... + e^((k-1)ε)), in logarithms: its terms overflow for a large ε
+        delta = 0.0
+        if self.delta:
+            growth = _log_expm1(records * self.epsilon) - _log_expm1(self.epsilon)
+            log_delta = math.log(self.delta) + growth
+            if log_delta >= 0:
+                return None
+            delta = math.exp(log_delta)
         name = f"{self.mechanism}, " if self.mechanism else ""
         return Guarantee(
             records * self.epsilon,
@@ -70,6 +73,11 @@ class Guarantee:
             f"{name}ε = {self.epsilon:g} per record for people with up to {records} records",
             unit="person",
         )
+
+
+def _log_expm1(x: float) -> float:
+    """log(e^x - 1) for x above 0."""
+    return x + math.log(-math.expm1(-x))
 
 
 @dataclass(frozen=True, slots=True)

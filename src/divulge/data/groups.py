@@ -97,7 +97,6 @@ def attach(
     sets: Mapping[str, Records | None],
     groups: Mapping[str, Any] | None,
     strata: Mapping[str, Any] | None,
-    where: str = "groups",
 ) -> tuple[dict[str, Records | None], tuple[str, ...]]:
     """The sets of records with whose they are and their subpopulation, and the latter's names.
 
@@ -105,7 +104,6 @@ def attach(
         sets: by name; None where there is no such set.
         groups: by the name of a set, whose record each is.
         strata: likewise, the subpopulation of each record.
-        where: the name of the source of groups, for error messages.
 
     Raises:
         DataError: a set has no values, or they do not fit.
@@ -114,11 +112,11 @@ def attach(
     found = {name: records for name, records in sets.items() if records is not None}
     names: tuple[str, ...] = ()
     if groups is not None:
-        _check_sets(groups, found, where, complete=True)
+        _check_sets(groups, found, "groups", complete=True)
         for name, records in found.items():
-            numbers = number_groups(groups[name], len(records), f"{where} of {name}")
+            numbers = number_groups(groups[name], len(records), f"groups of {name}")
             found[name] = replace(records, group=numbers)
-        _refuse_labels(list(found.values()), where)
+        _refuse_labels(list(found.values()))
     if strata is not None:
         _check_sets(strata, found, "strata", complete=False)
         texts = {
@@ -154,7 +152,7 @@ def _check_sets(
         )
 
 
-def _refuse_labels(sets: Sequence[Records], where: str) -> None:
+def _refuse_labels(sets: Sequence[Records]) -> None:
     """Refuse the column of classes as that of people.
 
     Raises:
@@ -163,11 +161,13 @@ def _refuse_labels(sets: Sequence[Records], where: str) -> None:
     if any(records.regression for records in sets):
         return
     group = np.concatenate([records.group for records in sets if records.group is not None])
-    pairs = np.unique(np.stack([group, np.concatenate([records.y for records in sets])]), axis=1)
-    people, classes = (len(np.unique(row)) for row in pairs)
-    if people == classes == pairs.shape[1] and 1 < people < len(group):
+    people, classes = np.unique(group), np.unique(np.concatenate([r.y for r in sets]))
+    if len(people) != len(classes) or not 1 < len(people) < len(group):
+        return
+    pairs = {pair for r in sets if r.group is not None for pair in zip(r.group, r.y, strict=True)}
+    if len(pairs) == len(people):
         raise DataError(
-            f"expected whose record each is in {where}, got a column that says the same as the "
+            "expected whose record each is in groups, got a column that says the same as the "
             "labels: name the column that identifies people"
         )
 

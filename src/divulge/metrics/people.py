@@ -24,6 +24,9 @@ Rule = Literal["mean", "max", "sum", "median", "quantile"]
 
 RULES: tuple[Rule, ...] = get_args(Rule)
 
+PERSON_SCORES: tuple[Rule, ...] = ("mean", "max")
+"""Rules by which a person is scored unless others are named: each attack is tried with both."""
+
 QUANTILE = 0.9
 """The quantile of the rule ``quantile``: high records count, and the highest alone does not."""
 
@@ -80,9 +83,12 @@ def most_frequent(values: Int[np.ndarray, " records"], group: Group) -> Int[np.n
         [1, 0]
     """
     _, person = np.unique(group, return_inverse=True)
-    pairs, counts = np.unique(np.stack([person, values]), axis=1, return_counts=True)
-    order = np.lexsort((pairs[1], -counts, pairs[0]))
-    return np.asarray(pairs[1, order][np.unique(pairs[0, order], return_index=True)[1]])
+    kinds, kind = np.unique(values, return_inverse=True)
+    # one number for a pair: sorting rows of two would take many times as long
+    pairs, counts = np.unique(person * len(kinds) + kind, return_counts=True)
+    whose, what = np.divmod(pairs, len(kinds))
+    order = np.lexsort((what, -counts, whose))
+    return np.asarray(kinds[what[order][np.unique(whose[order], return_index=True)[1]]])
 
 
 def record_auc(

@@ -123,16 +123,16 @@ def promised_claim(plan: ShadowPlan | None, candidates: Records, members: int) -
     return Claim(promised, derived=True) if promised else None
 
 
-def claim_of(subject: AuditInputs, candidates: Records) -> tuple[Claim | None, tuple[Check, ...]]:
+def claim_of(subject: AuditInputs, most: int | None) -> tuple[Claim | None, tuple[Check, ...]]:
     """The claim that the audit holds its measurements against, and what is to be said of it.
 
     A claim for one record is turned into one for people with as many records as any has.
 
     Args:
         subject: the model and the records; its members are all of them.
-        candidates: the members and non-members that are compared.
+        most: the largest number of records of one person; None where records are not grouped.
     """
     claim = promised_claim(subject.shadows, subject.members, len(subject.members))
     if subject.guarantee is not None:
         claim = Claim(subject.guarantee)
-    return claim_for_people(claim, candidates.people)
+    return claim_for_people(claim, most)

@@ -23,7 +23,12 @@ from divulge.audits.checks.duplicates import DistinctSets
 from divulge.audits.checks.question import CandidateEase
 from divulge.audits.known_members import set_known_members_aside
 from divulge.audits.matching import match
-from divulge.audits.people import check_groups, describe_people, keep_one_a_person
+from divulge.audits.people import (
+    check_groups,
+    count_most_records,
+    describe_people,
+    keep_one_a_person,
+)
 from divulge.audits.strata import merge_small_strata
 from divulge.audits.subject import AuditInputs
 from divulge.core import (
@@ -76,14 +81,15 @@ def pose(
     """
     _refuse_unusable(subject)
     given, (subject, further) = subject, match(subject)
-    check_groups(subject)
+    check_groups(subject.sets, ("members", "nonmembers"))
     subject, distinct = set_copies_aside(subject)
     subject, known_members, known = set_known_members_aside(subject, seed)
     order = stream(seed, "order of candidates").permutation(
         len(subject.members) + len(subject.nonmembers)
     )
     candidates = subject.members.joined(subject.nonmembers).take(order)
-    claim, doubts = facts_of.claim_of(given, candidates)
+    most = count_most_records(given.members, given.nonmembers)
+    claim, doubts = facts_of.claim_of(given, most)
     if delta is None:
         delta = claim.guarantee.delta if claim else 0.0
     counted = CountingTarget(subject.target, subject.budget)
@@ -112,7 +118,7 @@ def pose(
         ease=drawn_up.ease,
         blind=subject.blind,
         randomised=subject.randomised,
-        people=describe_people(drawn_up, subject.person_scores),
+        people=describe_people(drawn_up, most, subject.person_scores),
         strata=strata,
     )
     with track.step("Checking the records"):

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from divulge.audits.config import PERSON_SCORES
 from divulge.audits.heads import new_head
 from divulge.audits.options import Rotation
 from divulge.audits.runner import RunHeading
 from divulge.core import Head, MembershipAttack
 from divulge.data import records as data_records
 from divulge.errors import SpecError, did_you_mean
-from divulge.metrics.people import Rule
+from divulge.metrics.people import PERSON_SCORES, Rule
 from divulge.studies.compare import config, defences
 from divulge.studies.compare.defences import Variant
 from divulge.studies.compare.result import ComparisonFacts

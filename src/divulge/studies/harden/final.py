@@ -13,7 +13,6 @@ from divulge._util.digest import digest
 from divulge._util.progress import Track
 from divulge._util.random import stream
 from divulge.audits.api import audit_subject
-from divulge.audits.config import PERSON_SCORES
 from divulge.audits.people import FEWEST
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, open_run_folder
@@ -21,7 +20,7 @@ from divulge.audits.runner import RunHeading
 from divulge.audits.subject import AuditInputs
 from divulge.core import MembershipAttack, PrivateTrainer, Records, Target, Trainer
 from divulge.errors import DataError
-from divulge.metrics.people import Rule
+from divulge.metrics.people import PERSON_SCORES, Rule
 from divulge.studies.compare.defences import Variant
 from divulge.studies.compare.export import model_files, with_noise
 from divulge.studies.harden.config import SearchSettings

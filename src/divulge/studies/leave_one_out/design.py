@@ -16,7 +16,7 @@ from divulge.audits.checks.duplicates import PoolCopies, Positions
 from divulge.audits.from_arguments import GivenSets, read_sets
 from divulge.audits.heads import new_head
 from divulge.audits.options import Rotation
-from divulge.audits.people import check_pool_groups, claim_for_people
+from divulge.audits.people import check_groups, claim_for_people, count_most_records
 from divulge.audits.runner import RunHeading, check_attacks
 from divulge.core import Head, MembershipAttack, Records
 from divulge.data import augmentation
@@ -24,7 +24,7 @@ from divulge.data import groups as grouping
 from divulge.data import records as data_records
 from divulge.data.ids import Ids, as_ids
 from divulge.errors import DataError, SpecError
-from divulge.metrics.people import Rule
+from divulge.metrics.people import PERSON_SCORES, Rule
 from divulge.studies.leave_one_out import result
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 from divulge.training.trainers import trains_regression
@@ -47,7 +47,7 @@ class LeaveOneOutDesign:
     """Where each candidate stands among the records as they were given."""
     ids: Ids | None = None
     """The user's own, one a record."""
-    person_scores: tuple[Rule, ...] = config.PERSON_SCORES
+    person_scores: tuple[Rule, ...] = PERSON_SCORES
     """How a person's score is made of those of its records, where records are grouped by person."""
 
     def others(self, target: int) -> list[int]:
@@ -74,7 +74,7 @@ def design_leave_one_out(
     *,
     class_names: tuple[str, ...] = (),
     delta: float | None = None,
-    person_scores: tuple[Rule, ...] = config.PERSON_SCORES,
+    person_scores: tuple[Rule, ...] = PERSON_SCORES,
 ) -> LeaveOneOutDesign:
     """The audits in turn, if they can be made; records that stand twice are left out.
 
@@ -102,7 +102,8 @@ def design_leave_one_out(
     if person is not None:
         attacks = wrapped.attack_people(attacks, person_scores)
     if delta is None:
-        claim, _ = claim_for_people(promised_claim(plan, records, len(records) // 2), person)
+        claim = promised_claim(plan, records, len(records) // 2)
+        claim, _ = claim_for_people(claim, count_most_records(records))
         delta = claim.guarantee.delta if claim else 0.0
     queries = (records, *augmentation.augment(records, tuple(rotation.augment)))
     queries += () if reference is None else (reference,)
@@ -202,7 +203,7 @@ def set_copies_aside(given: RecordPool) -> DistinctRecords:
         DataError: the reference is empty, mostly the pool, or of people who stand in the pool.
     """
     records, reference, ids = given
-    check_pool_groups(records, reference)
+    check_groups({"records": records, "reference": reference}, ("records",))
     if reference is not None and not len(reference):
         raise DataError("expected records in reference, got none: pass some, or no reference")
     found = duplicates.find_copies_in_pool(records, reference)

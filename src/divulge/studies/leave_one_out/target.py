@@ -11,7 +11,12 @@ from divulge._util.random import stream
 from divulge.audits import runner
 from divulge.audits.challenges import asking, facts
 from divulge.audits.challenges.model import MembershipChallenge
-from divulge.audits.people import claim_for_people, describe_people, keep_one_a_person
+from divulge.audits.people import (
+    claim_for_people,
+    count_most_records,
+    describe_people,
+    keep_one_a_person,
+)
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run
 from divulge.audits.runner import RunHeading
@@ -42,10 +47,11 @@ def audit_target(
     view = view_target(asked, k, answers, matrix, subsets)
     candidates, people = Candidates(subsets[k], records.stratum, asked.index, asked.ids), None
     claim = facts.promised_claim(asked.shadows, records, int(subsets[k].sum()))
-    claim, doubts = claim_for_people(claim, records.people)
+    most = count_most_records(records)
+    claim, doubts = claim_for_people(claim, most)
     if (person := records.people) is not None:
         candidates = keep_one_a_person(candidates, person)
-        people = describe_people(candidates, asked.person_scores)
+        people = describe_people(candidates, most, asked.person_scores)
     game = Game(view, Membership(candidates.member, "coins"))
     known = facts.AuditorKnowledge(
         answers[: len(records)],
