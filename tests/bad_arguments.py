@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -190,7 +190,11 @@ def _show(value: Any) -> str:
 
 
 @pytest.mark.parametrize("name", EACH)
-@settings(max_examples=12, suppress_health_check=list(HealthCheck))  # of each argument
+@settings(
+    max_examples=12,  # of each argument
+    phases=(Phase.explicit, Phase.generate),  # an audit is too dear to look for a simpler example
+    suppress_health_check=list(HealthCheck),
+)
 @given(data=st.data())
 def test_nothing_at_all_ends_in_a_traceback(
     name: str, table: dict[str, Call], data: st.DataObject

@@ -16,6 +16,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from divulge._util import imports
+from divulge._util.contents import quote_error
 from divulge.core import Records
 from divulge.data import files, tables
 from divulge.data.columns import is_pandas, is_polars
@@ -64,22 +65,32 @@ def _hash(name: str) -> int:
 
 def _as_texts(values: Any, records: int, where: str) -> Shaped[np.ndarray, " records"]:
     """Values as texts, empty where one is missing; whole numbers read alike in any type."""
+    try:
+        array = _as_array(values)
+        nested = array.dtype == object and any(np.ndim(value) for value in array.ravel().tolist())
+        if array.shape == (records,) and not nested:
+            if array.dtype.kind in "iub":
+                return array.astype(np.str_)
+            return np.array([_as_text(value) for value in array.tolist()], np.str_)
+    except Exception as error:  # the user's own objects may raise anything
+        raise DataError(
+            f"expected {records} values in {where}, one a record, got what cannot be read: "
+            f"{quote_error(error)}; give a list of texts or numbers"
+        ) from error
+    raise DataError(
+        f"expected {records} values in {where}, one a record, got an array of shape "
+        f"{array.shape}: give a list in the order of the records"
+    )
+
+
+def _as_array(values: Any) -> np.ndarray:
     if hasattr(values, "to_numpy"):
         values = values.to_numpy()
-    if isinstance(values, list | tuple):  # as they are: NumPy would make texts of numbers
-        array = np.empty(len(values), object)
-        array[:] = values
-    else:
-        array = np.asarray(values)
-    nested = array.dtype == object and any(np.ndim(value) for value in array.ravel().tolist())
-    if array.shape != (records,) or nested:
-        raise DataError(
-            f"expected {records} values in {where}, one a record, got an array of shape "
-            f"{array.shape}: give a list in the order of the records"
-        )
-    if array.dtype.kind in "iub":
-        return array.astype(np.str_)
-    return np.array([_as_text(value) for value in array.tolist()], np.str_)
+    if not isinstance(values, list | tuple):
+        return np.asarray(values)
+    array = np.empty(len(values), object)  # NumPy by itself would make texts of numbers
+    array[:] = values
+    return array
 
 
 def _as_text(value: Any) -> str:
@@ -198,13 +209,14 @@ def by_set(given: Column, sets: Mapping[str, Any], what: str) -> dict[str, Any]:
     if isinstance(given, Mapping):
         return dict(given)
     present = [name for name, records in sets.items() if records is not None]
-    values = list(given)
-    if len(values) != len(present):
+    if not isinstance(given, list | tuple) or len(given) != len(present):
+        kind = type(given).__name__
+        got = f"{len(given)} values" if isinstance(given, list | tuple) else kind
         raise SpecError(
             f"expected {what} for {', '.join(present)}: as the name of a column, or an array for "
-            f"each, got {len(values)} values"
+            f"each, got {got}"
         )
-    return dict(zip(present, values, strict=True))
+    return dict(zip(present, given, strict=True))
 
 
 def take_column(
