@@ -129,6 +129,9 @@ BY_NAME_ALONE = ("oslo", "agreement", "boundary", "iha", "base", "pmia", "seqmia
 """Attacks that run only where they are named: four ask the model more than its one answer a
 record, which all others share; the other three are for comparison with the literature."""
 
+LABEL_ATTACKS = ("gap", "shadow-gap", "oslo", "agreement", "boundary")
+"""Attacks that read the label that a model answers, and nothing else of its answer."""
+
 RESIDUAL_SHADOW_ATTACKS = ("residual-lira", "residual-rmia")
 
 CASCADE_ATTACKS = ("cascade",)

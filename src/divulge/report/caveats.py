@@ -18,17 +18,17 @@ from divulge.report.terms import Terms
 
 _NOT_ONLY_MEMORY = (
     "This audit also measures the difference between its two data sets, "
-    "not only what the model remembers"
+    "not only what the model remembers."
 )
 
 EXPLAINED = (
-    f"{_NOT_ONLY_MEMORY}: how easy a record is for what never saw the model explains all "
+    f"{_NOT_ONLY_MEMORY} How easy a record is for what never saw the model explains all "
     "that tells the two sets apart."
 )
 """Attacks tell the sets apart, and given the difficulty of the records they do not."""
 
 BY_SHADOWS = (
-    f"{_NOT_ONLY_MEMORY}: the model is less sure of non-members than shadow models that learned "
+    f"{_NOT_ONLY_MEMORY} The model is less sure of non-members than shadow models that learned "
     "from others of them, and no surer of all candidates together."
 )
 """Attacks that compare with shadow models of both sets tell the sets apart, and nothing else."""
@@ -67,7 +67,7 @@ def _reason_words(reason: str) -> str:
 
 
 def confounding(checks: Sequence[Check]) -> str:
-    """One sentence on why every figure measures more than memory; empty if no check says so."""
+    """Some sentences on why every figure measures more than memory; empty if no check says so."""
     warned = {check.name: check for check in checks if check.verdict is Verdict.WARNING}
     reasons = []
     if BLIND in warned:
@@ -82,7 +82,8 @@ def confounding(checks: Sequence[Check]) -> str:
         auc = warned[DIFFICULTY].estimates["auc"]
         reasons.append(f"without the model they differ in how easy they are ({_auc_words(auc)})")
     reasons += [reason for name, reason in _REASONS.items() if name in warned]
-    return f"{_NOT_ONLY_MEMORY}: {'; and '.join(reasons)}." if reasons else ""
+    said = [f"{reason[0].upper()}{reason[1:]}." for reason in reasons]
+    return " ".join([_NOT_ONLY_MEMORY, *said]) if said else ""
 
 
 def supposition(rows: Sequence[AttackRow], terms: Terms) -> str:
@@ -112,13 +113,13 @@ def supposition(rows: Sequence[AttackRow], terms: Terms) -> str:
         )
     if done and terms.shadows != "none":
         owns = (
-            "holds the candidates themselves, about half of them members, without knowing which"
+            "holds the candidates themselves without knowing which are members"
             if terms.shadows == "online"
             else "owns other records like the candidates"
         )
         said.append(
             "The attacks with shadow models assume an attacker who knows how this model is "
-            f"trained and {owns}. One who knows less may find less."
+            f"trained, and {owns}. One who knows less may find less."
         )
     return " ".join(said)
 

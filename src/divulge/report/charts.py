@@ -15,6 +15,7 @@ from divulge.errors import StoreError
 from divulge.metrics.membership import CHANCE_AUC
 from divulge.report import chart_style, words
 from divulge.report.parts import ClassRow, StratumRow
+from divulge.report.ranking import rank
 from divulge.report.schema import AttackRow, Summary
 from divulge.report.verdict import deciding_fpr
 
@@ -88,14 +89,15 @@ def convert(svg: str, format: Literal["png", "pdf"]) -> bytes:  # noqa: A002 - a
 
 
 def strongest_first(summary: Summary) -> list[AttackRow]:
-    """Done attacks by falling low limit, the deciding one before all others."""
+    """Done attacks by falling low limit, the deciding one first; each ranking once."""
     metric = _deciding_metric(summary)
 
     def weakness(row: AttackRow) -> tuple[bool, float, float]:
         speaks = row.label == summary.verdict.attack
         return (not speaks, -row.metrics[metric].low, -row.metrics["auc"].low)
 
-    return sorted((row for row in summary.attacks if row.status == "done"), key=weakness)
+    shown = rank(summary.attacks, summary.verdict.attack)
+    return sorted((*shown.heads, *shown.others), key=weakness)
 
 
 def _deciding_metric(summary: Summary) -> str:

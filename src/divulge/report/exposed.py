@@ -1,4 +1,4 @@
-"""The report lists members that are exposed beyond doubt, by one attack chosen in advance.
+"""The report lists exposed members, with the share of the list that may be wrong, by one attack.
 
 `divulge.metrics.exposed` has the statistics. **The attack is chosen before its scores are held
 against the truth**: the first of `PREFERRED` that passed its controls, else the first one asked for
@@ -56,7 +56,7 @@ _CONTROL = re.compile(r"[\t\n\r]")
 
 
 class ExposedRecord(NamedTuple):
-    """A member and how far beyond doubt it is exposed; nothing of its contents."""
+    """A member and how surely it is exposed; nothing of its contents."""
 
     position: int
     """Position among the members as they were given, from 0."""
@@ -88,7 +88,7 @@ def find_exposed(
     differ: str,
     doubt: str = "",
 ) -> ExposedRecords:
-    """Find the members that are exposed beyond doubt.
+    """Find the members that are exposed.
 
     Args:
         rows: every attack that was asked for.
@@ -152,16 +152,43 @@ def _exposed_list(q: metrics.PValues, rate: float, outside: int) -> ExposedList:
         said = f"{at}: not measured. {_too_few_sentence(len(q), outside, rate)}"
     elif listed:
         said = (
-            f"{at}: {listed:,} of {words.format_count(len(q), 'member')} are exposed beyond doubt."
+            f"{at}: {listed:,} of {words.format_count(len(q), 'member')} are listed. At most "
+            f"1 in {1 / rate:.0f} of these is wrong, on average."
         )
+        if listed == fewest > 1:
+            said += (
+                f" No shorter list is possible with {words.format_count(outside, 'non-member')}."
+            )
     elif fewest > 1:
         said = (
             f"{at}: none. With {words.format_count(outside, 'non-member')} a list holds at least "
-            f"{fewest:,} members, or none. To list a single member, give {enough:,}."
+            f"{fewest:,} members, or none. So an empty list does not clear anyone. To list a "
+            f"single member, give {enough:,}."
         )
     else:
         said = f"{at}: none."
     return ExposedList(rate, listed, fewest, enough, said)
+
+
+def describe_list(found: ExposedRecords, members: int, unit: Unit) -> str:
+    """Say without a term of statistics who can be listed, in sentences.
+
+    Args:
+        found: the lists.
+        members: the number of members.
+        unit: what the members are.
+    """
+    if not found.lists:
+        return f"Which {unit.many} are exposed was not measured."
+    longest = found.lists[-1]
+    if longest.listed:
+        return (
+            f"An attacker can list {longest.listed:,} of the {unit.count_members(members)}. At "
+            f"most 1 in {1 / longest.fdr:.0f} of these is wrong, on average."
+        )
+    few = longest.fewest is None or longest.fewest > 1
+    why = " With so few outsiders a short list is not possible." if few else ""
+    return f"No list of exposed {unit.many} could be made.{why}"
 
 
 def _exposed_groups(ranks: _Ranks) -> tuple[ExposedGroup, ...]:

@@ -1,5 +1,6 @@
 """A model card, as on Hugging Face: the audit as a section, which a later audit replaces."""
 
+from divulge.report import words
 from divulge.report.markdown import make_inert
 
 START, END = "<!-- divulge: privacy audit -->", "<!-- divulge: end -->"
@@ -30,5 +31,7 @@ def put_section(card: str, report: str, created: str, divulge: str) -> str:
 
 
 def _origin(created: str, divulge: str) -> str:
-    made = f", {make_inert(created)}" if created else ""
+    moment = words.format_moment(created)
+    made = moment if moment != created else make_inert(created)
+    made = f", {made}" if created else ""
     return f"Measured with divulge {make_inert(divulge)}{made}."

@@ -20,8 +20,11 @@ from divulge.report.schema import Summary
 from divulge.report.units import unit_of
 from divulge.report.unmeasured import up_to_notes
 
-GLANCE = ("auc", "tpr@0.01", "epsilon")
-"""Metrics in the first table; all others stand in the second."""
+GLANCE = ("auc", "tpr@0.01")
+"""Metrics in the first table, which fits a telephone; all others stand in the second."""
+
+LEADING = (*GLANCE, "epsilon")
+"""Metrics beside the p-value."""
 
 
 _POLICY = (
@@ -63,6 +66,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
                 (row for row in summary.attacks if row.label == summary.verdict.attack), None
             ),
             glance=GLANCE,
+            leading=LEADING,
             ranked=rank(summary.attacks, summary.verdict.attack),
             others=[name for name in names if name not in GLANCE],
             up_to=up_to_notes,
@@ -92,6 +96,7 @@ def template_environment(package: str = "divulge.report") -> jinja2.Environment:
         "auc": words.format_auc,
         "breakable": make_breakable,
         "count": words.format_count,
+        "moment": words.format_moment,
         "p_value": words.format_p_value,
         "percent": words.format_percent,
         "plain": showable.make_showable,

@@ -1,8 +1,57 @@
-"""What a summary says of parts of the candidates: classes and strata; and of people's records."""
+"""Parts of a summary: what decides, classes and strata of the candidates, people's records."""
 
 from dataclasses import dataclass
 
 from divulge.core import Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Recognised:
+    """How many members an attack recognises, or how many pairs it tells apart."""
+
+    fpr: float | None
+    """The share of non-members that it wrongly accuses; None where pairs were counted, each of a
+    member and a non-member."""
+    share: Estimate | None
+    """Of the deciding attack; the interval holds for all attacks at once. None where no leak was
+    found."""
+    most: float
+    """The upper limit; where no leak was found, the highest of all attacks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dots:
+    """A picture of 100 dots, of which so many are marked."""
+
+    least: int
+    """By the lower limit."""
+    measured: int
+    most: int
+    """By the upper limit."""
+    each: int
+    """How many a dot stands for."""
+    text: str
+    """The same in words."""
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """What a person who decides has to know, without a term of statistics."""
+
+    number: str
+    """The number that decides, such as "18 of 100"; empty where nothing can be decided."""
+    meaning: tuple[str, ...]
+    """What was counted, or what cannot be decided; sentences."""
+    concerned: str
+    """How many people or records were tested."""
+    attacker: str
+    """What the attacker of the deciding attack has."""
+    certainty: str
+    """How sure the number is; empty without one."""
+    decision: str
+    """What to decide now."""
+    dots: Dots | None
+    """None where a picture would reassure, or there is nothing to count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,8 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from divulge.core import Estimate, Finding, Status
+from divulge.core import ControlOutcome, Estimate, Finding, Status
+from divulge.report import words
 from divulge.report.schema import AttackRow
+
+_ROUNDING = 1e-9
+"""By how much AUCs of one ranking differ, in floats: that of two rankings differs by a pair."""
 
 
 class Ranking(NamedTuple):
@@ -14,6 +18,8 @@ class Ranking(NamedTuple):
     """The strongest of each family that was carried out, the deciding attack first."""
     others: tuple[AttackRow, ...]
     """The other settings of these attacks, the strongest first."""
+    twins: Mapping[str, tuple[str, ...]]
+    """By the label of an attack above, those with the same figures, which stand in its row."""
     lost: Mapping[tuple[str, str], tuple[str, ...]]
     """Labels of attacks that came to nothing, by how they ended and why."""
 
@@ -29,6 +35,7 @@ def rank(rows: Sequence[AttackRow], deciding: str | None = None) -> Ranking:
         (row for row in rows if row.status == "done"),
         key=lambda row: (row.label != deciding, strength(row.metrics, sound=row.sound)),
     )
+    done, twins = _join_twins(done)
     heads: dict[str, AttackRow] = {}
     for row in done:
         heads.setdefault(row.attack, row)
@@ -39,7 +46,37 @@ def rank(rows: Sequence[AttackRow], deciding: str | None = None) -> Ranking:
             place = (row.status, "" if row.status == "not applicable" else row.reason)
             lost[place] = (*lost.get(place, ()), row.label)
     others = tuple(row for row in done if row.label not in chosen)
-    return Ranking(tuple(heads.values()), others, lost)
+    return Ranking(tuple(heads.values()), others, twins, lost)
+
+
+def _join_twins(
+    rows: Sequence[AttackRow],
+) -> tuple[list[AttackRow], Mapping[str, tuple[str, ...]]]:
+    """The rows without those that repeat an earlier one, whose labels stand by that one's.
+
+    Scores that rank all candidates alike have the same AUC, and figures that read alike.
+    """
+    kept: list[AttackRow] = []
+    twins: dict[str, tuple[str, ...]] = {}
+    for row in rows:
+        first = next((one for one in kept if _repeats(row, one)), None)
+        if first is None:
+            kept.append(row)
+        else:
+            twins[first.label] = (*twins.get(first.label, ()), row.label)
+    return kept, twins
+
+
+def _repeats(row: AttackRow, other: AttackRow) -> bool:
+    auc, same = row.metrics.get("auc"), other.metrics.get("auc")
+    if auc is None or same is None or abs(auc.value - same.value) > _ROUNDING:
+        return False
+    return _shown(row) == _shown(other)
+
+
+def _shown(row: AttackRow) -> tuple[ControlOutcome | None, dict[str, str]]:
+    figures = {name: words.format_metric(name, it) for name, it in row.metrics.items()}
+    return None if row.control is None else row.control.outcome, figures
 
 
 def group_lost(findings: Iterable[Finding]) -> dict[tuple[Status, str], list[Finding]]:

@@ -11,7 +11,7 @@ from typing import Literal
 from divulge._util.json import Settings
 from divulge.core import BlindRun, Check, ControlOutcome, Estimate, ShadowThreshold
 from divulge.core.people import PeopleFacts
-from divulge.report.parts import ClassRow, Strata, UnitFigures
+from divulge.report.parts import Brief, ClassRow, Recognised, Strata, UnitFigures
 
 SCHEMA = 3
 
@@ -84,6 +84,8 @@ class Conclusion:
     """How many attacks were tested together."""
     limits: Mapping[str, Limits]
     """Limits by metric, over the attacks that passed their controls or, if none did, over all."""
+    recognised: Recognised | None = None
+    """The rate that decides; None where it is not decided whether there is a leak."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +195,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class ExposedList:
-    """How many members are exposed beyond doubt at one false-discovery rate."""
+    """How many members can be listed as exposed at one false-discovery rate."""
 
     fdr: float
     """The false-discovery rate: the mean share of false discoveries on such lists, at most."""
@@ -223,7 +225,7 @@ class ExposedGroup:
 
 @dataclass(frozen=True, slots=True)
 class ExposedRecords:
-    """Members exposed beyond doubt, by an attack chosen before its scores were compared."""
+    """Lists of exposed members, by an attack chosen before its scores were compared."""
 
     attack: str | None
     """Label of the attack; None if no attack is done."""
@@ -331,3 +333,5 @@ class Summary:
     """Exposure by stratum; None where no strata were given."""
     units: UnitFigures | None = None
     """Figures by person and by record; None where records were audited."""
+    brief: Brief | None = None
+    """The top of the page; None in summaries that were written before there was one."""

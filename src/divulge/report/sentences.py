@@ -211,7 +211,7 @@ def next_step(level: Level, enough: int | None = None, terms: Terms = USUAL) -> 
     if level == "inputs doubtful" and given:
         return (
             f"Check whether {given} is a loss, which is low for members, or a score, which is high "
-            "for them, and pass it as loss or as score; then check the column that says who is a "
+            "for them. Pass it as loss or as score. Then check the column that says who is a "
             "member. Correct either, and run the audit again. If both are right, weaken the "
             "defence or the unlearning until members score like non-members."
         )
@@ -232,12 +232,12 @@ def next_step(level: Level, enough: int | None = None, terms: Terms = USUAL) -> 
         "no leak found": f"{stronger}To see smaller leaks, give more {unit.many}; divulge plan "
         "says how many.",
         "inputs doubtful": "Check what says who is a member: the column and its values, or the "
-        "order of the two sets; correct it and run the audit again. If it is right, weaken the "
+        "order of the two sets. Correct it and run the audit again. If it is right, weaken the "
         "defence or the unlearning until members score like non-members.",
         "undecided": f"Give at least {enough} members{of} and as many non-members, and run the "
         "audit again.",
         "leak or shift": "If members were drawn at random, say how (membership). If not, name a "
-        "column that comes from elsewhere, such as a date or another model's loss, as blind; or "
+        "column that comes from elsewhere, such as a date or another model's loss, as blind. Or "
         "audit the model with its records.",
         "confounded": _REDRAW if unit is RECORD else _REDRAW_PEOPLE,
         "instrument failed": "Repair or replace the attack that failed its control, then run the "

@@ -24,6 +24,7 @@ from divulge.errors import StoreError
 from divulge.metrics import membership
 from divulge.metrics.membership import Member, Score
 from divulge.report import caveats, exposed, shifts, strata, words
+from divulge.report.brief import write_brief
 from divulge.report.claim import doubt_claim, judge_claim
 from divulge.report.parts import ClassRow
 from divulge.report.remedies import name_remedies
@@ -90,11 +91,12 @@ def summarise(contents: Contents) -> Summary:
     if verdict.doubt:
         claim = doubt_claim(claim, verdict.doubt)
     listed = exposed.find_exposed(rows, scores, candidates, differ, verdict.doubt)
+    sizes = _sizes(facts)
     return Summary(
         schema=SCHEMA,
         name=showable.make_showable(head.name),
         verdict=verdict,
-        sizes=_sizes(facts),
+        sizes=sizes,
         attacks=rows,
         exposure=_exposure(verdict.attack, scores, candidates, facts),
         exposed=listed,
@@ -106,6 +108,7 @@ def summarise(contents: Contents) -> Summary:
         remedies=name_remedies(verdict.level, checks, rows, claim),
         strata=strata.compare_strata(verdict, scores, candidates, facts),
         units=strata.figures_by_unit(verdict, rows, facts),
+        brief=write_brief(verdict, rows, sizes, terms, claim, blind),
     )
 
 

@@ -49,7 +49,8 @@ from divulge.report.evidence import (
     limits_by_metric,
     weigh_evidence,
 )
-from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Limits
+from divulge.report.parts import Recognised
+from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Level, Limits
 from divulge.report.terms import USUAL, Terms
 from divulge.report.verdict_facts import COARSEST, TopRecords, VerdictFacts
 
@@ -198,7 +199,35 @@ def judge_models(
         p_value=None if doubt else case.p_value if backwards else test.p_value,
         tested=len(evidence),
         limits=limits,
+        recognised=_count_recognised(
+            said.level, statistic, together[speaker.row.label], case, limits
+        ),
     )
+
+
+def _count_recognised(
+    level: Level,
+    statistic: str | None,
+    figures: Measurements,
+    case: VerdictFacts,
+    limits: Mapping[str, Limits],
+) -> Recognised | None:
+    """The rate that decides, at the lowest false-positive rate that the sizes support.
+
+    Pairs are counted where they support none, and where the AUC shows the leak while the attack is
+    no better than guessing at that rate. A claim that is contradicted is decided by ε instead.
+    """
+    name = "auc" if case.fpr is None else f"tpr@{case.fpr:g}"
+    if level == "no leak found":
+        most = limits[name].highest
+        assert most is not None  # only lower bounds have none
+        return Recognised(case.fpr, None, most)
+    if level != "leak" or statistic == "epsilon":
+        return None
+    share, fpr = figures.metrics[name], case.fpr
+    if fpr is not None and share.low <= fpr and statistic == STATISTICS[0]:
+        share, fpr = figures.metrics["auc"], None
+    return Recognised(fpr, share, share.value if share.high is None else share.high)
 
 
 def _test(

@@ -3,6 +3,7 @@
 import math
 import re
 from collections.abc import Callable, Collection, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from divulge._util import showable
@@ -19,6 +20,10 @@ _TITLES = {
     "interactions": "AUC of clicks",
 }
 _DASH = "\u2013"
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June", "July"),
+    *("August", "September", "October", "November", "December"),
+)
 
 
 def shorten_names(names: Sequence[str], limit: int) -> list[str]:
@@ -189,6 +194,21 @@ def format_count(number: int, thing: str) -> str:
         ('1 attack', '12,000 records')
     """
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
+
+
+def format_moment(created: str) -> str:
+    """Format a time stamp for readers; a text that is none stays as it is.
+
+    Examples:
+        >>> format_moment("2026-11-29T16:40:54+00:00"), format_moment("")
+        ('29 November 2026, 16:40 UTC', '')
+    """
+    try:
+        when = datetime.fromisoformat(created)
+    except ValueError:
+        return showable.make_showable(created)
+    when = when.astimezone(UTC) if when.tzinfo else when
+    return f"{when.day} {_MONTHS[when.month - 1]} {when.year}, {when:%H:%M} UTC"
 
 
 def describe_knowledge(settings: Any) -> str:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from divulge.core import Estimate, Status
+from divulge.report.parts import Brief
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,12 @@ class VerdictCase:
     next_step: str
     deciding: str
     """The deciding attack with its figure and interval; empty if there is none."""
+    attack: str = ""
+    """Label of the deciding attack; empty if there is none."""
+    brief: Brief | None = None
+    """The same for a person who decides; None unless one model was audited."""
+    further: tuple[str, ...] = ()
+    """What else such a person asks: who is exposed, which groups more, a claim; sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +62,8 @@ class AttackCase:
 class RunCases:
     """A whole run. No text holds a character that XML or a terminal must not meet."""
 
+    about: str
+    """What was asked: membership, assignment, composition, interactions, canaries or federation."""
     name: str
     created: str
     """UTC, ISO 8601; empty if the run folder does not say."""

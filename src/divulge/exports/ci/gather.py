@@ -6,6 +6,7 @@ from typing import Literal
 
 from divulge._util.showable import make_showable
 from divulge.audits.gate import Gate, JudgedVerdict
+from divulge.audits.result import Audit
 from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.audits.secrets.registry import gated_metrics
 from divulge.core import Finding, Verdict
@@ -13,6 +14,9 @@ from divulge.core.runs import BEFORE_NAMING
 from divulge.errors import StoreError
 from divulge.exports.ci.cases import AttackCase, GateCase, RunCases, VerdictCase, describe_estimate
 from divulge.report import words
+from divulge.report.exposed import describe_list
+from divulge.report.schema import Summary
+from divulge.report.units import unit_of
 
 
 def gather_cases(finished: FinishedRun, path: Path, gate: Gate) -> RunCases:
@@ -30,6 +34,7 @@ def gather_cases(finished: FinishedRun, path: Path, gate: Gate) -> RunCases:
         raise StoreError(f"expected every attack in {path}, some are missing: finish with --resume")
     head = finished.head
     return RunCases(
+        about=finished.about,
         name=make_showable(head.name),
         created=make_showable(head.created),
         divulge=make_showable(head.divulge or BEFORE_NAMING),
@@ -68,7 +73,18 @@ def _verdict_cases(finished: FinishedRun) -> Iterator[VerdictCase]:
             sentences=tuple(make_showable(text) for text in verdict.sentences if text),
             next_step=make_showable(verdict.next_step),
             deciding="" if audit is None else make_showable(_describe_deciding(audit, verdict)),
+            attack=make_showable(verdict.attack or ""),
+            brief=audit.summary.brief if isinstance(audit, Audit) else None,
+            further=_further(audit.summary) if isinstance(audit, Audit) else (),
         )
+
+
+def _further(summary: Summary) -> tuple[str, ...]:
+    """Who is exposed, which groups more than others, and what became of a claim."""
+    said = [describe_list(summary.exposed, summary.sizes.members, unit_of(summary))]
+    said += [summary.strata.sentence] if summary.strata else []
+    said += [summary.claim.sentence] if summary.claim else []
+    return tuple(map(make_showable, said))
 
 
 def describe_run(finished: FinishedRun) -> str:

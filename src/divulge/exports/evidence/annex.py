@@ -1,8 +1,21 @@
-"""The annex of a pack of evidence: what was asked, found and not asked, in plain words."""
+"""The annex of a pack of evidence: one page in plain words, and an appendix of all figures."""
+
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 from divulge.core import Status
-from divulge.exports.ci.cases import RunCases
+from divulge.exports.ci.cases import AttackCase, RunCases
 from divulge.report.page import template_environment
+
+QUESTIONS: Mapping[str, str] = {
+    "membership": "Can an attacker find out which records a model was trained on?",
+    "assignment": "Can an attacker find out which client of a federation trained on a record?",
+    "composition": "Can the server of a federation find out what kinds of records a client has?",
+    "interactions": "Can the server of a federation find out what its users clicked, bought or rated?",
+    "canaries": "Does a training keep its promise of differential privacy?",
+    "federation": "Which defence keeps a federation from giving its clients away?",
+}
+"""What was asked, by what a run is about."""
 
 
 def render(run: RunCases) -> str:
@@ -11,7 +24,27 @@ def render(run: RunCases) -> str:
     Args:
         run: all that is told of the run.
     """
-    done = [one for one in run.attacks if one.status is Status.DONE]
-    others = [one for one in run.attacks if one.status is not Status.DONE]
     template = template_environment("divulge.exports").get_template("annex.html.j2")
-    return template.render(run=run, done=done, others=others)
+    return template.render(
+        run=run,
+        question=QUESTIONS[run.about],
+        verdict=run.verdicts[0] if len(run.verdicts) == 1 else None,
+        rows=_join_rows(run),
+        done=[one for one in run.attacks if one.status is Status.DONE],
+        others=[one for one in run.attacks if one.status is not Status.DONE],
+    )
+
+
+def _join_rows(run: RunCases) -> list[Sequence[AttackCase]]:
+    """Attacks that are done, the deciding ones first; those with the same figures in one row."""
+    deciding = {(one.about, one.attack) for one in run.verdicts}
+
+    def place(one: AttackCase) -> tuple[bool, str, tuple[str, ...], bool, str]:
+        return (one.about, one.label) not in deciding, one.about, one.titled, *shown(one)
+
+    def shown(one: AttackCase) -> tuple[bool, str]:
+        return not one.counts, one.untested
+
+    done = [one for one in run.attacks if one.status is Status.DONE]
+    alike = groupby(sorted(done, key=lambda one: place(one)[1:]), lambda one: place(one)[1:])
+    return sorted((sorted(some, key=place) for _, some in alike), key=lambda row: place(row[0])[:2])

@@ -1,0 +1,197 @@
+"""The brief tells a person who decides in counts: who is concerned, what leaks, how sure, what now.
+
+It names no term of statistics. Counts are rounded outward: the lower limit down, the upper one up.
+"""
+
+import math
+from collections.abc import Sequence
+
+from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS, CHECKPOINT_ATTACKS, LABEL_ATTACKS
+from divulge.report import words
+from divulge.report.parts import Brief, Dots, Recognised
+from divulge.report.schema import AttackRow, Blind, ClaimRow, Conclusion, Level, Sizes
+from divulge.report.terms import Terms
+from divulge.report.units import RECORD
+
+FINE = 0.05
+"""Shares below this are counted in 1,000: of 100 they would hardly differ from guessing."""
+
+_SLACK = 1e-9
+"""What float rounding may add to a count before it is rounded."""
+
+_UNDECIDED: dict[Level, str] = {
+    "undecided": "there are too few {many}",
+    "leak or shift": "its {members} may only be easier than the others",
+    "confounded": "the two groups differ even without the model",
+    "instrument failed": "the attack that would decide failed its own test",
+    "inputs doubtful": "something is wrong with the inputs",
+    "nothing measured": "no attack finished",
+}
+"""Why nothing can be decided, as a clause."""
+
+
+def write_brief(
+    verdict: Conclusion,
+    rows: Sequence[AttackRow],
+    sizes: Sizes,
+    terms: Terms,
+    claim: ClaimRow | None = None,
+    blind: Blind | None = None,
+) -> Brief:
+    """Write the brief of one audited model.
+
+    Args:
+        verdict: the verdict.
+        rows: every attack that was asked for.
+        sizes: how many records there were.
+        terms: the attacker, and how members were drawn.
+        claim: what became of a claimed guarantee.
+        blind: what tells members from non-members without the model.
+    """
+    row = next((row for row in rows if row.label == verdict.attack), None)
+    number, meaning, dots = _count(verdict, terms, claim)
+    if verdict.level == "leak" and blind is not None and blind.differs:
+        meaning += ("A part of it comes from a difference between the two groups.",)
+    return Brief(
+        number=number,
+        meaning=meaning,
+        concerned=_describe_concerned(sizes, terms),
+        attacker="" if row is None else describe_attacker(row, sizes, terms),
+        certainty=_describe_certainty(verdict),
+        decision=_describe_decision(verdict, terms, number),
+        dots=dots,
+    )
+
+
+def _count(
+    verdict: Conclusion, terms: Terms, claim: ClaimRow | None
+) -> tuple[str, tuple[str, ...], Dots | None]:
+    """The number that decides, what it means, and its picture."""
+    found = verdict.recognised
+    if found is not None:
+        return _count_pairs(found, terms) if found.fpr is None else _count_rate(found, terms)
+    if verdict.level == "leak" and claim is not None and claim.bound is not None:
+        shown = words.format_lower_bound(claim.bound.low)
+        promise = f"The training was said to keep ε at {claim.epsilon:g} or less."
+        return f"ε ≥ {shown}", (promise, f"An attack shows that ε is at least {shown}."), None
+    why = _UNDECIDED[verdict.level].format(many=terms.unit.many, members=terms.unit.members)
+    why = verdict.doubt or why
+    return "", (f"Nobody can decide from this audit whether the model leaks: {why}.",), None
+
+
+def _count_rate(found: Recognised, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
+    assert found.fpr is not None
+    per = 1_000 if found.share is not None and found.share.value < FINE else 100
+    number, limits, dots = _round_share(found, per, f"{terms.unit.members} are recognised")
+    outsiders = words.format_count(round(found.fpr * per), "outsider")
+    recognises = (
+        f"Of {per:,} {terms.unit.members}, an attacker who may wrongly accuse {outsiders} in "
+        f"{per:,} recognises {number}{limits}."
+    )
+    guessing = f"Guessing would recognise {round(found.fpr * per)}."
+    return f"{number} of {per:,}", (recognises, guessing), dots
+
+
+def _count_pairs(found: Recognised, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
+    number, limits, dots = _round_share(found, 100, "pairs are told apart")
+    picks = (
+        f"Shown 100 pairs, each of one {terms.unit.member} and one outsider, the attacker picks "
+        f"{terms.unit.right} in {number}{limits}."
+    )
+    return f"{number} of 100 pairs", (picks, "Guessing would be right in 50."), dots
+
+
+def _round_share(found: Recognised, per: int, what: str) -> tuple[str, str, Dots]:
+    """The count of so many, its limits in brackets, and the same as 100 dots."""
+    most = min(per, math.ceil(per * found.most - _SLACK))
+    top = min(100, math.ceil(100 * found.most - _SLACK))
+    if found.share is None:
+        text = f"100 dots. At most {top} of them are marked: so many {what}."
+        return f"at most {most}", "", Dots(0, 0, top, per // 100, text)
+    low, value = max(0.0, found.share.low), found.share.value
+    least, measured = math.floor(100 * low + _SLACK), round(100 * value)
+    text = (
+        f"100 dots, {measured} of them marked: so many {what} of 100. It may be {least} to {top}."
+    )
+    dots = Dots(least, measured, top, per // 100, text)
+    return f"{round(per * value)}", f" ({math.floor(per * low + _SLACK)} to {most})", dots
+
+
+def _describe_concerned(sizes: Sizes, terms: Terms) -> str:
+    if sizes.people is not None:
+        return (
+            f"{words.format_count(sizes.members, 'person').replace('persons', 'people')} whose "
+            f"{words.format_count(sizes.people.members, 'record')} trained the model. They were "
+            f"tested beside {sizes.nonmembers:,} outsiders, whose records did not."
+        )
+    return (
+        f"{terms.unit.count_members(sizes.members)}. They were tested beside "
+        f"{sizes.nonmembers:,} outsiders, which the model never saw."
+    )
+
+
+def describe_attacker(row: AttackRow, sizes: Sizes, terms: Terms) -> str:
+    """Say what the attacker of an attack has, in sentences.
+
+    Args:
+        row: the attack.
+        sizes: how many records there were.
+        terms: the attacker, and how members were drawn.
+    """
+    if terms.given:
+        return f"Someone who has {terms.given} of a record, and nothing else."
+    read = (
+        "the label that the model answers"
+        if row.attack in LABEL_ATTACKS
+        else "the value that the model predicts"
+        if sizes.classes == 0
+        else "what the model answers"
+    )
+    a_record = f"{terms.knows} of a record" if terms.knows else "a record"
+    said = [f"Someone who has {a_record} with its true {_outcome(sizes)}, and sees {read}."]
+    if row.attack in ATTACKS_WITH_SHADOWS and terms.shadows != "none":
+        said.append("They know how it was trained, and train models of their own like it.")
+    if row.attack in CHECKPOINT_ATTACKS:
+        said.append("They also have the model as it was during training.")
+    if row.attack == "gradient-norm" or row.settings.get("access") == "gradients":
+        said.append("They also have the model itself.")
+    if terms.known_members:
+        said.append(f"They already know {terms.unit.count_members(terms.known_members)}.")
+    return " ".join(said)
+
+
+def _outcome(sizes: Sizes) -> str:
+    return "value" if sizes.classes == 0 else "label"
+
+
+def _describe_certainty(verdict: Conclusion) -> str:
+    found = verdict.recognised
+    if found is None:
+        return ""
+    tried = f"all {verdict.tested} attacks" if verdict.tested > 1 else "the one attack"
+    if found.share is None:
+        return (
+            f"In 95 of 100 such audits the true number is no higher, for {tried} that "
+            f"{'were' if verdict.tested > 1 else 'was'} tried. Other attacks may find more."
+        )
+    return (
+        "In 95 of 100 such audits the true number lies within the limits. Attacks that were not "
+        "tried may find more."
+    )
+
+
+def _describe_decision(verdict: Conclusion, terms: Terms, number: str) -> str:
+    use = "a record was" if terms.unit is RECORD else "a person’s records were"
+    if verdict.level == "leak":
+        return (
+            f"May others find out that {use} used to train this model? If not, do not release it "
+            "before it leaks less."
+        )
+    if verdict.level == "no leak found":
+        return f"Is {number} few enough? If not, test with more {terms.unit.many} first."
+    repair = (
+        f"Test with more {terms.unit.many} first."
+        if verdict.level == "undecided"
+        else "Repair the audit first."
+    )
+    return f"Do not release the model on the strength of this audit. {repair}"
