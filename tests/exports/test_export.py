@@ -31,6 +31,7 @@ from divulge.exports.trackers.tracked import gather_figures, name_figures
 from divulge.report import model_card
 from tests.exports import finished
 from tests.report import cases as benches
+from tests.report import reading
 
 KINDS = (
     "run-membership",
@@ -491,7 +492,21 @@ def test_a_run_that_is_not_finished_is_refused() -> None:
         gather_cases(Audit(benches.contents("leaky")), Path("run"), Gate())
 
 
-def test_the_annex_says_in_words_what_each_attack_found_and_whether_it_counts() -> None:
+@pytest.mark.parametrize("case", ["leaky", "tight", "failed", "label_only", "refuted", "tiny"])
+def test_the_annex_is_one_page_that_anybody_reads(case: str) -> None:
+    said = reading.read(annex.render(cases_of(case)).split('<section id="appendix"')[0])
+    assert sum(len(reading.words(one)) for one in said) <= 300
+    assert max(len(reading.words(one)) for one in said) <= 25
+    assert reading.ease(said) >= 60
+    text = " ".join(said)
+    for term in ("AUC", "p-value", "TPR", "FPR", "false-discovery"):
+        assert term not in text
+    for question in ("records a model was trained on?", "Who is concerned", "Decide now",
+                     "a test of the attack itself", "It does not say that", "reproduce.py"):  # fmt: skip
+        assert question in text
+
+
+def test_the_appendix_of_the_annex_has_all_figures_and_whether_they_count() -> None:
     page = annex.render(cases_of("leaky"))
     assert re.search(r"TPR at 1\s%\sFPR 0\.353", page)
     assert "tpr@0.01" not in page

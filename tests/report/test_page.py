@@ -19,9 +19,10 @@ FORBIDDEN = re.compile(
     r"\b(safe|safely|private|compliant|compliance|no risk|risk-free|harmless)\b", re.IGNORECASE
 )
 SECTIONS = (
-    "verdict", "glance", "figures", "exposed", "classes", "checks", "controls", "not-measured",
-    "terms", "reproduce",
+    "verdict", "act", "glance", "figures", "exposed", "classes", "not-measured", "details",
 )  # fmt: skip
+PARTS = ("checks", "controls", "terms", "reproduce")
+"""Parts of the details, which are folded."""
 SCRIPT = Path(page.__file__).with_name("templates") / "tables.js"
 ACTIVE = {
     "iframe", "object", "embed", "link", "base", "form", "img", "image", "use",
@@ -92,7 +93,7 @@ def test_it_is_a_document_with_headings_in_order(case: str) -> None:
     assert ("html", "lang", "en") in parsed.attributes
     assert parsed.tags.count("h1") == 1
     ids = parsed.values("id")
-    assert [name for name in ids if name in SECTIONS] == list(SECTIONS)
+    assert [name for name in ids if name in SECTIONS + PARTS] == list(SECTIONS + PARTS)
     assert len(ids) == len(set(ids))
     assert {value[1:] for value in parsed.values("href")} <= set(ids)
     assert parsed.tags.count("caption") == parsed.tags.count("table")
@@ -105,6 +106,10 @@ def test_each_section_says_first_what_it_answers(case: str) -> None:
     for name in SECTIONS[1:]:
         section = _text(case).split(f'<section id="{name}">')[1]
         assert re.match(r'\s*<h2>[^<]+</h2>\s*<p class="lede">[^<]+[.?]', section)
+    for name in PARTS:
+        part = _text(case).split(f'<section id="{name}" class="part">')[1]
+        assert re.match(r"\s*<details>\s*<summary><h3>[^<]+</h3>", part)
+        assert re.match(r'\s*<p class="lede">[^<]+[.?]', part.split("</summary>")[1])
 
 
 @pytest.mark.parametrize("case", cases.CASES)

@@ -1,7 +1,9 @@
 """Attacks are shown by strength, each family once."""
 
+import numpy as np
+
 from divulge.core import Status
-from divulge.report import page
+from divulge.report import markdown, page
 from divulge.report.ranking import rank
 from divulge.report.summary import summarise
 
@@ -45,6 +47,34 @@ def test_an_attack_with_several_settings_stands_once_and_the_rest_is_folded() ->
     for row in ranked.others:
         (head,) = (one for one in ranked.heads if one.attack == row.attack)
         assert head.metrics["auc"].value >= row.metrics["auc"].value
+
+
+def test_attacks_that_rank_all_records_alike_share_a_row() -> None:
+    made = cases.bench(400, 400)
+    score = made.shifted(1.0)
+    other = score.copy()
+    inside, outside = np.flatnonzero(made.member)[0], np.flatnonzero(~made.member)[0]
+    other[[inside, outside]] = other[[outside, inside]]
+    contents = made.contents(
+        [
+            made.done("threshold(signal=loss)", score),
+            made.done("threshold(signal=margin)", np.exp(score)),
+            made.done("renyi", 3 * score),
+            made.done("other", other),
+            made.done("nervous", score, cases.NERVOUS),
+        ]
+    )
+    summary = summarise(contents)
+    ranked = rank(summary.attacks, summary.verdict.attack)
+    (first,) = ranked.twins
+    assert {first, *ranked.twins[first]} == {
+        "threshold(signal=loss)", "threshold(signal=margin)", "renyi"
+    }  # fmt: skip
+    assert {row.label for row in ranked.heads + ranked.others} == {first, "other", "nervous"}
+    shown = page.render(summary, _no_figures())
+    for label in ranked.twins[first]:
+        assert f"<bdi>{page.make_breakable(label)}</bdi>" in shown.split("also: ")[1]
+    assert markdown.render(summary).count("(also: ") == 1
 
 
 def _no_figures() -> dict[str, str]:

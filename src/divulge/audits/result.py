@@ -240,7 +240,7 @@ class Audit(SecretAudit):
 
     @check_arguments
     def exposed(self, q: float = 0.1) -> tuple[exposing.ExposedRecord, ...]:
-        """The members exposed beyond doubt, highest scores first; see `divulge.metrics.exposed`.
+        """The exposed members, highest scores first; see `divulge.metrics.exposed`.
 
         The attack is that of ``summary.exposed``, chosen before its scores were compared.
 

@@ -1,4 +1,4 @@
-"""Members that are exposed beyond doubt: a list of them, and how many a top holds at least.
+"""Exposed members: a list with a stated share of errors, and how many a top holds at least.
 
 Listed members have low p-values, at a given false-discovery rate.
 

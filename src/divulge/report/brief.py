@@ -9,9 +9,17 @@ from collections.abc import Sequence
 from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS, CHECKPOINT_ATTACKS, LABEL_ATTACKS
 from divulge.report import words
 from divulge.report.parts import Brief, Dots, Recognised
-from divulge.report.schema import AttackRow, Blind, ClaimRow, Conclusion, Level, Sizes
+from divulge.report.schema import (
+    AttackRow,
+    Blind,
+    ClaimRow,
+    Conclusion,
+    ExposedRecords,
+    Level,
+    Sizes,
+)
 from divulge.report.terms import Terms
-from divulge.report.units import RECORD
+from divulge.report.units import RECORD, Unit
 
 FINE = 0.05
 """Shares below this are counted in 1,000: of 100 they would hardly differ from guessing."""
@@ -181,7 +189,7 @@ def _describe_certainty(verdict: Conclusion) -> str:
 
 
 def _describe_decision(verdict: Conclusion, terms: Terms, number: str) -> str:
-    use = "a record was" if terms.unit is RECORD else "a person’s records were"
+    use = "a record was" if terms.unit is RECORD else "a person's records were"
     if verdict.level == "leak":
         return (
             f"May others find out that {use} used to train this model? If not, do not release it "
@@ -195,3 +203,24 @@ def _describe_decision(verdict: Conclusion, terms: Terms, number: str) -> str:
         else "Repair the audit first."
     )
     return f"Do not release the model on the strength of this audit. {repair}"
+
+
+def describe_list(found: ExposedRecords, members: int, unit: Unit) -> str:
+    """Say without a term of statistics who can be listed, in sentences.
+
+    Args:
+        found: the lists.
+        members: the number of members.
+        unit: what the members are.
+    """
+    if not found.lists:
+        return f"Which {unit.many} are exposed was not measured."
+    longest = found.lists[-1]
+    if longest.listed:
+        return (
+            f"An attacker can list {longest.listed:,} of the {unit.count_members(members)}. At "
+            f"most 1 in {1 / longest.fdr:.0f} of these is wrong, on average."
+        )
+    few = longest.fewest is None or longest.fewest > 1
+    why = " A short one needs more outsiders." if few else ""
+    return f"No list of exposed {unit.many} could be made.{why}"

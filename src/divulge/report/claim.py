@@ -100,7 +100,7 @@ def _judge_bound(
     if bound.low > promised.epsilon:
         sentence = (
             f"{_name_claim(claim)} is false at 95 % confidence, or the training did not do what "
-            "was claimed: an attack shows that ε is at least "
+            "was claimed. An attack shows that ε is at least "
             f"{words.format_lower_bound(bound.low)}."
         )
         return _claim_row(claim, "contradicted", sentence, bound, attack, largest)
@@ -109,12 +109,12 @@ def _judge_bound(
         sentence = _too_few_sentence(claim, records, largest, needed)
         return _claim_row(claim, "undecidable", sentence, bound, attack, largest, needed)
     shown = (
-        f"the strongest attack shows that ε is at least {words.format_lower_bound(bound.low)}"
+        f"The strongest attack shows that ε is at least {words.format_lower_bound(bound.low)}"
         if bound.low > 0
-        else "no attack refutes any ε"
+        else "No attack refutes any ε"
     )
     sentence = (
-        f"the measurement does not contradict {_name_claim(claim)}, nor prove it: {shown}. "
+        f"the measurement does not contradict {_name_claim(claim)}, nor prove it. {shown}. "
         f"The highest ε that {words.format_count(records, 'record')} can show is "
         f"{words.format_lower_bound(largest)}."
     )
@@ -133,8 +133,8 @@ def _too_few_sentence(claim: Claim, records: int, largest: float, needed: int | 
     more = "No number of records" if needed is None else f"About {needed:,} records, half of them"
     enough = "would do" if needed is None else "members, could contradict it"
     return (
-        f"{_name_claim(claim)} cannot be decided with {words.format_count(records, 'record')}: "
-        "even a model that leaks every record would show no more than ε ≥ "
+        f"{_name_claim(claim)} cannot be decided with {words.format_count(records, 'record')}. "
+        "Even a model that leaks every record would show no more than ε ≥ "
         f"{words.format_lower_bound(largest)}. {more} {enough}."
     )
 

@@ -170,27 +170,6 @@ def _exposed_list(q: metrics.PValues, rate: float, outside: int) -> ExposedList:
     return ExposedList(rate, listed, fewest, enough, said)
 
 
-def describe_list(found: ExposedRecords, members: int, unit: Unit) -> str:
-    """Say without a term of statistics who can be listed, in sentences.
-
-    Args:
-        found: the lists.
-        members: the number of members.
-        unit: what the members are.
-    """
-    if not found.lists:
-        return f"Which {unit.many} are exposed was not measured."
-    longest = found.lists[-1]
-    if longest.listed:
-        return (
-            f"An attacker can list {longest.listed:,} of the {unit.count_members(members)}. At "
-            f"most 1 in {1 / longest.fdr:.0f} of these is wrong, on average."
-        )
-    few = longest.fewest is None or longest.fewest > 1
-    why = " With so few outsiders a short list is not possible." if few else ""
-    return f"No list of exposed {unit.many} could be made.{why}"
-
-
 def _exposed_groups(ranks: _Ranks) -> tuple[ExposedGroup, ...]:
     listed = int(np.sum(ranks.q <= max(RATES)))  # those of the highest scores
     starts = np.flatnonzero(np.diff(ranks.accused[:listed], prepend=-1))

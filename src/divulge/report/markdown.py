@@ -1,6 +1,7 @@
 """The Markdown report is a comment for a pull request: verdict, table, warnings, gaps."""
 
 import re
+from collections.abc import Sequence
 
 from divulge.core import ControlOutcome
 from divulge.report import words
@@ -84,7 +85,10 @@ def _attack_table(summary: Summary) -> str:
     less = [] if blind is None else ["AUC less blind"]
     heading = ["Attack", *map(words.metric_title, _COLUMNS), *less, "Controls"]
     ranked = rank(summary.attacks, summary.verdict.attack)
-    rows = [_cells(row, against_blind=bool(less)) for row in ranked.heads + ranked.others]
+    rows = [
+        _cells(row, ranked.twins.get(row.label, ()), against_blind=bool(less))
+        for row in ranked.heads + ranked.others
+    ]
     lines = [heading, ["---"] * len(heading), *rows]
     table = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
     lost = [
@@ -98,8 +102,9 @@ def _attack_table(summary: Summary) -> str:
     return "\n\n".join([table, *lost, " ".join([*notes, *up_to_notes(summary.attacks, _COLUMNS)])])
 
 
-def _cells(row: AttackRow, *, against_blind: bool) -> list[str]:
-    label = make_inert(row.label)
+def _cells(row: AttackRow, twins: Sequence[str], *, against_blind: bool) -> list[str]:
+    also = f" (also: {', '.join(map(make_inert, twins))})" if twins else ""
+    label = f"{make_inert(row.label)}{also}"
     values = [
         words.format_metric(name, row.metrics[name], row.unmeasured)
         if name in row.metrics

@@ -31,7 +31,7 @@ def put_section(card: str, report: str, created: str, divulge: str) -> str:
 
 
 def _origin(created: str, divulge: str) -> str:
-    moment = words.format_moment(created)
-    made = moment if moment != created else make_inert(created)
-    made = f", {made}" if created else ""
+    shown = words.format_moment(created)
+    stamped = words.parse_moment(created) is not None  # which nothing of others is in
+    made = f", {shown if stamped else make_inert(shown)}" if created else ""
     return f"Measured with divulge {make_inert(divulge)}{made}."

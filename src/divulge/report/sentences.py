@@ -184,18 +184,19 @@ def describe_nothing_measured(rows: Sequence[AttackRow]) -> Wording:
 
 
 def sensitivity(seen: VisibleLeaks, attacks: int, power: float = POWER, unit: Unit = RECORD) -> str:
-    """A sentence on the leaks that an audit finds with 80 % power, or with another power."""
+    """One or two sentences on the leaks that an audit finds with 80 % power, or another power."""
     if seen.auc is None:
         return f"With {100 * power:g} % power this audit cannot see a leak of any size."
     alone = "the attack" if attacks == 1 else f"even one of the {attacks} attacks alone"
     exposed = (
         ""
         if seen.exposed is None
-        else f", or if the model fully exposes {100 * seen.exposed:.2g} % of {unit.its_members}"
+        else f" It also does if the model fully exposes {100 * seen.exposed:.2g} % of "
+        f"{unit.its_members}."
     )
     return (
         f"With {100 * power:g} % power this audit sees a leak if {alone} has an AUC of "
-        f"{seen.auc:.2f}{exposed}."
+        f"{seen.auc:.2f}.{exposed}"
     )
 
 

@@ -199,34 +199,25 @@ def judge_models(
         p_value=None if doubt else case.p_value if backwards else test.p_value,
         tested=len(evidence),
         limits=limits,
-        recognised=_count_recognised(
-            said.level, statistic, together[speaker.row.label], case, limits
-        ),
+        recognised=_count_recognised(said.level, statistic, case),
     )
 
 
-def _count_recognised(
-    level: Level,
-    statistic: str | None,
-    figures: Measurements,
-    case: VerdictFacts,
-    limits: Mapping[str, Limits],
-) -> Recognised | None:
+def _count_recognised(level: Level, statistic: str | None, case: VerdictFacts) -> Recognised | None:
     """The rate that decides, at the lowest false-positive rate that the sizes support.
 
     Pairs are counted where they support none, and where the AUC shows the leak while the attack is
     no better than guessing at that rate. A claim that is contradicted is decided by ε instead.
     """
-    name = "auc" if case.fpr is None else f"tpr@{case.fpr:g}"
     if level == "no leak found":
-        most = limits[name].highest
-        assert most is not None  # only lower bounds have none
+        most = case.highest_auc if case.fpr is None else case.highest_tpr
+        assert most is not None
         return Recognised(case.fpr, None, most)
     if level != "leak" or statistic == "epsilon":
         return None
-    share, fpr = figures.metrics[name], case.fpr
+    share, fpr = (case.auc, None) if case.tpr is None else (case.tpr, case.fpr)
     if fpr is not None and share.low <= fpr and statistic == STATISTICS[0]:
-        share, fpr = figures.metrics["auc"], None
+        share, fpr = case.auc, None
     return Recognised(fpr, share, share.value if share.high is None else share.high)
 
 
@@ -292,6 +283,7 @@ def _gather_facts(
         raised=_count_raised(speaker, models, len(test.p)),
         highest_auc=limits["auc"].highest,
         fpr=fpr,
+        tpr=None if fpr is None else together.metrics[f"tpr@{fpr:g}"],
         highest_tpr=None if fpr is None else limits[f"tpr@{fpr:g}"].highest,
         p_value=_p_value(speaker, test),
         attacks=len(test.p),

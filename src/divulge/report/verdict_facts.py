@@ -38,6 +38,8 @@ class VerdictFacts:
     """The highest simultaneous upper limit of all attacks."""
     fpr: float | None
     """The lowest false-positive rate that these non-members can speak of."""
+    tpr: Estimate | None
+    """The TPR of the deciding attack there, with an interval that holds for all attacks at once."""
     highest_tpr: float | None
     """The highest simultaneous upper limit of the TPR there."""
     p_value: float

@@ -196,6 +196,15 @@ def format_count(number: int, thing: str) -> str:
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
+def parse_moment(created: str) -> datetime | None:
+    """The moment of a time stamp in ISO 8601, in UTC; None if the text is none."""
+    try:
+        when = datetime.fromisoformat(created)
+        return when.astimezone(UTC) if when.tzinfo else when
+    except (ValueError, OverflowError):
+        return None
+
+
 def format_moment(created: str) -> str:
     """Format a time stamp for readers; a text that is none stays as it is.
 
@@ -203,11 +212,9 @@ def format_moment(created: str) -> str:
         >>> format_moment("2026-11-29T16:40:54+00:00"), format_moment("")
         ('29 November 2026, 16:40 UTC', '')
     """
-    try:
-        when = datetime.fromisoformat(created)
-    except ValueError:
+    when = parse_moment(created)
+    if when is None:
         return showable.make_showable(created)
-    when = when.astimezone(UTC) if when.tzinfo else when
     return f"{when.day} {_MONTHS[when.month - 1]} {when.year}, {when:%H:%M} UTC"
 
 

@@ -14,7 +14,7 @@ from divulge.core.runs import BEFORE_NAMING
 from divulge.errors import StoreError
 from divulge.exports.ci.cases import AttackCase, GateCase, RunCases, VerdictCase, describe_estimate
 from divulge.report import words
-from divulge.report.exposed import describe_list
+from divulge.report.brief import describe_list
 from divulge.report.schema import Summary
 from divulge.report.units import unit_of
 
@@ -83,7 +83,10 @@ def _further(summary: Summary) -> tuple[str, ...]:
     """Who is exposed, which groups more than others, and what became of a claim."""
     said = [describe_list(summary.exposed, summary.sizes.members, unit_of(summary))]
     said += [summary.strata.sentence] if summary.strata else []
-    said += [summary.claim.sentence] if summary.claim else []
+    claim = summary.claim
+    if claim:
+        outcome = "not contradicted" if claim.outcome == "consistent" else claim.outcome
+        said.append(f"The claim that ε is at most {claim.epsilon:g} is {outcome}.")
     return tuple(map(make_showable, said))
 
 

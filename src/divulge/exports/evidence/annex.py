@@ -11,7 +11,7 @@ QUESTIONS: Mapping[str, str] = {
     "membership": "Can an attacker find out which records a model was trained on?",
     "assignment": "Can an attacker find out which client of a federation trained on a record?",
     "composition": "Can the server of a federation find out what kinds of records a client has?",
-    "interactions": "Can the server of a federation find out what its users clicked, bought or rated?",
+    "interactions": "Can the server of a federation find out what its users clicked or bought?",
     "canaries": "Does a training keep its promise of differential privacy?",
     "federation": "Which defence keeps a federation from giving its clients away?",
 }
