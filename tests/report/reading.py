@@ -21,6 +21,7 @@ class _Blocks(HTMLParser):
         self.hidden = 0
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        del attrs
         self.folded += tag == "details"
         self.hidden += tag in ("style", "script", "title")
         self.folded -= tag == "summary"  # which is what is left to see

@@ -1,4 +1,4 @@
-"""The brief: the number that decides is the deciding attack's, rounded outward, and read by anybody."""
+"""The brief: its number is the deciding attack's, rounded outward, and anybody can read it."""
 
 import re
 
@@ -37,7 +37,6 @@ def test_the_number_of_a_leak_is_the_corrected_rate_of_the_deciding_attack() -> 
     found = summarise(made.contents(entries))
     assert found.verdict.recognised == Recognised(0.01, measured, measured.high or 0)
     assert measured != found.attacks[0].metrics["tpr@0.01"]  # its interval alone is narrower
-    assert found.brief is not None
     assert found.brief.number == f"{round(100 * measured.value)} of 100"
 
 
@@ -47,7 +46,6 @@ def test_no_leak_found_shows_the_highest_limit_of_all_attacks_and_marks_nobody_a
     found = cases.summary("tight")
     most = found.verdict.limits["tpr@0.01"].highest
     assert found.verdict.recognised == Recognised(0.01, None, most or 0)
-    assert found.brief is not None
     assert found.brief.dots is not None
     assert (found.brief.dots.least, found.brief.dots.measured) == (0, 0)
     assert found.brief.dots.most == np.ceil(100 * (most or 0))
@@ -60,14 +58,12 @@ def test_it_counts_at_the_lowest_rate_that_sizes_and_attack_support(
     case: str, counted: str
 ) -> None:
     found = cases.summary(case).brief
-    assert found is not None
     assert counted in found.meaning[0]
 
 
 @pytest.mark.parametrize("case", OPEN)
 def test_where_nothing_is_decided_there_is_no_number_and_no_picture(case: str) -> None:
     found = cases.summary(case).brief
-    assert found is not None
     assert (found.number, found.dots, found.certainty) == ("", None, "")
     assert "Nobody can decide from this audit whether the model leaks" in found.meaning[0]
     assert "<svg" not in first_screen(case)
@@ -112,8 +108,10 @@ def test_the_number_stands_before_the_first_table_and_nothing_on_the_page_is_lar
     style = text.split("<style>")[1].split("</style>")[0]
     largest = {
         name: max(map(float, re.findall(r"([\d.]+)rem", rule)))
-        for name, rule in re.findall(r"\n(\.number|\.brief h1|h1|h2) \{[^}]*?font(?:-size)?: ([^;]+)", style)
-    }  # fmt: skip
+        for name, rule in re.findall(
+            r"\n(\.number|\.brief h1|h1|h2) \{[^}]*?font(?:-size)?: ([^;]+)", style
+        )
+    }
     assert set(largest) == {".number", ".brief h1", "h1", "h2"}
     assert largest[".number"] == max(largest.values())
     assert list(largest.values()).count(largest[".number"]) == 1

@@ -31,6 +31,7 @@ def render(summary: Summary) -> str:
         parts.append(f"> **Warning.** {make_inert(verdict.confounding)}")
     parts += [
         f"### {verdict.headline}",
+        make_inert(" ".join(summary.brief.meaning)),
         " ".join(make_inert(said) for said in verdict.sentences if said != verdict.confounding),
         f"Audit: {make_inert(summary.name)}. Verdict: **{verdict.level}**{p_value_note(verdict)}.",
         _attack_table(summary),

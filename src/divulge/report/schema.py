@@ -325,6 +325,8 @@ class Summary:
     checks: tuple[Check, ...]
     not_measured: tuple[NotMeasured, ...]
     reproduction: Reproduction
+    brief: Brief
+    """The top of the page."""
     blind: Blind | None = None
     """None where nothing is known of the records but the model's answers."""
     remedies: tuple[Remedy, ...] = ()
@@ -333,5 +335,3 @@ class Summary:
     """Exposure by stratum; None where no strata were given."""
     units: UnitFigures | None = None
     """Figures by person and by record; None where records were audited."""
-    brief: Brief | None = None
-    """The top of the page; None in summaries that were written before there was one."""
