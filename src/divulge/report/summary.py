@@ -74,9 +74,9 @@ def summarise(contents: Contents) -> Summary:
         for entry in contents.entries
         if entry.finding.status is Status.DONE
     }
-    rows = _rows(contents, scores)
     checks = tuple(_check(check) for check in facts.checks)
     blind, ease = shifts.find_blind(checks), candidates.ease
+    rows = _rows(contents, scores)
     rows = shifts.compare_with_blind(rows, scores, candidates.member, blind, ease)
     truth = Membership(candidates.member, facts.drawn)
     shift_excluded = shifts.leaves_out_shifts(checks, randomised=facts.randomised)
@@ -88,15 +88,13 @@ def summarise(contents: Contents) -> Summary:
     if verdict.confounding and not differ:  # found when the verdict took off what is explained
         differ = shifts.describe_difference(verdict.confounding, shift_excluded=shift_excluded)
         claim = judge_claim(facts.claim, rows, scores, truth, differ)
-    if verdict.doubt:
-        claim = doubt_claim(claim, verdict.doubt)
+    claim = doubt_claim(claim, verdict.doubt) if verdict.doubt else claim
     listed = exposed.find_exposed(rows, scores, candidates, differ, verdict.doubt)
-    sizes = _sizes(facts)
     return Summary(
         schema=SCHEMA,
         name=showable.make_showable(head.name),
         verdict=verdict,
-        sizes=sizes,
+        sizes=_sizes(facts),
         attacks=rows,
         exposure=_exposure(verdict.attack, scores, candidates, facts),
         exposed=listed,
@@ -108,7 +106,7 @@ def summarise(contents: Contents) -> Summary:
         remedies=name_remedies(verdict.level, checks, rows, claim),
         strata=strata.compare_strata(verdict, scores, candidates, facts),
         units=strata.figures_by_unit(verdict, rows, facts),
-        brief=write_brief(verdict, rows, sizes, terms, claim, blind),
+        brief=write_brief(verdict, rows, _sizes(facts), terms, claim, blind),
     )
 
 
