@@ -10,8 +10,7 @@ class Recognised:
     """How many members an attack recognises, or how many pairs it tells apart."""
 
     fpr: float | None
-    """The share of non-members that it wrongly accuses; None where pairs were counted, each of a
-    member and a non-member."""
+    """The false-positive rate; None where pairs were counted, each of a member and a non-member."""
     share: Estimate | None
     """Of the deciding attack; the interval holds for all attacks at once. None where no leak was
     found."""
