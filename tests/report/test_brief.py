@@ -8,7 +8,7 @@ import pytest
 from divulge.core import Estimate, Membership
 from divulge.metrics.measure import measure_together
 from divulge.report import brief, page
-from divulge.report.parts import Recognised
+from divulge.report.parts import DecidingRate
 from divulge.report.schema import Sizes
 from divulge.report.summary import summarise
 from divulge.report.terms import Terms
@@ -35,7 +35,7 @@ def test_the_number_of_a_leak_is_the_corrected_rate_of_the_deciding_attack() -> 
     scores = {each.finding.label: each.score for each in entries if each.score is not None}
     measured = measure_together(scores, Membership(made.member))["one"].metrics["tpr@0.01"]
     found = summarise(made.contents(entries))
-    assert found.verdict.recognised == Recognised(0.01, measured, measured.high or 0)
+    assert found.verdict.deciding_rate == DecidingRate(0.01, measured, measured.high or 0)
     assert measured != found.attacks[0].metrics["tpr@0.01"]  # its interval alone is narrower
     assert found.brief.number == f"{round(100 * measured.value)} of 100"
 
@@ -45,7 +45,7 @@ def test_no_leak_found_shows_the_highest_limit_of_all_attacks_and_marks_nobody_a
 ):
     found = cases.summary("tight")
     most = found.verdict.limits["tpr@0.01"].highest
-    assert found.verdict.recognised == Recognised(0.01, None, most or 0)
+    assert found.verdict.deciding_rate == DecidingRate(0.01, None, most or 0)
     assert found.brief.dots is not None
     assert (found.brief.dots.least, found.brief.dots.measured) == (0, 0)
     assert found.brief.dots.most == np.ceil(100 * (most or 0))
@@ -71,12 +71,12 @@ def test_where_nothing_is_decided_there_is_no_number_and_no_picture(case: str) -
 
 
 def test_limits_are_rounded_outward_and_small_shares_counted_in_a_thousand() -> None:
-    rate = Recognised(0.01, Estimate(0.352, 0.289, 0.411), 0.411)
+    rate = DecidingRate(0.01, Estimate(0.352, 0.289, 0.411), 0.411)
     number, meaning, dots = brief._count_rate(rate, Terms())
     assert number == "35 of 100"
     assert "recognises 35 (28 to 42)." in meaning[0]
     assert (dots.least, dots.measured, dots.most, dots.each) == (28, 35, 42, 1)
-    rare = Recognised(0.01, Estimate(0.0262, 0.0139, 0.0421), 0.0421)
+    rare = DecidingRate(0.01, Estimate(0.0262, 0.0139, 0.0421), 0.0421)
     number, meaning, dots = brief._count_rate(rare, Terms(unit=PERSON))
     assert number == "26 of 1,000"
     assert "may wrongly accuse 10 outsiders in 1,000 recognises 26 (13 to 43)." in meaning[0]

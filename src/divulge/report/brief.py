@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS, CHECKPOINT_ATTACKS, LABEL_ATTACKS
 from divulge.report import words
-from divulge.report.parts import Brief, Dots, Recognised
+from divulge.report.parts import Brief, DecidingRate, Dots
 from divulge.report.schema import (
     AttackRow,
     Blind,
@@ -75,7 +75,7 @@ def _count(
     verdict: Conclusion, terms: Terms, claim: ClaimRow | None
 ) -> tuple[str, tuple[str, ...], Dots | None]:
     """The number that decides, what it means, and its picture."""
-    found = verdict.recognised
+    found = verdict.deciding_rate
     if found is not None:
         return _count_pairs(found, terms) if found.fpr is None else _count_rate(found, terms)
     if verdict.level == "leak" and claim is not None and claim.bound is not None:
@@ -87,7 +87,7 @@ def _count(
     return "", (f"Nobody can decide from this audit whether the model leaks: {why}.",), None
 
 
-def _count_rate(found: Recognised, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
+def _count_rate(found: DecidingRate, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
     assert found.fpr is not None
     per = 1_000 if found.share is not None and found.share.value < FINE else 100
     number, limits, dots = _round_share(found, per, f"{terms.unit.members} are recognised")
@@ -100,7 +100,7 @@ def _count_rate(found: Recognised, terms: Terms) -> tuple[str, tuple[str, ...], 
     return f"{number} of {per:,}", (recognises, guessing), dots
 
 
-def _count_pairs(found: Recognised, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
+def _count_pairs(found: DecidingRate, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
     number, limits, dots = _round_share(found, 100, "pairs are told apart")
     picks = (
         f"Shown 100 pairs, each of one {terms.unit.member} and one outsider, the attacker picks "
@@ -109,7 +109,7 @@ def _count_pairs(found: Recognised, terms: Terms) -> tuple[str, tuple[str, ...],
     return f"{number} of 100 pairs", (picks, "Guessing would be right in 50."), dots
 
 
-def _round_share(found: Recognised, per: int, what: str) -> tuple[str, str, Dots]:
+def _round_share(found: DecidingRate, per: int, what: str) -> tuple[str, str, Dots]:
     """The count of so many, its limits in brackets, and the same as 100 dots."""
     most = min(per, math.ceil(per * found.most - _SLACK))
     top = min(100, math.ceil(100 * found.most - _SLACK))
@@ -173,7 +173,7 @@ def _outcome(sizes: Sizes) -> str:
 
 
 def _describe_certainty(verdict: Conclusion) -> str:
-    found = verdict.recognised
+    found = verdict.deciding_rate
     if found is None:
         return ""
     tried = f"all {verdict.tested} attacks" if verdict.tested > 1 else "the one attack"

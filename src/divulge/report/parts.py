@@ -6,7 +6,7 @@ from divulge.core import Estimate
 
 
 @dataclass(frozen=True, slots=True)
-class Recognised:
+class DecidingRate:
     """How many members an attack recognises, or how many pairs it tells apart."""
 
     fpr: float | None

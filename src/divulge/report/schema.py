@@ -11,7 +11,7 @@ from typing import Literal
 from divulge._util.json import Settings
 from divulge.core import BlindRun, Check, ControlOutcome, Estimate, ShadowThreshold
 from divulge.core.people import PeopleFacts
-from divulge.report.parts import Brief, ClassRow, Recognised, Strata, UnitFigures
+from divulge.report.parts import Brief, ClassRow, DecidingRate, Strata, UnitFigures
 
 SCHEMA = 3
 
@@ -84,7 +84,7 @@ class Conclusion:
     """How many attacks were tested together."""
     limits: Mapping[str, Limits]
     """Limits by metric, over the attacks that passed their controls or, if none did, over all."""
-    recognised: Recognised | None = None
+    deciding_rate: DecidingRate | None = None
     """The rate that decides; None where it is not decided whether there is a leak."""
 
 

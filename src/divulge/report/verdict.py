@@ -49,7 +49,7 @@ from divulge.report.evidence import (
     limits_by_metric,
     weigh_evidence,
 )
-from divulge.report.parts import Recognised
+from divulge.report.parts import DecidingRate
 from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Level, Limits
 from divulge.report.terms import USUAL, Terms
 from divulge.report.verdict_facts import COARSEST, TopRecords, VerdictFacts
@@ -199,11 +199,11 @@ def judge_models(
         p_value=None if doubt else case.p_value if backwards else test.p_value,
         tested=len(evidence),
         limits=limits,
-        recognised=_count_recognised(said.level, statistic, case),
+        deciding_rate=_choose_rate(said.level, statistic, case),
     )
 
 
-def _count_recognised(level: Level, statistic: str | None, case: VerdictFacts) -> Recognised | None:
+def _choose_rate(level: Level, statistic: str | None, case: VerdictFacts) -> DecidingRate | None:
     """The rate that decides, at the lowest false-positive rate that the sizes support.
 
     Pairs are counted where they support none, and where the AUC shows the leak while the attack is
@@ -212,13 +212,13 @@ def _count_recognised(level: Level, statistic: str | None, case: VerdictFacts) -
     if level == "no leak found":
         most = case.highest_auc if case.fpr is None else case.highest_tpr
         assert most is not None
-        return Recognised(case.fpr, None, most)
+        return DecidingRate(case.fpr, None, most)
     if level != "leak" or statistic == "epsilon":
         return None
     share, fpr = (case.auc, None) if case.tpr is None else (case.tpr, case.fpr)
     if fpr is not None and share.low <= fpr and statistic == STATISTICS[0]:
         share, fpr = case.auc, None
-    return Recognised(fpr, share, share.value if share.high is None else share.high)
+    return DecidingRate(fpr, share, share.value if share.high is None else share.high)
 
 
 def _test(
