@@ -165,7 +165,7 @@ def test_the_run_folder_keeps_people_and_none_of_their_names(tmp_path: Path) -> 
     assert summary["sizes"]["people"]["members"] == 160
     page = (tmp_path / "run" / "report.html").read_text()
     assert "Most exposed people" in page
-    assert "People compared" in page
+    assert "40 people whose 160 records trained the model." in page
     rows = list(csv.DictReader((tmp_path / "run" / "exposed.csv").read_text().splitlines()))
     # the position is that of each person's first record
     assert sorted(int(row["position"]) for row in rows) == list(range(0, 160, 4))

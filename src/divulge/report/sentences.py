@@ -212,7 +212,7 @@ def next_step(level: Level, enough: int | None = None, terms: Terms = USUAL) -> 
     if level == "inputs doubtful" and given:
         return (
             f"Check whether {given} is a loss, which is low for members, or a score, which is high "
-            "for them. Pass it as loss or as score. Then check the column that says who is a "
+            "for them. Then pass it as loss or as score, and check the column that says who is a "
             "member. Correct either, and run the audit again. If both are right, weaken the "
             "defence or the unlearning until members score like non-members."
         )
