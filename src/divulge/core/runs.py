@@ -54,6 +54,8 @@ class MembershipFacts:
     """The number of members that the attacker knows, which are no candidates."""
     model: str = ""
     """What kind of model it is, in a few words; empty in runs made before this was kept."""
+    model_kind: str = ""
+    """What it is, as far as advice depends on it; empty where nobody knows, and in older runs."""
     randomised: bool = False
     """Whether members were drawn at random from all candidates, as somebody said or divulge did."""
     people: PeopleFacts | None = None

@@ -4,7 +4,7 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, TypeGuard, get_args
 
 import numpy as np
 from jaxtyping import Float64
@@ -13,6 +13,7 @@ from divulge._util import atomic
 from divulge._util.extras import name_missing_extra
 from divulge._util.folders import create_folder
 from divulge.core import NoiseKind, Records, Target
+from divulge.defences.training.averaging import AveragedTarget
 from divulge.errors import SpecError
 from divulge.report import words
 from divulge.report.markdown import make_inert
@@ -25,6 +26,7 @@ from divulge.studies.leave_one_out import result
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign
 from divulge.studies.leave_one_out.target import ANSWERS
 from divulge.targets.defended import DefendedTarget
+from divulge.targets.encoded import EncodedTarget
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
 
@@ -32,7 +34,8 @@ CARD = "MODEL_CARD.md"
 _OPENED = {
     "model.pt2": '`torch.export.load("model.pt2").module()` answers with logits.',
     "model.safetensors": "`model.safetensors` holds its weights, for the network they belong to.",
-    "model.skops": '`skops.io.load("model.skops")` is the fitted estimator.',
+    "model.skops": '`skops.io.load("model.skops")` is the fitted estimator, or a list of several '
+    "whose probabilities are averaged.",
 }
 """How each file is opened, by its name."""
 
@@ -260,10 +263,14 @@ def model_files(model: Target, records: Records) -> Iterator[tuple[str, bytes]]:
         SpecError: it is of no framework that has a format.
         MissingExtra: skops is not installed.
     """
+    if isinstance(model, EncodedTarget):
+        model = model.target
     if isinstance(model, TorchTarget):
         yield from _torch_files(model, records)
     elif isinstance(model, SklearnTarget):
-        yield "model.skops", _skops(model)
+        yield "model.skops", _skops(model.estimator)
+    elif isinstance(model, AveragedTarget) and _are_estimators(model.targets):
+        yield "model.skops", _skops([one.estimator for one in model.targets])
     else:
         raise SpecError(
             f"expected a PyTorch module or a scikit-learn estimator to export, got "
@@ -289,8 +296,18 @@ def _torch_files(model: TorchTarget, records: Records) -> Iterator[tuple[str, by
     yield "model.pt2", file.getvalue()
 
 
-def _skops(model: SklearnTarget) -> bytes:
+def _are_estimators(targets: tuple[Target, ...]) -> TypeGuard[tuple[SklearnTarget, ...]]:
+    return all(isinstance(one, SklearnTarget) for one in targets)
+
+
+def _skops(estimator: Any) -> bytes:
     with name_missing_extra():
         import skops.io
-    content: bytes = skops.io.dumps(model.estimator)
+    try:
+        content: bytes = skops.io.dumps(estimator)
+    except Exception as error:  # of whatever an estimator holds
+        raise SpecError(
+            f"expected an estimator that skops can save, got {type(error).__name__}: save the "
+            "model in the function that trains it"
+        ) from error
     return content
