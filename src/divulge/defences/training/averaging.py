@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Any, ClassVar
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.random import stream
@@ -22,7 +22,8 @@ class Averaging:
     """Train several models on random shares of the records, and answer with their mean.
 
     A record changes only the models that learned it, so that its trace in the mean is smaller the
-    smaller the share is. The answers of classifiers that give labels alone become shares of votes.
+    smaller the share is. Each model learns this share of every class, one record at least. The
+    answers of classifiers that give labels alone become shares of votes.
 
     Args:
         trainer: trains one model.
@@ -31,7 +32,7 @@ class Averaging:
 
     References:
         Breiman (1996), Bagging predictors. Departure: records are drawn without replacement, as
-        in Buhlmann and Yu (2002), Analyzing bagging, section 3.
+        in Bühlmann and Yu (2002), Analyzing bagging, section 3, and from each class.
 
     Raises:
         SpecError: there are too few models, or the share makes no sense.
@@ -69,7 +70,8 @@ class Averaging:
             DataError: a part of a subset is empty.
             TargetError: a model could not be trained.
         """
-        parts = [self._parts(*each) for each in zip(subsets, seeds, strict=True)]
+        pairs = zip(subsets, seeds, strict=True)
+        parts = [self._parts(pool.stratum, subset, seed) for subset, seed in pairs]
         own = [
             int(stream(seed, "averaged", k).integers(2**31))
             for seed in seeds
@@ -82,13 +84,16 @@ class Averaging:
                 yield decode_for(AveragedTarget(tuple(bare)), pool.encoding)
 
     def _parts(
-        self, subset: Bool[np.ndarray, " records"], seed: int
+        self, stratum: Int[np.ndarray, " records"], subset: Bool[np.ndarray, " records"], seed: int
     ) -> Bool[np.ndarray, "parts records"]:
-        """The records of each of the models behind one answer."""
-        rng, rows = stream(seed, "averaging"), np.flatnonzero(subset)
+        """The records of each of the models behind one answer: of every class this share."""
+        rng = stream(seed, "averaging")
         found = np.zeros((self.models, len(subset)), bool)
         for part in found:
-            part[rng.permutation(rows)[: max(1, round(self.share * len(rows)))]] = True
+            for label in np.unique(stratum[subset]):
+                rows = rng.permutation(np.flatnonzero(subset & (stratum == label)))
+                # without any the model would not know the class
+                part[rows[: max(1, round(self.share * len(rows)))]] = True
         return found
 
 

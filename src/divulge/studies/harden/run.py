@@ -198,8 +198,11 @@ def _describe(base: Recipe | Tunable) -> dict[str, JSON]:
         return {"recipe": repr(base)}
     trainer: Any = base.trainer
     how = getattr(trainer, "estimator", None)
+    function = getattr(trainer, "function", None)
     return {
-        "train": trainer.function.__name__ if how is None else " ".join(repr(how).split()),
+        "train": getattr(function, "__qualname__", type(function).__name__)
+        if how is None
+        else " ".join(repr(how).split()),
         "space": {name: list(values) for name, values in base.space.items()},
     }
 
