@@ -25,10 +25,9 @@ from divulge.metrics.measure import FPRS, GUESSING
 from divulge.studies.compare.config import TrainingSpec, check_training
 from divulge.studies.harden.leaks import Ceilings
 from divulge.studies.harden.proposal import UNDEFENDED
-from divulge.training.tuning import HYPERPARAMETERS
+from divulge.training.tuning import HYPERPARAMETERS, Space
 
 Share = Annotated[float, pydantic.Field(gt=0, lt=1)]
-Choices = dict[str, tuple[JSON, ...]]
 USUAL = (
     *(UNDEFENDED, "early-stopping", "regularise", "relaxloss", "complementary-distillation"),
     *("augmentation", "image-augmentation", "adversarial-regularisation", "selena", "hamp"),
@@ -81,7 +80,7 @@ class SearchSettings:
     fresh: Share = 0.5
     shadows: Count = 16
     workers: str = "local"
-    space: Choices | None = None
+    space: Space | None = None
 
     def __post_init__(self) -> None:
         for given, known in (
@@ -148,7 +147,7 @@ class SearchSpec(Section):
     """The share of the records that the search never touches."""
     shadows: Count = 16
     """How many shadow models the final audit has."""
-    space: Choices | None = None
+    space: dict[str, tuple[JSON, ...]] | None = None
     """By setting of what ``train`` names, the values to try, the mildest first."""
 
 

@@ -73,8 +73,6 @@ class ModelLog(SearchLog[SearchTrial]):
 
     trials: tuple[SearchTrial, ...]
     undefended: SearchTrial | None = None
-    needed: int | None = None
-    """The budget that pays for all settings that are tried first; None where this one did."""
 
 
 def summarise(
