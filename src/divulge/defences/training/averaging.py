@@ -80,21 +80,24 @@ class Averaging:
         if parts:
             trained = self.trainer.many(pool, np.concatenate(parts), own)
             while together := tuple(islice(trained, self.models)):
-                bare = (one.target if isinstance(one, EncodedTarget) else one for one in together)
-                yield decode_for(AveragedTarget(tuple(bare)), pool.encoding)
+                bare = tuple(
+                    model.target if isinstance(model, EncodedTarget) else model
+                    for model in together
+                )
+                yield decode_for(AveragedTarget(bare), pool.encoding)
 
     def _parts(
         self, stratum: Int[np.ndarray, " records"], subset: Bool[np.ndarray, " records"], seed: int
     ) -> Bool[np.ndarray, "parts records"]:
         """The records of each of the models behind one answer: of every class this share."""
         rng = stream(seed, "averaging")
-        found = np.zeros((self.models, len(subset)), bool)
-        for part in found:
+        parts = np.zeros((self.models, len(subset)), bool)
+        for part in parts:
             for label in np.unique(stratum[subset]):
                 rows = rng.permutation(np.flatnonzero(subset & (stratum == label)))
                 # without any the model would not know the class
                 part[rows[: max(1, round(self.share * len(rows)))]] = True
-        return found
+        return parts
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +127,7 @@ class AveragedTarget:
             TargetError: a model failed.
         """
         answers = [target.predict(x) for target in self.targets]
-        total = np.zeros((len(answers[0]), max(one.shape[1] for one in answers)))
-        for one in answers:
-            total[:, : one.shape[1]] += one
+        total = np.zeros((len(answers[0]), max(answer.shape[1] for answer in answers)))
+        for answer in answers:
+            total[:, : answer.shape[1]] += answer
         return total / len(answers)

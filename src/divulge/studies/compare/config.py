@@ -114,7 +114,7 @@ def check_training(training: TrainingSpec, where: str) -> None:
     """Refuse a training of both kinds, or of neither.
 
     Raises:
-        SpecError: it is of both or neither, or settings of networks stand beside ``train``.
+        SpecError: it is of both or neither, or has settings of networks and ``train``.
     """
     if bool(training.network) == bool(training.train):
         raise SpecError(

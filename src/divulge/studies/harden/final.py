@@ -22,7 +22,8 @@ from divulge.core import MembershipAttack, PrivateTrainer, Records, Target, Trai
 from divulge.errors import DataError, MissingExtra, SpecError
 from divulge.metrics.people import PERSON_SCORES, Rule
 from divulge.studies.compare.defences import Variant
-from divulge.studies.compare.export import model_files, with_noise
+from divulge.studies.compare.export import with_noise
+from divulge.studies.compare.model_files import model_files
 from divulge.studies.harden.config import SearchSettings
 from divulge.studies.harden.looks import SearchedModels
 from divulge.studies.harden.result import AUDIT, FILE, MODEL

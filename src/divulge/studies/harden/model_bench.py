@@ -16,7 +16,6 @@ from divulge._util.progress import Track, with_title
 from divulge._util.random import stream
 from divulge.core import Head
 from divulge.errors import DivulgeError, MissingExtra, NotApplicable, SpecError
-from divulge.report import words
 from divulge.studies.harden import looks, result
 from divulge.studies.harden.config import FIRST, choose_families
 from divulge.studies.harden.final import HardenDesign
@@ -27,19 +26,18 @@ from divulge.studies.harden.proposal import UNDEFENDED, Proposal, next_stage, st
 from divulge.studies.harden.result import HardenedModel, HardeningFacts
 from divulge.studies.harden.search import Bench, Study
 from divulge.studies.harden.space import (
-    SEVERAL_LENGTHS,
+    first_choices,
     first_proposal,
     first_tuned,
     is_staged,
     propose,
-    propose_tuned,
     values_of,
-    values_of_tuned,
 )
 from divulge.studies.harden.trials import (
     ModelLog,
     SearchTrial,
     choose,
+    describe_progress,
     is_ended,
     summarise,
     useful_epochs,
@@ -102,8 +100,6 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
             tuple(trials), self._refused, leader.number, cost, self._undefended, self._needed
         )
 
-    # What is tried.
-
     def firsts(self, study: Study[Proposal]) -> Iterator[list[Draft[Proposal]]]:
         """The undefended model for all epochs; then each defence as its authors set it."""
         plain = study.propose(first_proposal(UNDEFENDED, self._whole))
@@ -138,26 +134,15 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
             return [[one] for one in first_tuned(self._families, self._base)]
         self._short, longer = useful_epochs(plain.looks, self._ceilings, self._whole)
         self._lengths = tuple(sorted({self._short, *longer, self._whole}))
-        several = (*longer, self._short)
-        return [
-            [
-                first_proposal(name, length)
-                for length in (several if name in SEVERAL_LENGTHS else (self._whole,))
-            ]
-            for name in self._families[1:]
-        ]
+        return first_choices(self._families[1:], (*longer, self._short), self._whole)
 
     def values_of(self, first: Proposal) -> Mapping[str, Any]:
         """See `Bench.values_of`."""
-        if isinstance(self._base, Tunable):
-            return values_of_tuned(first, self._families, self._base)
-        return values_of(first)
+        return values_of(first, self._families, self._base)
 
     def propose(self, trial: "optuna.Trial") -> Proposal:
         """See `Bench.propose`."""
-        if isinstance(self._base, Tunable):
-            return propose_tuned(trial, self._families, self._base)
-        return propose(trial, self._families, self._lengths)
+        return propose(trial, self._families, self._lengths, self._base)
 
     def seed_of(self, proposed: int, missed: int) -> int:
         """See `Bench.seed_of`."""
@@ -228,7 +213,9 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         """Train, side by side, and look at what came of it."""
         if not wanted:
             return
-        title = self._title([one.number for one, _ in wanted])
+        best = self._best(self.tried) if any(one.looks for one in self.tried) else None
+        spent = self._asked.budget - self._left, self._asked.budget
+        title = describe_progress([one.number for one, _ in wanted], spent, best, self._ceilings)
         trainings = [training for _, training in wanted]
         failed = looks.train_all(self._models, trainings, with_title(track, title), self._who)
         for one, training in track(wanted, f"{title}: Attacking models"):
@@ -260,21 +247,6 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         # who refuses a network always does; a training may fail by its settings
         always = isinstance(error, SpecError)
         self._refused[proposal.defence if always else proposal.label] = str(error)
-
-    def _title(self, numbers: Sequence[int]) -> str:
-        """What is done, what was spent, and the best that is known now."""
-        many = (
-            f"Trials {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"Trial {numbers[0]}"
-        )
-        spent = f"{self._asked.budget - self._left:.1f} of {self._asked.budget} trainings"
-        if not any(one.looks for one in self.tried):
-            return f"{many} ({spent})"
-        best = self._best(self.tried)
-        leaks = ", ".join(
-            f"{words.metric_title(name)} {leak.value:.3f}" for name, leak in best.leaks.items()
-        )
-        under = "" if best.excess(self._ceilings) <= 0 else ", over"
-        return f"{many} ({spent}; best so far: accuracy {best.accuracy.value:.3f}, {leaks}{under})"
 
     # Which one leads, and what it costs.
 

@@ -53,7 +53,12 @@ def is_staged(trainer: Trainer) -> bool:
     return isinstance(trainer, StagedTrainer) and getattr(trainer, "staged", True)
 
 
-def propose(trial: "optuna.Trial", families: Sequence[str], epochs: Sequence[int]) -> Proposal:
+def propose(
+    trial: "optuna.Trial",
+    families: Sequence[str],
+    epochs: Sequence[int],
+    base: Recipe | Tunable,
+) -> Proposal:
     """What the optimiser tries next.
 
     Args:
@@ -61,7 +66,10 @@ def propose(trial: "optuna.Trial", families: Sequence[str], epochs: Sequence[int
         families: the defences, by name.
         epochs: numbers of epochs for a defence that is not looked at while it trains, or that
             trains teachers first; the last one is that of all others.
+        base: how an undefended model is trained.
     """
+    if isinstance(base, Tunable):
+        return _propose_tuned(trial, families, base)
     defence = trial.suggest_categorical("defence", families)
     settings = _suggest_settings(trial, defence, defence)
     beneath, beneath_settings = UNDEFENDED, {}
@@ -85,14 +93,7 @@ def propose(trial: "optuna.Trial", families: Sequence[str], epochs: Sequence[int
     )
 
 
-def propose_tuned(trial: "optuna.Trial", families: Sequence[str], base: Tunable) -> Proposal:
-    """What the optimiser tries next of a way to train without epochs.
-
-    Args:
-        trial: of the optimiser.
-        families: the defences, by name.
-        base: how an undefended model is trained.
-    """
+def _propose_tuned(trial: "optuna.Trial", families: Sequence[str], base: Tunable) -> Proposal:
     defence = trial.suggest_categorical("defence", _proposed(families))
     if defence != AVERAGING:
         changed = _suggest_space(trial, base) if defence == HYPERPARAMETERS else {}
@@ -156,8 +157,7 @@ def first_tuned(families: Sequence[str], base: Tunable) -> list[Proposal]:
     return list({one.label: one for one in found}.values())
 
 
-def values_of_tuned(first: Proposal, families: Sequence[str], base: Tunable) -> dict[str, Any]:
-    """A setting of a way to train without epochs, as values of the optimiser's trial."""
+def _values_of_tuned(first: Proposal, families: Sequence[str], base: Tunable) -> dict[str, Any]:
     known = _proposed(families)
     found: dict[str, Any] = {
         "defence": first.defence if first.defence in known else HYPERPARAMETERS
@@ -194,8 +194,29 @@ def first_proposal(defence: str, epochs: int) -> Proposal:
     return Proposal(defence, settings, epochs, None, UNDEFENDED)
 
 
-def values_of(first: Proposal) -> dict[str, Any]:
+def first_choices(
+    defences: Sequence[str], several: Sequence[int], whole: int
+) -> list[list[Proposal]]:
+    """Of each defence its first proposals, for one of which the budget may pay.
+
+    Args:
+        defences: their names.
+        several: numbers of epochs of those whose whole training may be shorter, the longest first.
+        whole: the number of epochs of all others.
+    """
+    return [
+        [
+            first_proposal(name, length)
+            for length in (several if name in SEVERAL_LENGTHS else (whole,))
+        ]
+        for name in defences
+    ]
+
+
+def values_of(first: Proposal, families: Sequence[str], base: Recipe | Tunable) -> dict[str, Any]:
     """A first proposal as values of the optimiser's trial."""
+    if isinstance(base, Tunable):
+        return _values_of_tuned(first, families, base)
     found: dict[str, Any] = {"defence": first.defence, "weight_decay": _AS_GIVEN}
     found |= {f"{first.defence}.{name}": value for name, value in first.settings.items()}
     if first.defence in SEVERAL_LENGTHS:
