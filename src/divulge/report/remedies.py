@@ -248,7 +248,7 @@ _WITH_ARTICLE = {
 
 def _of_answers(kind: str, rows: Sequence[AttackRow]) -> list[Remedy]:
     """Labels alone, and rounded answers: measured on the kind, or over all kinds."""
-    found = []
+    found: list[Remedy] = []
     labels = [row for row in rows if row.attack in _LABELS_ALONE and "auc" in row.metrics]
     for name in ANSWERS:
         every = [row for row in measured_remedies() if row.name == name]
