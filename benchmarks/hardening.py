@@ -125,7 +125,7 @@ def harden(
     ceiling: float,
     seed: int,
     folder: Path,
-    defences: Sequence[str] = SEARCH.defences,
+    defences: Sequence[str] | None = None,
     attacks: Sequence[MembershipAttack] | None = None,
 ) -> divulge.HardenedModel:
     """One search; four fifths of the records are its pool, and the others the reference."""
@@ -138,7 +138,7 @@ def harden(
         reference=records.take(order[kept:]),
         ceiling={task.metric: ceiling},
         attacks=attacks,
-        search=replace(SEARCH, defences=tuple(defences)),
+        search=replace(SEARCH, defences=None if defences is None else tuple(defences)),
         run=folder,
         options=divulge.Options(seed=seed),
     )

@@ -32,6 +32,7 @@ ROOMS: Mapping[str, tuple[Any, Mapping[str, Callable[[str], Any]]]] = {
     "defences": (
         defences,
         dict.fromkeys(defences_catalog.TRAINED_DEFENCES, defences_catalog.trained_defence_class)
+        | dict.fromkeys(defences_catalog.TUNED_DEFENCES, defences_catalog.tuned_defence_class)
         | dict.fromkeys(defences_catalog.ANSWER_DEFENCES, defences_catalog.answer_defence_class)
         | dict.fromkeys(
             [name for name in defences_catalog.UPDATE_DEFENCES if name != "none"],
@@ -42,7 +43,7 @@ ROOMS: Mapping[str, tuple[Any, Mapping[str, Callable[[str], Any]]]] = {
 """By folder of the pages: the package, and by name what finds the class."""
 
 _BLOCK = re.compile(r"(<!-- ([a-z0-9-]+), from its class -->\n).*?(<!-- end -->)", re.S)
-_COMMON = {"recipe", "way", "workers", "device"}
+_COMMON = {"recipe", "trainer", "way", "workers", "device"}
 """Fields that all trainers have; the page on training explains them."""
 
 

@@ -71,7 +71,10 @@ def _path(thing: object) -> str:
 
 def _named() -> set[str]:
     """The modules of defences that have a name, and so a section on a page."""
-    registries = (catalog.TRAINED_DEFENCES, catalog.ANSWER_DEFENCES, catalog.UPDATE_DEFENCES)
+    registries = (
+        *(catalog.TRAINED_DEFENCES, catalog.TUNED_DEFENCES),
+        *(catalog.ANSWER_DEFENCES, catalog.UPDATE_DEFENCES),
+    )
     return {path.partition(":")[0] for registry in registries for path in registry.values()}
 
 

@@ -204,7 +204,7 @@ FILES = {
             "data": DATA,
             "training": {"network": "subject.py:network", "epochs": 1},
             "attacks": GAP,
-            "search": {"defences": [], "budget": 6, "models": 3, "shadows": 2},
+            "search": {"defences": [], "budget": 9, "models": 3, "shadows": 2},
         },
         parse_hardening,
     ),

@@ -127,7 +127,7 @@ network = "subject.py:network"
 epochs = 1
 [search]
 defences = []
-budget = 6
+budget = 9
 models = 3
 shadows = 2
 [[attacks]]
@@ -381,11 +381,11 @@ def calls(folder: Path) -> dict[str, Call]:
         "divulge.harden": Call(
             divulge.harden,
             {
-                "recipe": training.Recipe(network, epochs=1),
+                "how": training.Recipe(network, epochs=1),
                 "records": records(0, 160),
                 "ceiling": {"auc": 1.0},
                 "attacks": gap,
-                "search": divulge.SearchSettings((), budget=6, models=3, shadows=2),
+                "search": divulge.SearchSettings((), budget=9, models=3, shadows=2),
             },
             anew={"run": new},
         ),

@@ -210,3 +210,18 @@ def test_checks_of_records_see_a_shift_in_words() -> None:
     found = divulge.audit(model, **asked, attacks=[Threshold()])
     blind = next(one for one in found.checks if one.name == "blind baseline")
     assert blind.verdict is Verdict.WARNING
+
+
+def test_a_run_names_the_libraries_of_the_model_and_of_its_data() -> None:
+    from importlib.metadata import version
+
+    x, y = FRAME, LABELS
+    model = table_model().fit(x[IN], y[IN])
+    found = divulge.audit(
+        model, members=(x[IN], y[IN]), nonmembers=(x[OUT], y[OUT]), attacks=[divulge.attack("gap")]
+    )
+    environment = found.head.environment
+    assert environment["pandas"] == version("pandas")
+    assert environment["scikit-learn"] == version("scikit-learn")
+    assert found.summary.reproduction.environment == environment
+    assert found.facts.model_kind == "forest"

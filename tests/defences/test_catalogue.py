@@ -76,7 +76,10 @@ def test_a_careless_defence_fails_the_table(prove: table.Property, message: str)
 
 def test_every_defence_is_listed_with_one_line() -> None:
     lines = dict(listing.lines("defences"))
-    registries = catalog.TRAINED_DEFENCES, catalog.UPDATE_DEFENCES, catalog.ANSWER_DEFENCES
+    registries = (
+        *(catalog.TRAINED_DEFENCES, catalog.TUNED_DEFENCES),
+        *(catalog.UPDATE_DEFENCES, catalog.ANSWER_DEFENCES),
+    )
     assert list(lines) == [name for registry in registries for name in registry]
     assert all(len(text) > 20 for text in lines.values())
 

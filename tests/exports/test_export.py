@@ -395,7 +395,7 @@ def test_an_archive_is_the_run_again(
 def test_no_text_of_others_ends_the_section_of_a_model_card() -> None:
     told = cases_of("hostile")
     marks = [model_card.START, model_card.END]
-    named = told.markdown, marks[0], marks[1]
+    named = told.markdown, marks[0], marks[1], {marks[0]: marks[1]}
     card = model_card.put_section("", *named)
     assert [card.count(mark) for mark in marks] == [1, 1]
     assert model_card.put_section(card, *named) == card

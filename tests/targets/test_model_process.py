@@ -227,7 +227,7 @@ def test_the_process_ends_with_its_parent(tmp_path: Path) -> None:
 # What a hostile process may send.
 
 GOOD = {"offers": access_of("probabilities").value, "takes_frames": False,
-        "text": "model", "features": [], "classes": []}  # fmt: skip
+        "text": "model", "features": [], "classes": [], "kind": "", "packages": []}  # fmt: skip
 
 
 def _message(header: Any, body: bytes = b"") -> bytes:
@@ -298,7 +298,8 @@ def test_what_an_honest_process_sends_is_taken(
 @pytest.mark.parametrize(
     "change",
     [{"offers": -1}, {"offers": Need.AUTOGRAD.value}, {"offers": []}, {"features": 7},
-     {"classes": [[1]]}, {"classes": [None]}, {"text": None, "features": None}],
+     {"classes": [[1]]}, {"classes": [None]}, {"text": None, "features": None},
+     {"kind": "a secret"}, {"kind": []}, {"packages": 3}],
 )  # fmt: skip
 def test_a_model_that_is_described_wrongly_is_refused(
     change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

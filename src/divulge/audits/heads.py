@@ -6,10 +6,12 @@ brought into this form as it is read.
 
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn, TypeVar
 
 import pydantic
@@ -47,8 +49,12 @@ def new_head(
     facts: F,
     attacks: tuple[str, ...] = (),
     findings: tuple[str, ...] = (),
+    libraries: Mapping[str, str] = MappingProxyType({}),
 ) -> Head[F]:
-    """The head of a run that begins now; see `core.Head` for its fields."""
+    """The head of a run that begins now; see `core.Head` for its fields.
+
+    ``libraries`` are the versions of those that the model and its data come from, by name.
+    """
     return Head(
         kind=kind,
         name=name,
@@ -56,7 +62,7 @@ def new_head(
         challenge=challenge,
         seed=seed,
         settings=settings,
-        environment=describe_environment(),
+        environment=describe_environment() | dict(libraries),
         facts=facts,
         attacks=attacks,
         findings=findings,

@@ -97,6 +97,7 @@ def _head(
         facts=challenge.facts,
         attacks=tuple(wrapped.attack_label(attack) for attack in attacks),
         findings=tuple(finding_key(challenge, attack, heading.seed) for attack in attacks),
+        libraries=challenge.libraries,
     )
 
 

@@ -42,6 +42,9 @@ def lines(what: str) -> Iterator[tuple[str, str]]:
                 yield name, f"{error} [in training]"
             else:
                 yield name, f"{_first_line(cls)} [in training]"
+        for name in catalog.TUNED_DEFENCES:
+            cls = catalog.tuned_defence_class(name)
+            yield name, f"{_first_line(cls)} [any training]"
         for name in catalog.UPDATE_DEFENCES:
             cls = catalog.update_defence_class(name)
             yield name, f"{_first_line(cls)} [updates]"

@@ -54,6 +54,8 @@ class MembershipFacts:
     """The number of members that the attacker knows, which are no candidates."""
     model: str = ""
     """What kind of model it is, in a few words; empty in runs made before this was kept."""
+    model_kind: str = ""
+    """What it is, as far as advice depends on it; empty where nobody knows."""
     randomised: bool = False
     """Whether members were drawn at random from all candidates, as somebody said or divulge did."""
     people: PeopleFacts | None = None
@@ -203,8 +205,7 @@ class Head(Generic[F_co]):
     created: str
     """UTC, ISO 8601; empty in folders of kinds that did not keep it once."""
     challenge: str
-    """Digest of all that attacks see, and of the truth; empty for a comparison, whose defences have
-    one each."""
+    """Digest of all that attacks see, and of the truth; empty for a comparison of several."""
     seed: int
     """Of all random draws; 0 where there are none."""
     settings: dict[str, JSON]

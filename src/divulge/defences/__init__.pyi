@@ -8,6 +8,7 @@ from .noise import SeededNoise as SeededNoise
 from .training.adversarial import AdversarialRegularisation as AdversarialRegularisation
 from .training.augmentation import Augmentation as Augmentation
 from .training.augmentation import ImageAugmentation as ImageAugmentation
+from .training.averaging import Averaging as Averaging
 from .training.complementary import ComplementaryDistillation as ComplementaryDistillation
 from .training.dap.trainer import DAP as DAP
 from .training.dp_sgd.loop import layer_norm as layer_norm

@@ -35,6 +35,12 @@ TRAINED_DEFENCES = {
 """Trainers whose models leak less; each takes the recipe of an undefended model first."""
 
 
+TUNED_DEFENCES = {
+    "averaging": "divulge.defences.training.averaging:Averaging",
+}
+"""Trainers of models of any kind; each takes the trainer of an undefended model first."""
+
+
 ANSWER_DEFENCES = {
     "rounding": "divulge.defences.answers.coarse:Rounding",
     "top-1": "divulge.defences.answers.coarse:TopOne",
@@ -61,6 +67,15 @@ def trained_defence_class(name: str) -> Any:
         SpecError: no such defence has this name.
     """
     return find_class(TRAINED_DEFENCES, "a defence that is trained in", name)
+
+
+def tuned_defence_class(name: str) -> Any:
+    """The class of a defence of models of any kind.
+
+    Raises:
+        SpecError: no such defence has this name.
+    """
+    return find_class(TUNED_DEFENCES, "a defence of any model", name)
 
 
 def answer_defence_class(name: str) -> Any:
@@ -101,6 +116,22 @@ def trained_defence(name: str, recipe: Any, **settings: Any) -> Trainer:
         SpecError: see `update_defence`.
     """
     built: Trainer = build(trained_defence_class(name), name, settings, recipe=recipe)
+    return built
+
+
+@check_arguments
+def tuned_defence(name: str, trainer: Trainer, **settings: Any) -> Trainer:
+    """A trainer of defended models of any kind with these settings.
+
+    Args:
+        name: the name of the defence in the registry.
+        trainer: trains undefended models.
+        settings: the settings of the defence, by name.
+
+    Raises:
+        SpecError: see `update_defence`.
+    """
+    built: Trainer = build(tuned_defence_class(name), name, settings, trainer=trainer)
     return built
 
 

@@ -261,7 +261,7 @@ def _add_section(cases: RunCases, path: str | Path | None) -> bytes:
     """
     try:
         text = _read_before(path).decode()
-        parts = cases.markdown, cases.created, cases.divulge
+        parts = cases.markdown, cases.created, cases.divulge, cases.environment
         return model_cards.put_section(text, *parts).encode()
     except ValueError as error:
         raise StoreError(

@@ -1,5 +1,7 @@
 """A model card, as on Hugging Face: the audit as a section, which a later audit replaces."""
 
+from collections.abc import Mapping
+
 from divulge.report import words
 from divulge.report.markdown import make_inert
 
@@ -7,7 +9,9 @@ START, END = "<!-- divulge: privacy audit -->", "<!-- divulge: end -->"
 """What stands around the section. Nothing in it can look like either: texts of others are inert."""
 
 
-def put_section(card: str, report: str, created: str, divulge: str) -> str:
+def put_section(
+    card: str, report: str, created: str, divulge: str, environment: Mapping[str, str]
+) -> str:
     """The card with the section about a run: instead of an earlier one, or at the end.
 
     Args:
@@ -15,11 +19,12 @@ def put_section(card: str, report: str, created: str, divulge: str) -> str:
         report: the report in Markdown, every text of others made inert.
         created: when the run was made, UTC, ISO 8601; empty if its folder does not say.
         divulge: the version that made it.
+        environment: by name, what figures may depend on besides, such as versions of libraries.
 
     Raises:
         ValueError: an earlier section has no end, or there are two.
     """
-    origin = _origin(created, divulge)
+    origin = _origin(created, divulge, environment)
     section = "\n\n".join([START, "## Privacy audit", report.strip(), origin, END])
     if START not in card and END not in card:
         return f"{card.rstrip()}\n\n{section}\n".lstrip("\n")
@@ -30,8 +35,12 @@ def put_section(card: str, report: str, created: str, divulge: str) -> str:
     return f"{before}{section}{after}"
 
 
-def _origin(created: str, divulge: str) -> str:
+def _origin(created: str, divulge: str, environment: Mapping[str, str]) -> str:
     shown = words.format_moment(created)
     stamped = words.parse_moment(created) is not None  # which nothing of others is in
     made = f", {shown if stamped else make_inert(shown)}" if created else ""
-    return f"Measured with divulge {make_inert(divulge)}{made}."
+    beside = ", ".join(make_inert(f"{name} {value}") for name, value in environment.items())
+    return (
+        f"Measured with divulge {make_inert(divulge)}{made}."
+        + f" Environment: {beside}." * bool(beside)
+    )

@@ -103,7 +103,7 @@ def summarise(contents: Contents) -> Summary:
         not_measured=(*not_measured(rows), *exposed.unmeasured_rates(listed, terms.unit)),
         reproduction=_reproduction(head, facts.delta, facts.model),
         blind=blind,
-        remedies=name_remedies(verdict.level, checks, rows, claim),
+        remedies=name_remedies(verdict.level, checks, rows, claim, facts.model_kind),
         strata=strata.compare_strata(verdict, scores, candidates, facts),
         units=strata.figures_by_unit(verdict, rows, facts),
         brief=write_brief(verdict, rows, _sizes(facts), terms, claim, blind),

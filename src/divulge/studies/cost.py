@@ -191,9 +191,9 @@ def _estimate_in_turn(asked: LeaveOneOutDesign, who: Workers) -> CostEstimate:
 def _estimate_search(wanted: HardenDesign, who: Workers) -> SearchCost:
     """About what a search will cost, from a trial of an undefended model."""
     models, asked = wanted.models, wanted.asked
-    recipe = models.recipe
-    undefended = first_proposal(UNDEFENDED, recipe.epochs)
-    plan = make_variant(undefended, recipe, asked.models).plan
+    base = models.base
+    undefended = first_proposal(UNDEFENDED, base.epochs)
+    plan = make_variant(undefended, base, asked.models).plan
     queries = _queries(models.pool.records, (), models.pool.reference)
     one = _run_trial(training.prepare_workload(plan, queries, models.seed, asked.models), who)
     # a model of the search learns half of its records; the last ones all, and half of the fresh
@@ -205,11 +205,7 @@ def _estimate_search(wanted: HardenDesign, who: Workers) -> SearchCost:
         final=asked.final_models,
         processors=who.processors(),
         seconds=one.seconds / one.models * (search + larger * asked.final_models),
-        disk=one.disk
-        // one.models
-        * search
-        * len(stages(recipe.epochs))
-        * (1 + len(asked.answers)),
+        disk=one.disk // one.models * search * len(stages(base.epochs)) * (1 + len(asked.answers)),
     )
 
 

@@ -10,6 +10,7 @@ from divulge.targets.encoded import EncodedTarget
 from divulge.targets.function import FunctionTarget
 from divulge.targets.http import HTTPTarget
 from divulge.targets.keras import KerasTarget
+from divulge.targets.model_parts import ModelKind, kind_of_parts
 from divulge.targets.model_process import IsolatedTarget
 from divulge.targets.model_types import (
     is_estimator,
@@ -93,6 +94,29 @@ def describe_model(target: Target) -> str:
         case TableTarget(offers=offers):
             return "exported losses or scores" if Need.SCORES in offers else "exported predictions"
     return type(target).__name__
+
+
+def kind_of_model(target: Target) -> ModelKind:
+    """What kind of model is asked, as far as advice depends on it; empty where nobody knows.
+
+    Examples:
+        >>> from sklearn.linear_model import LogisticRegression
+        >>> fitted = LogisticRegression().fit([[0.0], [1.0]], [0, 1])
+        >>> kind_of_model(FunctionTarget(fitted.predict_proba))
+        'linear model'
+    """
+    match target:
+        case DefendedTarget() | EncodedTarget() | WiderTarget():
+            return kind_of_model(target.target)
+        case TorchTarget() | ExportedTarget():
+            return "PyTorch"
+        case HTTPTarget():
+            return "URL"
+        case TableTarget():
+            return "table"
+        case IsolatedTarget():
+            return target.kind
+    return kind_of_parts(target)
 
 
 def declares_probabilities(target: Target) -> bool:

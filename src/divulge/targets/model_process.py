@@ -30,6 +30,7 @@ from divulge._util.showable import make_all_showable, make_showable
 from divulge.core import Need
 from divulge.errors import DivulgeError, TargetError
 from divulge.targets.batching import count_rows
+from divulge.targets.model_parts import ModelKind
 from divulge.targets.outputs import Output, access_of, to_answers
 
 TimeLimit = Annotated[float, pydantic.Field(gt=0, le=10**6)]
@@ -86,6 +87,9 @@ class IsolatedTarget:
             self.text = make_showable(str(header["text"])[:_LONGEST_TEXT])
             self.feature_names = _read_names(header["features"])
             self.class_labels = _read_names(header["classes"])
+            self.kind: ModelKind = _read_kind(header["kind"])
+            self.packages = tuple(map(str, _read_names(header["packages"])))
+            """Names of the packages that the model comes from."""
         except (KeyError, TypeError, ValueError) as error:
             self._finalizer()
             self._refuse_reply(error)
@@ -249,6 +253,18 @@ def _read_names(names: Any) -> tuple[Any, ...]:
     if not isinstance(names, list) or not all(isinstance(name, LABEL) for name in names):
         raise TypeError("names that are neither texts nor numbers")
     return tuple(make_all_showable(names))
+
+
+def _read_kind(kind: Any) -> ModelKind:
+    """A kind of model.
+
+    Raises:
+        ValueError: there is no such kind.
+    """
+    if kind not in get_args(ModelKind):
+        raise ValueError("no kind of model")
+    found: ModelKind = kind
+    return found
 
 
 def _as_error(header: Mapping[str, Any]) -> DivulgeError:

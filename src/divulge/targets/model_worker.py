@@ -19,6 +19,7 @@ from divulge.core import Target
 from divulge.errors import DivulgeError, TargetError
 from divulge.targets import files, model_facts
 from divulge.targets.batching import translate_model_errors
+from divulge.targets.model_parts import packages_of
 from divulge.targets.model_process import LABEL, LENGTH
 
 
@@ -94,6 +95,8 @@ def _describe(target: Target) -> dict[str, Any]:
         "offers": target.offers.value,
         "takes_frames": bool(getattr(target, "takes_frames", False)),
         "text": model_facts.describe_model(target),
+        "kind": model_facts.kind_of_model(target),
+        "packages": sorted(packages_of(target)),
         "features": model_facts.feature_names(target),
         "classes": labels if all(isinstance(label, LABEL) for label in labels) else (),
     }

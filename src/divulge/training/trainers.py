@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,8 @@ from divulge.targets.outputs import Output
 from divulge.targets.sklearn import is_regressor
 from divulge.targets.wrap import as_target
 
+_ONE = {"way": "one-by-one", "workers": 1, "jobs": 1, "threads": 1}
+"""Settings that trainers have for how many processes and threads they start."""
 _SEEDS = {"random_state", "random_seed"}
 _THREADS = {"n_jobs", "nthread", "num_threads", "thread_count"}
 
@@ -36,10 +39,12 @@ class EstimatorTrainer:
     Args:
         estimator: a scikit-learn estimator, fitted or not; only its settings are used.
         jobs: how many processes fit clones; -1 starts one a core.
+        threads: how many threads fit one; as it is set, or its share of the cores, unless given.
     """
 
     estimator: Any
     jobs: int = -1
+    threads: int | None = dataclasses.field(default=None, metadata={"identity": False})
 
     def many(
         self,
@@ -59,7 +64,7 @@ class EstimatorTrainer:
         if not len(seeds):
             return
         jobs = min(effective_n_jobs(self.jobs), len(seeds))
-        threads = max(1, cpu_count() // jobs) if jobs > 1 else None
+        threads = self.threads or (max(1, cpu_count() // jobs) if jobs > 1 else None)
         tasks = (
             delayed(_fit_clone)(self.estimator, part.rows(), part.labels(), seed, threads)
             for part, seed in zip(map(pool.take, subsets), seeds, strict=True)
@@ -135,6 +140,24 @@ def as_trainer(how: Any, output: Output | None = None) -> Trainer:
     )
 
 
+def innermost(trainer: Trainer) -> Trainer:
+    """What trains single models, where a trainer is around another one."""
+    while isinstance(inner := getattr(trainer, "trainer", None), Trainer):
+        trainer = inner
+    return trainer
+
+
+def use_one_thread(trainer: Any) -> Any:
+    """The trainer, and those within it, in this process and on one thread."""
+    if not dataclasses.is_dataclass(trainer) or isinstance(trainer, type):
+        return trainer
+    names = {one.name for one in dataclasses.fields(trainer)}
+    changed = {name: one for name, one in _ONE.items() if name in names}
+    if isinstance(inner := getattr(trainer, "trainer", None), Trainer):
+        changed["trainer"] = use_one_thread(inner)
+    return dataclasses.replace(trainer, **changed)
+
+
 def trains_regression(trainer: Trainer) -> bool:
     """Whether its models answer numbers: regressors, or whatever has ``output="values"``."""
     if isinstance(trainer, EstimatorTrainer):
@@ -152,6 +175,8 @@ def trainer_identity(how: Any) -> str:
         return f"{type(how).__qualname__} {fields}"
     if how is None or isinstance(how, str | int | float):
         return repr(how)
+    if isinstance(how, partial):
+        return f"{trainer_identity(how.func)} {how.args!r} {sorted(how.keywords.items())!r}"
     if isinstance(how, tuple):
         return repr([trainer_identity(part) for part in how])
     if isinstance(how, np.ndarray):
@@ -171,7 +196,7 @@ def _tells_models(how: Any, field: "dataclasses.Field[Any]") -> bool:
 def _fit_clone(estimator: Any, x: Any, y: np.ndarray, seed: int, threads: int | None) -> Any:
     from sklearn.exceptions import ConvergenceWarning
 
-    fresh = _copy_unfitted(estimator)
+    fresh = copy_unfitted(estimator)
     fresh.set_params(**_settings(fresh, seed, threads))
     with warnings.catch_warnings(), _torch_seeded(seed):
         # the target was trained with the same settings
@@ -181,7 +206,8 @@ def _fit_clone(estimator: Any, x: Any, y: np.ndarray, seed: int, threads: int | 
         return fresh.fit(flat, y)
 
 
-def _copy_unfitted(estimator: Any) -> Any:
+def copy_unfitted(estimator: Any) -> Any:
+    """A new estimator with the same settings."""
     from sklearn.base import clone
 
     if is_catboost(estimator):  # which copies what it is given, and clone refuses that

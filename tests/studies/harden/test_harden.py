@@ -431,6 +431,7 @@ def test_a_run_is_read_again_and_continued_only_with_the_same_question(
         ({"epsilon": 1.0}, "a metric with an upper limit"),
         ({"tpr@1%": 0.1}, "a metric with an upper limit"),
         ({"auc": 2.0}, "from 0 to 1"),
+        ({"auc": 0.5}, "above 0.5, which guessing reaches"),
         ({"tpr@0.001": 0.1}, "records enough for a ceiling on tpr@0.001"),
     ],
 )
@@ -448,7 +449,7 @@ def test_ceilings_that_cannot_be_held_are_refused(
         ({"answers": ("round",)}, "did you mean 'rounding'"),
         ({"answers": ("rounding", "rounding")}, "each defence once, got 'rounding'"),
         ({"defences": ("relaxloss", "hamp", "relaxloss")}, "each defence once, got 'relaxloss'"),
-        ({"budget": 5}, "at least 23 trainings"),
+        ({"budget": 5}, "at least 26 trainings"),
     ],
 )
 def test_searches_that_cannot_be_made_are_refused(settings: dict[str, Any], said: str) -> None:
@@ -552,7 +553,7 @@ epochs = 8
 lr = 0.02
 [search]
 defences = []
-budget = 6
+budget = 9
 models = 3
 shadows = 2
 [[attacks]]
@@ -570,7 +571,7 @@ network = trained_table.network
 
 def test_an_estimate_trains_a_few_undefended_models_and_counts_all(tmp_path: Path) -> None:
     (tmp_path / "subject.py").write_text(SUBJECT)
-    settings = SETTINGS.format(ceiling=1.0).replace("budget = 6", "budget = 50")
+    settings = SETTINGS.format(ceiling=1.0).replace("budget = 9", "budget = 50")
     (tmp_path / "harden.toml").write_text(settings.replace("models = 3", "models = 4"))
     line = ["harden", str(tmp_path / "harden.toml"), "--estimate"]
     done = CliRunner().invoke(main, [*line, "--format", "json"])

@@ -1,6 +1,7 @@
 """A challenge: what an audit puts to attacks, whatever the secret is."""
 
 import hashlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
@@ -36,6 +37,11 @@ class Challenge(Protocol):
     @property
     def compared(self) -> str:
         """What the target is compared with, such as shadow models; empty if with nothing."""
+        ...
+
+    @property
+    def libraries(self) -> Mapping[str, str]:
+        """By name, the versions of the libraries that what is audited, and its data, come from."""
         ...
 
     def prepare(

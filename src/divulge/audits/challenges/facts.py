@@ -24,6 +24,7 @@ from divulge.core import (
 from divulge.core.people import PeopleFacts, StrataFacts
 from divulge.core.records import STRATA
 from divulge.core.runs import ShadowKind
+from divulge.targets.model_parts import ModelKind
 from divulge.training.shadows.plan import ShadowPlan
 
 
@@ -47,6 +48,8 @@ class AuditorKnowledge:
     """What was noticed before the model was asked anything."""
     model: str = ""
     """What kind of model it is, in a few words."""
+    kind: ModelKind = ""
+    """What it is, as far as advice depends on it."""
     declared: bool = False
     """Whether the user, and not the model, says that its answers are probabilities."""
     ease: CandidateEase | None = None
@@ -103,6 +106,7 @@ def describe_facts(
         randomised=known.randomised or truth.drawn == "coins",
         known_members=0 if view.known_members is None else len(view.known_members),
         model=known.model,
+        model_kind=known.kind,
         people=known.people,
         strata=known.strata,
     )

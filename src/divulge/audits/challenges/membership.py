@@ -45,7 +45,8 @@ from divulge.core.people import StrataFacts
 from divulge.errors import DataError, SpecError
 from divulge.metrics.difficulty_test import Ease
 from divulge.targets.budget import CountingTarget
-from divulge.targets.model_facts import declares_probabilities, describe_model
+from divulge.targets.model_facts import declares_probabilities, describe_model, kind_of_model
+from divulge.targets.model_parts import versions_of
 
 _UNKNOWN_MODEL = (
     "The model is a function, which may read its weights from anywhere, so that nothing tells it "
@@ -114,6 +115,7 @@ def pose(
         again=asking.ask_again(counted, candidates, subject, seed, place),
         further=(*further, *doubts),
         model=describe_model(subject.target),
+        kind=kind_of_model(subject.target),
         declared=declares_probabilities(subject.target),
         ease=drawn_up.ease,
         blind=subject.blind,
@@ -133,6 +135,7 @@ def pose(
         shadows=shadows,
         seed=seed,
         thresholds=subject.thresholds,
+        libraries=versions_of(subject.target, subject.shadows, *subject.sets.values()),
     )
 
 

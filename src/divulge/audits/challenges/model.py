@@ -1,5 +1,6 @@
 """The challenge on one model: which candidates was it trained on?"""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -47,6 +48,8 @@ class MembershipChallenge:
     """Whether shadow models also choose thresholds."""
     inspects_shadow: bool = True
     """Whether some attack on partial knowledge looks into a shadow model, which is then kept."""
+    libraries: Mapping[str, str] = field(default_factory=dict, compare=False)
+    """By name, the versions of the libraries that the model and its data come from."""
     control_games: controls.ControlGames = field(
         default_factory=controls.ControlGames, repr=False, compare=False
     )

@@ -23,6 +23,7 @@ from divulge.core import (
 )
 from divulge.errors import DataError, StoreError
 from divulge.metrics.intervals import CONFIDENCE
+from divulge.targets.model_parts import versions_of
 
 if TYPE_CHECKING:
     from divulge.audits.attempt import AttackResult
@@ -189,6 +190,11 @@ class FederationChallenge(Generic[F, V]):
     def facts(self) -> F:
         """What the run folder keeps of the secret."""
         return self.secret.facts
+
+    @property
+    def libraries(self) -> Mapping[str, str]:
+        """By name, the versions of the libraries that models of the federation come from."""
+        return versions_of(self.view)
 
     def prepare(
         self, folder: Path | None, track: Track[Any], workers: "Workers | None"

@@ -78,6 +78,8 @@ class RunCases:
     """By name of a check of the audit itself, what it warns of."""
     markdown: str
     """The report in Markdown, every text of others made inert."""
+    environment: Mapping[str, str]
+    """By name, the versions that figures may depend on."""
 
 
 def describe_estimate(name: str, estimate: Estimate, unmeasured: Mapping[str, str]) -> str:

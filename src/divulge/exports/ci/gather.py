@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from divulge._util.showable import make_showable
+from divulge._util.showable import make_all_showable, make_showable
 from divulge.audits.gate import Gate, JudgedVerdict
 from divulge.audits.result import Audit
 from divulge.audits.runs import FinishedRun, GatedAudit
@@ -50,6 +50,7 @@ def gather_cases(finished: FinishedRun, path: Path, gate: Gate) -> RunCases:
             if check.verdict is Verdict.WARNING
         },
         markdown=make_showable(finished.table()),
+        environment=make_all_showable(dict(head.environment)),
     )
 
 

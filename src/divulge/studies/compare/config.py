@@ -17,6 +17,7 @@ from divulge.audits import config
 from divulge.audits.config import DataSpec
 from divulge.core import MembershipAttack
 from divulge.errors import SpecError
+from divulge.targets.outputs import Output
 from divulge.training.config import RecipeSpec
 from divulge.training.recipe import Select
 
@@ -26,6 +27,12 @@ Weight = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 class TrainingSpec(RecipeSpec):
     """``[training]``: how a model is trained, and which epoch of it is taken."""
 
+    network: str = ""
+    """``file.py:name``: a function that makes an untrained module; or ``train``."""
+    train: str = ""
+    """``file.py:name``: an estimator, or a function (x, y, seed, ...) that trains a model."""
+    output: Output | None = None
+    """What a model answers that ``train`` returned, as in [``[target]``](settings.md#target)."""
     patience: Count | None = None
     """Stop after so many epochs without a better loss on held-out records."""
     held_out: float = 0.1
@@ -96,9 +103,33 @@ def parse(table: dict[str, JSON], where: str) -> CompareSpec:
                 f"{where}: expected [training] for the defence {entry['name']!r}, got none: say "
                 "which network is trained, and how"
             )
+    if settings.training is not None:
+        check_training(settings.training, where)
     if settings.training is None and not settings.defences:
         raise SpecError(f"{where}: expected [training] or [[defences]], got neither")
     return settings
+
+
+def check_training(training: TrainingSpec, where: str) -> None:
+    """Refuse a training of both kinds, or of neither.
+
+    Raises:
+        SpecError: it is of both or neither, or has settings of networks and ``train``.
+    """
+    if bool(training.network) == bool(training.train):
+        raise SpecError(
+            f"{where}: expected either network or train in [training], got "
+            f"{'both' if training.train else 'neither'}: a PyTorch network, or what trains a model "
+            "of any kind"
+        )
+    beside = training.model_fields_set - {"train", "output"}
+    if training.train and beside:
+        raise SpecError(
+            f"{where}: expected no {min(beside)} beside train in [training], got it: settings of "
+            "networks; set those of your estimator or function where it is made"
+        )
+    if training.network and training.output is not None:
+        raise SpecError(f"{where}: expected no output beside network in [training], got one")
 
 
 def attacks(settings: CompareSpec, folder: Path) -> tuple[MembershipAttack, ...]:

@@ -1,7 +1,7 @@
 """Ways to train that are compared: from settings or from Python, to plans of models."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from divulge.studies.compare.config import CompareSpec, TrainingSpec
 from divulge.targets import files
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer, trainer_identity, trains_regression
+from divulge.training.tuning import HYPERPARAMETERS, change_settings
 
 UNDEFENDED = "undefended"
 
@@ -107,14 +108,12 @@ def _read_entry(entry: Settings, settings: CompareSpec, folder: Path) -> Variant
     behind = inputs.answer_defence_from_config(answers)
     parts = [how] * (how != "none") + ([behind.name] if behind is not None else [])
     name = label or ", ".join(parts) or UNDEFENDED
-    if "train" in entry:
-        plan = inputs.plan_shadows(how, settings.models, None, folder, answers=behind)
-        if extra := rest.keys() - {"train"}:
-            raise SpecError(f"expected no settings beside train = {how!r}, got {sorted(extra)}")
-        return Variant(name, plan)
-    assert settings.training is not None
-    network = settings.training.network
-    trainer = _build_trainer(how, rest, settings.training, folder)
+    training = settings.training
+    if "train" in entry or (training is not None and training.train):
+        return Variant(name, _plan_tuned(rest, settings, folder, behind))
+    assert training is not None
+    network = training.network
+    trainer = _build_trainer(how, rest, training, folder)
     file, _ = imports.split_reference(network)
     content = files.fingerprint_file(folder / file) if file.endswith(".py") else ""
     fingerprint = f"{trainer_identity(trainer)} {content}"
@@ -122,10 +121,56 @@ def _read_entry(entry: Settings, settings: CompareSpec, folder: Path) -> Variant
     return Variant(name, plan, network)
 
 
+def _plan_tuned(
+    entry: Settings, settings: CompareSpec, folder: Path, answers: AnswerDefence | None
+) -> ShadowPlan:
+    """Models of any kind; keys of an entry that are none of its defence are settings of those."""
+    rest, training = dict(entry), settings.training
+    where, name = str(rest.pop("train", "")), rest.pop("name", "none")
+    output = None if where or training is None else training.output
+    where = where or (training.train if training else "")
+    plan = inputs.plan_shadows(where, settings.models, output, folder, answers=answers)
+    known = catalog.TUNED_DEFENCES
+    if name not in ("none", HYPERPARAMETERS, *known):
+        raise SpecError(
+            f"expected a defence of what train = {where!r} trains, got {name!r}: none, "
+            f"{HYPERPARAMETERS} or {', '.join(known)}; others are for a network"
+        )
+    own = (
+        {field.name for field in fields(catalog.tuned_defence_class(name))}
+        if name in known
+        else set[str]()
+    )
+    changed = {key: value for key, value in rest.items() if key not in own}
+    trainer = change_settings(plan.trainer, changed) if changed else plan.trainer
+    if name in known:
+        given = {key: value for key, value in rest.items() if key in own}
+        trainer = catalog.tuned_defence(name, trainer, **given)
+    mark = (
+        f"{plan.fingerprint} {name} {sorted(rest.items())}"
+        if trainer is not plan.trainer
+        else plan.fingerprint
+    )
+    return replace(plan, trainer=trainer, fingerprint=mark)
+
+
+def training_from_config(training: TrainingSpec, folder: Path) -> Any:
+    """The recipe of a network, or what trains models of another kind, as settings name it.
+
+    Raises:
+        DivulgeError: there is none of this name, or a setting makes no sense.
+    """
+    if training.train:
+        return as_trainer(imports.load_object(training.train, folder), training.output)
+    from divulge.training.recipe import Recipe
+
+    network = imports.load_object(training.network, folder)
+    return Recipe(network, **training.model_dump(exclude={"network", "train", "output"}))
+
+
 def _build_trainer(name: str, entry: Settings, training: TrainingSpec, folder: Path) -> Trainer:
     """The defence around the recipe, some of whose settings an entry may change for itself."""
     from divulge.training.fleet import Fleet
-    from divulge.training.recipe import Recipe
 
     cls = Fleet if name == "none" else catalog.trained_defence_class(name)
     own = [field.name for field in fields(cls) if field.name != "recipe"]
@@ -133,8 +178,7 @@ def _build_trainer(name: str, entry: Settings, training: TrainingSpec, folder: P
     other = {key: value for key, value in entry.items() if key not in (*own, "name")}
     changed = training.model_dump(exclude_defaults=True) | other
     wanted = toml.validate_section(TrainingSpec, changed, f"defence {name!r}")
-    network = imports.load_object(wanted.network, folder)
-    recipe = Recipe(network, **wanted.model_dump(exclude={"network"}))
+    recipe = training_from_config(wanted, folder)
     named = partial(catalog.trained_defence, name)
     build: Callable[..., Trainer] = Fleet if name == "none" else named
     return build(recipe, **rest)

@@ -22,6 +22,7 @@ from divulge.studies.leave_one_out.design import (
     design_leave_one_out,
     read_pool,
 )
+from divulge.targets.model_parts import versions_of
 
 FOLDER = "defences"
 
@@ -129,7 +130,10 @@ def design_comparison(
         ),
     )
     labels = questions[0][1].head.attacks
-    head = new_head("comparison", *heading, challenge="", facts=facts, attacks=labels)
+    libraries = versions_of(pool.records, *(variant.plan for variant in variants))
+    head = new_head(
+        "comparison", *heading, challenge="", facts=facts, attacks=labels, libraries=libraries
+    )
     return ComparisonDesign(questions, head)
 
 

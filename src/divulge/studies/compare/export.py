@@ -1,7 +1,6 @@
 """A defence's model for use elsewhere, with a section for its model card."""
 
-import io
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
@@ -10,14 +9,13 @@ import numpy as np
 from jaxtyping import Float64
 
 from divulge._util import atomic
-from divulge._util.extras import name_missing_extra
 from divulge._util.folders import create_folder
-from divulge.core import NoiseKind, Records, Target
-from divulge.errors import SpecError
+from divulge.core import NoiseKind, Target
 from divulge.report import words
 from divulge.report.markdown import make_inert
 from divulge.studies.compare import training_cost
 from divulge.studies.compare.design import ComparisonDesign
+from divulge.studies.compare.model_files import model_files
 from divulge.studies.compare.result import Comparison
 from divulge.studies.compare.table import notes_on
 from divulge.studies.compare.variant import VariantAudits
@@ -25,14 +23,14 @@ from divulge.studies.leave_one_out import result
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign
 from divulge.studies.leave_one_out.target import ANSWERS
 from divulge.targets.defended import DefendedTarget
-from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
 
 CARD = "MODEL_CARD.md"
 _OPENED = {
     "model.pt2": '`torch.export.load("model.pt2").module()` answers with logits.',
     "model.safetensors": "`model.safetensors` holds its weights, for the network they belong to.",
-    "model.skops": '`skops.io.load("model.skops")` is the fitted estimator.',
+    "model.skops": '`skops.io.load("model.skops")` is the fitted estimator, or a list of several '
+    "whose probabilities are averaged.",
 }
 """How each file is opened, by its name."""
 
@@ -247,50 +245,3 @@ def _count_weights(model: Target) -> int | None:
     if not isinstance(model, TorchTarget):
         return None
     return sum(p.numel() for p in model.module.parameters())
-
-
-def model_files(model: Target, records: Records) -> Iterator[tuple[str, bytes]]:
-    """The model in formats that need no divulge to be opened, by the names of files.
-
-    Args:
-        model: a PyTorch module or an estimator of scikit-learn.
-        records: some of those that it takes.
-
-    Raises:
-        SpecError: it is of no framework that has a format.
-        MissingExtra: skops is not installed.
-    """
-    if isinstance(model, TorchTarget):
-        yield from _torch_files(model, records)
-    elif isinstance(model, SklearnTarget):
-        yield "model.skops", _skops(model)
-    else:
-        raise SpecError(
-            f"expected a PyTorch module or a scikit-learn estimator to export, got "
-            f"{type(model).__name__}: save the model in the function that trains it"
-        )
-
-
-def _torch_files(model: TorchTarget, records: Records) -> Iterator[tuple[str, bytes]]:
-    """The weights alone, for whoever has the network's code; and the network with its weights."""
-    import safetensors.torch
-    import torch
-
-    module = model.module.cpu().eval()
-    weights = {k: v.detach().contiguous().clone() for k, v in module.state_dict().items()}
-    yield "model.safetensors", safetensors.torch.save(weights)
-    dtype = next((p.dtype for p in module.parameters()), torch.float32)
-    example = torch.tensor(records.x[:2])
-    example = example.to(dtype) if example.is_floating_point() else example
-    batch = torch.export.Dim("batch", min=1)
-    program = torch.export.export(module, (example,), dynamic_shapes=({0: batch},))
-    file = io.BytesIO()
-    torch.export.save(program, file)
-    yield "model.pt2", file.getvalue()
-
-
-def _skops(model: SklearnTarget) -> bytes:
-    with name_missing_extra():
-        import skops.io
-    content: bytes = skops.io.dumps(model.estimator)
-    return content

@@ -1,7 +1,6 @@
 """One model of a fleet, trained by itself: what it costs, and the model as such."""
 
 import time
-from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from divulge.studies.compare.variant import (
 )
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign
 from divulge.training.shadows import train as training
-
-_ONE = {"way": "one-by-one", "workers": 1, "jobs": 1}
-"""Settings that trainers have for how many processes and threads they start."""
+from divulge.training.trainers import use_one_thread
 
 
 def train_target(asked: LeaveOneOutDesign) -> tuple[Target, TrainingCost]:
@@ -26,7 +23,7 @@ def train_target(asked: LeaveOneOutDesign) -> tuple[Target, TrainingCost]:
         TargetError: it could not be trained.
     """
     work = training.prepare_workload(asked.shadows, asked.queries, asked.head.seed)
-    trainer = _single(work.trainer)
+    trainer = use_one_thread(work.trainer)
     clock = time.process_time if _on_cpu(trainer) else time.perf_counter
     begun = clock()
     (model,) = trainer.many(work.pool, work.subsets[:1], work.seeds[:1])
@@ -47,13 +44,6 @@ def measure_training_cost(asked: LeaveOneOutDesign, folder: Path | None) -> Trai
     if not (folder / COST).exists():
         store_training_cost(folder, train_target(asked)[1])
     return load_training_cost(folder)
-
-
-def _single(trainer: Any) -> Any:
-    if not is_dataclass(trainer):
-        return trainer
-    names = {field.name for field in fields(trainer)}
-    return replace(trainer, **{name: one for name, one in _ONE.items() if name in names})  # type: ignore[type-var]
 
 
 def _on_cpu(trainer: Any) -> bool:

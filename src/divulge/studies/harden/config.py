@@ -19,12 +19,13 @@ from divulge.audits import config
 from divulge.audits.config import DataSpec
 from divulge.audits.gate import Gate
 from divulge.core import MembershipAttack
-from divulge.defences.catalog import ANSWER_DEFENCES, TRAINED_DEFENCES
+from divulge.defences.catalog import ANSWER_DEFENCES, TRAINED_DEFENCES, TUNED_DEFENCES
 from divulge.errors import SpecError, did_you_mean
-from divulge.metrics.measure import FPRS
-from divulge.studies.compare.config import TrainingSpec
+from divulge.metrics.measure import FPRS, GUESSING
+from divulge.studies.compare.config import TrainingSpec, check_training
 from divulge.studies.harden.leaks import Ceilings
 from divulge.studies.harden.proposal import UNDEFENDED
+from divulge.training.tuning import HYPERPARAMETERS, Space
 
 Share = Annotated[float, pydantic.Field(gt=0, lt=1)]
 USUAL = (
@@ -32,7 +33,9 @@ USUAL = (
     *("augmentation", "image-augmentation", "adversarial-regularisation", "selena", "hamp"),
     *("label-smoothing", "dp-sgd", "dap"),
 )
-"""Defences that are tried, the most promising for their work first."""
+"""Defences of networks that are tried, the most promising for their work first."""
+TUNED = (UNDEFENDED, HYPERPARAMETERS, *TUNED_DEFENCES)
+"""Defences of models of other kinds that are tried."""
 
 _METRICS = ("auc", *(f"tpr@{fpr:g}" for fpr in FPRS), "advantage")
 
@@ -47,35 +50,41 @@ class SearchSettings:
     """What is tried, and how much may be spent on it.
 
     Args:
-        defences: the defences to try; ``"none"`` is always among them.
+        defences: the defences to try; ``"none"`` is always among them. Without any, the usual ones
+            of such a training: of a network those of the catalogue, else ``"hyperparameters"`` and
+            ``"averaging"``.
         answers: defences of the model's answers to try behind each of them. They are no part of the
             model's file: whoever serves the model has to apply them.
         budget: the work that may be spent in all, final audit included, in trainings of an
             undefended model for all its epochs. A training that ends after half of the epochs
-            counts a half, and so does one on half of a model's records, as of a teacher.
+            counts a half, and so does one on half of a model's records, as of a teacher. It has
+            to pay for three models of one setting besides the undefended one.
         models: the number of models to train with settings that lead, on random halves of the
             records. Each is audited against the others. All settings get three at first.
         fresh: the share of the records that the search never touches, and on which the final model
             is audited.
         shadows: the number of shadow models in the final audit.
         workers: who trains, as for `divulge.ShadowModels`.
+        space: by setting of an estimator or a function the values to try, from the mildest to that
+            which is expected to leak least; the usual ones of an estimator, unless given.
 
     Raises:
         SpecError: a defence does not exist or stands there twice, or the budget is too small for
-            the final audit and the undefended model.
+            the undefended model, another setting and the final audit.
     """
 
-    defences: tuple[str, ...] = USUAL
+    defences: tuple[str, ...] | None = None
     answers: tuple[str, ...] = ()
     budget: Count = 60
     models: Annotated[Count, pydantic.Field(ge=FIRST)] = 6
     fresh: Share = 0.5
     shadows: Count = 16
     workers: str = "local"
+    space: Space | None = None
 
     def __post_init__(self) -> None:
         for given, known in (
-            (self.defences, (UNDEFENDED, *TRAINED_DEFENCES)),
+            (self.defences or (), (*TUNED, *TRAINED_DEFENCES)),
             (self.answers, tuple(ANSWER_DEFENCES)),
         ):
             for name in given:
@@ -86,12 +95,12 @@ class SearchSettings:
                 raise SpecError(
                     f"expected each defence once, got {repeated[0]!r} more often: drop one"
                 )
-        least = self.models + self.final_models
+        least = FIRST + self.models + self.final_models
         if self.budget < least:
             raise SpecError(
-                f"expected a budget of at least {least} trainings, for {self.models} undefended "
-                f"models, the final model and its {self.shadows} shadow models, got "
-                f"{self.budget}: raise budget, or lower models or shadows"
+                f"expected a budget of at least {least} trainings, for {FIRST} undefended models, "
+                f"{self.models} of one other setting, the final model and its {self.shadows} "
+                f"shadow models, got {self.budget}: raise budget, or lower models or shadows"
             )
 
     @property
@@ -99,17 +108,35 @@ class SearchSettings:
         """How many models the final audit takes, the audited one included."""
         return 1 + self.shadows
 
-    @property
-    def families(self) -> tuple[str, ...]:
-        """All defences, the undefended model first."""
-        return tuple(dict.fromkeys((UNDEFENDED, *self.defences)))
+
+def choose_families(defences: tuple[str, ...] | None, *, tuned: bool) -> tuple[str, ...]:
+    """The defences to try, the undefended model first.
+
+    Args:
+        defences: as asked for.
+        tuned: whether it is no network whose training is described by a recipe.
+
+    Raises:
+        SpecError: one is not for such a training.
+    """
+    fitting = TUNED if tuned else (UNDEFENDED, *TRAINED_DEFENCES)
+    for name in defences or ():
+        if name not in fitting:
+            what, other = "an estimator or a function", "a network"
+            what, other = (what, other) if tuned else (other, what)
+            raise SpecError(
+                f"expected defences of {what}, got {name!r}, which is for {other}: choose of "
+                f"{', '.join(fitting[1:])}"
+            )
+    usual = TUNED if tuned else USUAL
+    return tuple(dict.fromkeys((UNDEFENDED, *(usual if defences is None else defences))))
 
 
 class SearchSpec(Section):
     """``[search]``: what is tried, and how much may be spent on it."""
 
-    defences: tuple[str, ...] = USUAL
-    """The [defences](defences/README.md) to try."""
+    defences: tuple[str, ...] | None = None
+    """The [defences](defences/README.md) to try; the usual ones, unless given."""
     answers: tuple[str, ...] = ()
     """Defences of the model's answers to try behind each of them."""
     budget: Count = 60
@@ -120,6 +147,8 @@ class SearchSpec(Section):
     """The share of the records that the search never touches."""
     shadows: Count = 16
     """How many shadow models the final audit has."""
+    space: dict[str, tuple[JSON, ...]] | None = None
+    """By setting of what ``train`` names, the values to try, the mildest first."""
 
 
 class HardenSpec(Section):
@@ -164,7 +193,11 @@ def parse(table: dict[str, JSON], where: str) -> HardenSpec:
     settings = toml.validate_section(HardenSpec, table, where)
     config.check_pool_section(settings.data, where)
     check_ceilings(settings.ceiling)
+    check_training(settings.training, where)
     SearchSettings(**settings.search.model_dump())
+    choose_families(settings.search.defences, tuned=bool(settings.training.train))
+    if settings.search.space is not None and not settings.training.train:
+        raise SpecError(f"{where}: expected no search.space beside network, got one: name train")
     return settings
 
 
@@ -196,5 +229,10 @@ def check_ceilings(ceilings: Ceilings) -> None:
             hint = did_you_mean(name, _METRICS)
             raise SpecError(
                 f"expected a metric with an upper limit as a ceiling's name, got {name!r}: {hint}"
+            )
+        if ceilings[name] <= GUESSING[name]:
+            raise SpecError(
+                f"expected a ceiling on {name} above {GUESSING[name]:g}, which guessing reaches, "
+                f"got {ceilings[name]:g}: no model can be shown to stay under it"
             )
     Gate(fail_above=ceilings)  # refuses values that lie outside the metric's range

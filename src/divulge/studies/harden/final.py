@@ -19,13 +19,15 @@ from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading
 from divulge.audits.subject import AuditInputs
 from divulge.core import MembershipAttack, PrivateTrainer, Records, Target, Trainer
-from divulge.errors import DataError
+from divulge.errors import DataError, MissingExtra, SpecError
 from divulge.metrics.people import PERSON_SCORES, Rule
 from divulge.studies.compare.defences import Variant
-from divulge.studies.compare.export import model_files, with_noise
+from divulge.studies.compare.export import with_noise
+from divulge.studies.compare.model_files import model_files
 from divulge.studies.harden.config import SearchSettings
 from divulge.studies.harden.looks import SearchedModels
 from divulge.studies.harden.result import AUDIT, FILE, MODEL
+from divulge.targets.encoded import EncodedTarget
 from divulge.targets.files import fingerprint_file, load_target
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import Workers
@@ -116,8 +118,11 @@ def draw_members(fresh: Records, seed: int) -> Bool[np.ndarray, " fresh"]:
     return drawn
 
 
-def train_final(variant: Variant, records: FreshRecords, folder: Path, seed: int) -> Path:
+def train_final(variant: Variant, records: FreshRecords, folder: Path, seed: int) -> Path | Target:
     """The path of the final model's file; one that is there is not trained again.
+
+    Only the program of a network answers from its file as it did before. Other models are audited
+    as they are in memory, and written to a file where there is a format.
 
     Where training adds noise for a promise, the noise is secure: the file is for use.
 
@@ -134,16 +139,20 @@ def train_final(variant: Variant, records: FreshRecords, folder: Path, seed: int
     trainer = with_noise(variant.plan.trainer, "secure")
     own = int(stream(seed, "final model").integers(2**31))
     (model,) = trainer.many(pool, subset[None], [own])
-    files = dict(model_files(model, pool))
+    model = model.target if isinstance(model, EncodedTarget) else model
+    try:
+        files = dict(model_files(model, pool))
+    except (SpecError, MissingExtra):  # what has no format is trained with the settings found
+        files = {}
     for name in sorted(files, key=lambda name: name == FILE):  # the file that counts comes last
         atomic.write_within(folder, f"{MODEL}/{name}", files[name])
-    return place
+    return place if FILE in files else model
 
 
 def audit_final(
     variant: Variant,
     records: FreshRecords,
-    place: Path,
+    final: Path | Target,
     folder: Path,
     attacks: tuple[MembershipAttack, ...],
     heading: RunHeading,
@@ -152,7 +161,9 @@ def audit_final(
     track: Track[Any],
     who: Workers,
 ) -> Audit:
-    """A whole audit of the model's file on the fresh records; what is there is not computed again.
+    """A whole audit of the final model, by its file or as it is, on the fresh records.
+
+    What is there is not computed again.
 
     Its shadow models are trained as it was: on all records of the search, and on random halves of
     the fresh ones.
@@ -161,14 +172,18 @@ def audit_final(
     trained_on = len(records.searched) + int(records.member.sum())
     trainer: object = with_noise(plan.trainer, "secure")  # as the final model was trained
     beside = digest("beside", records.searched.x, records.searched.y)
+    target, mark = final, f"{plan.fingerprint} {beside} {heading.seed}"
+    if isinstance(final, Path):
+        target, mark = load_target(final, "logits"), fingerprint_file(final)
+    assert not isinstance(target, Path)
     subject = AuditInputs(
-        target=load_target(place, "logits"),
+        target=target,
         members=records.fresh.take(records.member),
         nonmembers=records.fresh.take(~records.member),
         reference=records.reference,
-        class_names=class_names,
+        class_names=class_names or tuple(map(str, records.fresh.classes)),
         person_scores=records.person_scores,
-        fingerprint=fingerprint_file(place),
+        fingerprint=mark,
         shadows=ShadowPlan(
             BesideKnown(plan.trainer, records.searched),
             shadows,

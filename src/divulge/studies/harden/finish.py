@@ -5,7 +5,7 @@ from typing import Any
 
 from divulge._util import atomic
 from divulge._util.progress import Track
-from divulge._util.showable import make_showable
+from divulge._util.showable import make_all_showable, make_showable
 from divulge.audits.runner import RunHeading
 from divulge.core import Head
 from divulge.report import markdown
@@ -43,13 +43,13 @@ def finish(
     """
     asked, records = design.asked, design.records
     proposal = find_chosen(log, head.facts.ceilings).proposal
-    variant = make_variant(proposal, design.models.recipe, asked.final_models)
+    variant = make_variant(proposal, design.models.base, asked.final_models)
     with track.step("Training the final model"):
-        place = train_final(variant, records, path, head.seed)
+        model = train_final(variant, records, path, head.seed)
     audit = audit_final(
         variant,
         records,
-        place,
+        model,
         path,
         design.final_attacks,
         RunHeading(f"{head.name}, final model", head.seed, {"trained with": variant.name}),
@@ -85,5 +85,6 @@ def _write_card(found: HardenedModel, records: int) -> None:
     head = found.audit.head
     report = make_showable(markdown.render(found.audit.summary))
     made = make_showable(head.created), make_showable(head.divulge)
-    card = put_section("\n\n".join(lines) + "\n", report, *made)
+    beside = make_all_showable(head.environment)
+    card = put_section("\n\n".join(lines) + "\n", report, *made, beside)
     atomic.write(found.path / MODEL / CARD, card.encode())

@@ -43,3 +43,5 @@ class SearchLog(Generic[T]):
     """The work of the final model and its audit; None where it was not counted."""
     undefended: T | None = None
     """What has no defence, after all epochs; None where it is the first trial."""
+    needed: int | None = None
+    """The budget that pays for all settings that are tried first; None where this one did."""

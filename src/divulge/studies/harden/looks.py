@@ -51,14 +51,16 @@ from divulge.training.recipe import Recipe
 from divulge.training.shadows.plan import ShadowPlan, random_halves
 from divulge.training.shadows.workers import Workers
 from divulge.training.shadows.workload import ShadowWorkload, TrainingTask
-from divulge.training.trainers import trainer_identity
+from divulge.training.trainers import trainer_identity, use_one_thread
+from divulge.training.tuning import Tunable
 
 
 @dataclass(frozen=True, slots=True)
 class SearchedModels:
     """What all settings of a search share: records, attacks, ceilings, and the folder."""
 
-    recipe: Recipe
+    base: Recipe | Tunable
+    """How an undefended model is trained."""
     pool: RecordPool
     """The records of the search."""
     ceilings: Ceilings
@@ -93,17 +95,17 @@ class Training:
     """After how many epochs models are looked at; none for the whole training alone."""
     models: range
 
-    def work(self, recipe: Recipe) -> float:
+    def work(self, base: Recipe | Tunable) -> float:
         """The work of its models, in trainings of an undefended one."""
         stop = max(self.epochs) if self.epochs else None
-        return len(self.models) * replace(self.proposal, stop_after=stop).work(recipe)
+        return len(self.models) * replace(self.proposal, stop_after=stop).work(base)
 
     def place(self, shared: SearchedModels, model: int) -> str:
         """The file of a model's answers, within the folder of the search.
 
         As numpy.save writes it; files that end in .npy count as nothing computed yet.
         """
-        how = digest(f"{trainer_identity(self.proposal.as_trainer(shared.recipe))} {self.epochs}")
+        how = digest(f"{trainer_identity(self.proposal.as_trainer(shared.base))} {self.epochs}")
         return f"{FOLDER}/{self.number:03d}-{how[:12]}/model-{model}.answers"
 
 
@@ -153,9 +155,7 @@ def train_all(
 
 def _workload(shared: SearchedModels, training: Training) -> ShadowWorkload:
     """The models of a setting, each of which needs one thread."""
-    trainer: Any = training.proposal.as_trainer(shared.recipe)
-    alone = {"jobs": 1} if hasattr(trainer, "jobs") else {"way": "one-by-one", "workers": 1}
-    trainer = replace(trainer, **alone)
+    trainer = use_one_thread(training.proposal.as_trainer(shared.base))
     assert not training.epochs or is_staged(trainer)
     plan = ShadowPlan(trainer, max(training.models) + 1)
     first, *also = shared.defences

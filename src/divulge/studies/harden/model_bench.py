@@ -6,6 +6,7 @@ half of those that may still be under the ceilings is trained to the end. What l
 models, until the leader has them.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +15,9 @@ from typing import TYPE_CHECKING, Any
 from divulge._util.progress import Track, with_title
 from divulge._util.random import stream
 from divulge.core import Head
-from divulge.errors import DivulgeError, NotApplicable, SpecError
-from divulge.report import words
+from divulge.errors import DivulgeError, MissingExtra, NotApplicable, SpecError
 from divulge.studies.harden import looks, result
-from divulge.studies.harden.config import FIRST
+from divulge.studies.harden.config import FIRST, choose_families
 from divulge.studies.harden.final import HardenDesign
 from divulge.studies.harden.finish import finish
 from divulge.studies.harden.log import Draft
@@ -26,8 +26,9 @@ from divulge.studies.harden.proposal import UNDEFENDED, Proposal, next_stage, st
 from divulge.studies.harden.result import HardenedModel, HardeningFacts
 from divulge.studies.harden.search import Bench, Study
 from divulge.studies.harden.space import (
-    SEVERAL_LENGTHS,
+    first_choices,
     first_proposal,
+    first_tuned,
     is_staged,
     propose,
     values_of,
@@ -36,11 +37,13 @@ from divulge.studies.harden.trials import (
     ModelLog,
     SearchTrial,
     choose,
+    describe_progress,
     is_ended,
     summarise,
     useful_epochs,
 )
 from divulge.training.shadows.workers import Workers
+from divulge.training.tuning import Tunable
 
 if TYPE_CHECKING:
     import optuna
@@ -63,15 +66,19 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         super().__init__()
         self._design, self._who = design, who
         self._models, self._asked = design.models, design.asked
-        self._recipe, self._ceilings = self._models.recipe, self._models.ceilings
+        self._base, self._ceilings = self._models.base, self._models.ceilings
         self._refused: dict[str, str] = {}
-        self._whole = self._recipe.epochs
+        self._whole = self._base.epochs
         self._short = self._whole
         """For how many epochs settings are trained at first."""
         self._lengths: tuple[int, ...] = (self._short,)
         """Numbers of epochs for those whose looks do not show what fewer would come to."""
         self._undefended: SearchTrial | None = None
         """The undefended model after all epochs, as it was seen then."""
+        tuned = isinstance(self._base, Tunable)
+        self._families = choose_families(self._asked.defences, tuned=tuned)
+        self._needed: int | None = None
+        """The budget that pays for all settings that are tried first, where this one does not."""
 
     def finish(self, head: Head[HardeningFacts], folder: Path, track: Track[Any]) -> HardenedModel:
         """See `Bench.finish`."""
@@ -89,9 +96,9 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
             if one.looks
         )
         cost = self._final_cost(leader)
-        return ModelLog(tuple(trials), self._refused, leader.number, cost, self._undefended)
-
-    # What is tried.
+        return ModelLog(
+            tuple(trials), self._refused, leader.number, cost, self._undefended, self._needed
+        )
 
     def firsts(self, study: Study[Proposal]) -> Iterator[list[Draft[Proposal]]]:
         """The undefended model for all epochs; then each defence as its authors set it."""
@@ -100,12 +107,8 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         (self._undefended,) = (
             trial for trial in self._trials(plain) if trial.proposal == plain.setting
         )
-        self._short, longer = useful_epochs(plain.looks, self._ceilings, self._whole)
-        self._lengths = tuple(sorted({self._short, *longer, self._whole}))
-        group: list[Draft[Proposal]] = []
-        for name in self._asked.families[1:]:
-            lengths = (*longer, self._short) if name in SEVERAL_LENGTHS else (self._whole,)
-            firsts = [first_proposal(name, length) for length in lengths]
+        group, waiting = list[Draft[Proposal]](), list[Draft[Proposal]]()
+        for firsts in self._first_choices(plain):
             possible = [one for one in firsts if self._work(one) is not None]
             for first in possible:  # the longest that the budget pays for
                 one = study.propose(first)
@@ -115,20 +118,31 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
                 study.drop(one)
             else:
                 if possible:
-                    left = self._left - sum(map(self._first_cost, group))
-                    self._refused[possible[-1].label] = (
-                        f"{FIRST} models of it, further ones if it leads, and a final audit take "
-                        f"more than the {left:.1f} trainings that are left"
+                    waiting.append(one)
+                    self._refused[one.setting.label] = (
+                        f"the budget of {self._asked.budget} trainings does not pay for {FIRST} "
+                        "models, further ones if they lead, and a final audit"
                     )
+        if waiting:
+            spent = self._asked.budget - self._left
+            self._needed = math.ceil(spent + self._cost([*group, *waiting]))
         yield group
+
+    def _first_choices(self, plain: Draft[Proposal]) -> list[list[Proposal]]:
+        """Each setting that is tried before any is proposed, the longest training of it first."""
+        if isinstance(self._base, Tunable):
+            return [[one] for one in first_tuned(self._families, self._base)]
+        self._short, longer = useful_epochs(plain.looks, self._ceilings, self._whole)
+        self._lengths = tuple(sorted({self._short, *longer, self._whole}))
+        return first_choices(self._families[1:], (*longer, self._short), self._whole)
 
     def values_of(self, first: Proposal) -> Mapping[str, Any]:
         """See `Bench.values_of`."""
-        return values_of(first)
+        return values_of(first, self._families, self._base)
 
     def propose(self, trial: "optuna.Trial") -> Proposal:
         """See `Bench.propose`."""
-        return propose(trial, self._asked.families, self._lengths)
+        return propose(trial, self._families, self._lengths, self._base)
 
     def seed_of(self, proposed: int, missed: int) -> int:
         """See `Bench.seed_of`."""
@@ -157,7 +171,7 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
             # one look later than it leads with, in case its leak was overestimated
             seen = [k for k in first.epochs if k <= (leader.proposal.stop_after or k)]
             further = replace(first, epochs=first.epochs[: len(seen) + 1], models=more)
-            if further.work(self._recipe) + self._final_cost(leader) > self._left:
+            if further.work(self._base) + self._final_cost(leader) > self._left:
                 confirmed = [one for one in self.tried if len(one.orders) > 1]
                 kept = self._best(confirmed) if confirmed else leader
                 return kept if kept.excess(self._ceilings) <= 0 else leader
@@ -189,7 +203,7 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
 
     def _first(self, one: Draft[Proposal], until: int) -> Training:
         """Its first models, trained for so many epochs; what prepares for long is trained whole."""
-        trainer = one.setting.as_trainer(self._recipe)
+        trainer = one.setting.as_trainer(self._base)
         every = stages(one.setting.epochs) if is_staged(trainer) else ()
         if not getattr(trainer, "preparation", 0.0):
             every = tuple(k for k in every if k <= max(until, every[0]))
@@ -199,11 +213,13 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         """Train, side by side, and look at what came of it."""
         if not wanted:
             return
-        title = self._title([one.number for one, _ in wanted])
+        best = self._best(self.tried) if any(one.looks for one in self.tried) else None
+        spent = self._asked.budget - self._left, self._asked.budget
+        title = describe_progress([one.number for one, _ in wanted], spent, best, self._ceilings)
         trainings = [training for _, training in wanted]
         failed = looks.train_all(self._models, trainings, with_title(track, title), self._who)
         for one, training in track(wanted, f"{title}: Attacking models"):
-            one.spent += training.work(self._recipe)
+            one.spent += training.work(self._base)
             further = [*one.orders, training] if training.models.start else [training]
             try:
                 if training.number in failed:
@@ -232,21 +248,6 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         always = isinstance(error, SpecError)
         self._refused[proposal.defence if always else proposal.label] = str(error)
 
-    def _title(self, numbers: Sequence[int]) -> str:
-        """What is done, what was spent, and the best that is known now."""
-        many = (
-            f"Trials {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"Trial {numbers[0]}"
-        )
-        spent = f"{self._asked.budget - self._left:.1f} of {self._asked.budget} trainings"
-        if not any(one.looks for one in self.tried):
-            return f"{many} ({spent})"
-        best = self._best(self.tried)
-        leaks = ", ".join(
-            f"{words.metric_title(name)} {leak.value:.3f}" for name, leak in best.leaks.items()
-        )
-        under = "" if best.excess(self._ceilings) <= 0 else ", over"
-        return f"{many} ({spent}; best so far: accuracy {best.accuracy.value:.3f}, {leaks}{under})"
-
     # Which one leads, and what it costs.
 
     def _best(self, tried: Sequence[Draft[Proposal]]) -> SearchTrial:
@@ -265,10 +266,10 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         return self._asked.budget - sum(one.spent for one in self.tried)
 
     def _final_cost(self, trial: SearchTrial) -> float:
-        return self._asked.final_models * trial.proposal.work(self._recipe)
+        return self._asked.final_models * trial.proposal.work(self._base)
 
     def _first_cost(self, one: Draft[Proposal], until: int | None = None) -> float:
-        return self._first(one, until or self._short).work(self._recipe)
+        return self._first(one, until or self._short).work(self._base)
 
     def _affords(self, group: Sequence[Draft[Proposal]], until: int | None = None) -> bool:
         """Whether the budget pays for first models, and for what comes if any of them leads.
@@ -279,18 +280,21 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
             group: the settings.
             until: for how many epochs they are trained; as at first, unless given.
         """
+        return self._cost(group, until) <= self._left
+
+    def _cost(self, group: Sequence[Draft[Proposal]], until: int | None = None) -> float:
         costs = [self._first_cost(one, until) for one in group]
-        leading = self._best(self.tried).proposal.work(self._recipe)
+        leading = self._best(self.tried).proposal.work(self._base)
         later = _CONFIRMED * (self._asked.models - FIRST) + self._asked.final_models
-        return sum(costs) + later * max(leading, *(cost / FIRST for cost in costs)) <= self._left
+        return sum(costs) + later * max(leading, *(cost / FIRST for cost in costs))
 
     def _work(self, proposal: Proposal) -> float | None:
         """The work of one of its models; None if it was refused before, or is now."""
         if {proposal.defence, proposal.beneath, proposal.label} & self._refused.keys():
             return None
         try:
-            proposal.check_records(self._recipe, self._models.pool.records)
-            return proposal.work(self._recipe)
-        except SpecError as error:
+            proposal.check_records(self._base, self._models.pool.records)
+            return proposal.work(self._base)
+        except (SpecError, MissingExtra) as error:
             self._refuse(proposal, error)
             return None

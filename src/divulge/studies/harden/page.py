@@ -68,6 +68,10 @@ class HardenStory:
     """The number of the trial whose setting the final model has."""
     down: TrialRow | None
     """The most accurate setting that leaks less than the chosen one; None if none does."""
+    file: str
+    """The model's file in the run folder; empty where nothing can write one."""
+    needed: int | None
+    """The budget that pays for all settings that are tried first; None where this one did."""
     answers: str
     """The defence of answers that belongs to the setting; empty without one."""
     searched: int
@@ -116,9 +120,16 @@ class HardenStory:
                 if self.answers
                 else ""
             )
-            return f"Use model/model.pt2, the file that was audited.{behind}"
+            if not self.file:
+                return f"Train your model with {self.trial(self.chosen).label}.{behind}"
+            return f"Use {self.file}, the model that was audited.{behind}"
         if self.level not in ("leak", "no leak found", "undecided"):
             return f"Read audit/report.html: its verdict is {self.level!r}."
+        if self.needed is not None and self.needed > self.budget:
+            return (
+                f"Raise the budget to {self.needed}: {self.budget} trainings did not pay for all "
+                "defences."
+            )
         if self.outcome == "undecided":
             return (
                 "Give more records, so that the upper limits come down, or set the ceiling higher."
@@ -172,8 +183,8 @@ class HardenStory:
             "It is the undefended model."
             if mine.label == plain.label
             else f"In the search this setting was {abs(less):.1f} points "
-            f"{'less' if less < 0 else 'more'} accurate than the undefended model after all "
-            f"epochs ({leaks})."
+            f"{'less' if less < 0 else 'more'} accurate than the undefended model"
+            f"{' after all epochs' if 'epochs=' in plain.label else ''} ({leaks})."
         )
         return (
             f"Its accuracy on records that it was not trained on is "
@@ -239,15 +250,24 @@ def _cells(told: HardenStory, row: TrialRow) -> tuple[str, ...]:
 
 def _basis(told: HardenStory) -> str:
     count = words.format_count(len(told.trials), "setting")
+    were = "was" if len(told.trials) == 1 else "were"
     last = "" if told.final is None else f" and {told.final:.1f} for the final audit"
     return (
-        f"{count} were tried on {told.searched:,} records; {told.fresh:,} further records were "
+        f"{count} {were} tried on {told.searched:,} records; {told.fresh:,} further records were "
         f"left for the final audit. Work: {told.spent:.1f} trainings for the search{last}, of "
-        f"{told.budget}; one is an undefended model for all its epochs, and a shorter training "
-        "counts its share. Each setting is shown after the number of epochs at which it does best. "
+        f"{told.budget}; one is an undefended model{_epochs_note(told)} "
         "Accuracy: mean over models with its 95 % interval. Leaks: mean over models of the "
         "strongest attack, and the upper limit that three of four audits would stay under. A "
         "setting counts as under the ceiling where this limit is."
+    )
+
+
+def _epochs_note(told: HardenStory) -> str:
+    if not any("epochs=" in row.label for row in told.trials):
+        return "."
+    return (
+        " for all its epochs, and a shorter training counts its share. Each setting is shown after "
+        "the number of epochs at which it does best."
     )
 
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 from divulge._util.json import JSON
 from divulge.core import Records, Trainer
 from divulge.defences import catalog
+from divulge.training.tuning import Tunable
 
 if TYPE_CHECKING:
     from divulge.training.recipe import Recipe
 
-
-UNDEFENDED = "none"
+UNDEFENDED, AVERAGING = "none", "averaging"
 
 
 SHORTEST = 16
@@ -27,6 +27,7 @@ class Proposal:
     settings: Mapping[str, JSON]
     """Of the defence, and of the recipe where the defence asks for some."""
     epochs: int
+    """0 where training has none, as of an estimator."""
     weight_decay: float | None
     """None is that of the recipe."""
     answers: str
@@ -42,24 +43,34 @@ class Proposal:
         """What tells it from others, for people."""
         told = _name_settings(self.settings)
         stop = self.stop_after
-        told.append(f"epochs={self.epochs}" + ("" if stop is None else f", stop_after={stop}"))
+        if self.epochs:
+            told.append(f"epochs={self.epochs}" + ("" if stop is None else f", stop_after={stop}"))
         told += [] if self.weight_decay is None else [f"weight_decay={self.weight_decay:g}"]
         behind = "" if self.answers == UNDEFENDED else f", answers by {self.answers}"
         name = "undefended" if self.defence == UNDEFENDED else self.defence
         over = ""
         if self.beneath != UNDEFENDED:
             over = f" over {self.beneath} ({', '.join(_name_settings(self.beneath_settings))})"
-        return f"{name} ({', '.join(told)}){over}{behind}"
+        return name + (f" ({', '.join(told)})" if told else "") + over + behind
 
-    def as_trainer(self, recipe: "Recipe") -> Trainer:
+    def as_trainer(self, base: "Recipe | Tunable") -> Trainer:
         """The way to train.
 
         Args:
-            recipe: how an undefended model is trained.
+            base: how an undefended model is trained.
 
         Raises:
-            SpecError: the defence refuses the recipe.
+            SpecError: the defence refuses the base.
         """
+        return self._tuned(base) if isinstance(base, Tunable) else self._defended(base)
+
+    def _tuned(self, base: Tunable) -> Trainer:
+        if self.defence == AVERAGING:
+            beneath = base.changed(self.beneath_settings)
+            return catalog.tuned_defence(AVERAGING, beneath, **self.settings)
+        return base.changed(self.settings)
+
+    def _defended(self, recipe: "Recipe") -> Trainer:
         from divulge.training.fleet import Fleet
 
         cls = Fleet if self.defence == UNDEFENDED else catalog.trained_defence_class(self.defence)
@@ -79,41 +90,48 @@ class Proposal:
     def _beneath(self, recipe: "Recipe") -> Any:
         return catalog.trained_defence(self.beneath, recipe, **self.beneath_settings)
 
-    def check_records(self, recipe: "Recipe", records: Records) -> None:
+    def check_records(self, base: "Recipe | Tunable", records: Records) -> None:
         """Refuse records that a defence cannot train on.
 
         Args:
-            recipe: how an undefended model is trained.
+            base: how an undefended model is trained.
             records: of the search.
 
         Raises:
-            SpecError: they are of the wrong kind, or the defence refuses the recipe.
+            SpecError: they are of the wrong kind, or the defence refuses the base.
         """
-        used: list[Any] = [self.as_trainer(recipe)]
-        used += [] if self.beneath == UNDEFENDED else [self._beneath(recipe)]
+        used: list[Any] = [self.as_trainer(base)]
+        if self.beneath != UNDEFENDED and not isinstance(base, Tunable):
+            used.append(self._beneath(base))
         for one in used:
             if hasattr(one, "check_records"):
                 one.check_records(records)
 
-    def work(self, recipe: "Recipe") -> float:
+    def work(self, base: "Recipe | Tunable") -> float:
         """How much work one model is, in trainings of an undefended one for all its epochs.
 
         A network that learns a half of the model's records, or for half of the epochs, counts a
-        half.
+        half. A training without epochs counts one, whatever its settings are.
 
         Args:
-            recipe: how an undefended model is trained.
+            base: how an undefended model is trained.
 
         Raises:
-            SpecError: the defence refuses the recipe.
+            SpecError: the defence refuses the base.
         """
-        before = getattr(self.as_trainer(recipe), "preparation", 0.0)
+        trainer = self.as_trainer(base)
+        if isinstance(base, Tunable):
+            return float(getattr(trainer, "work", 1.0))
+        before = getattr(trainer, "preparation", 0.0)
         own = self.epochs if self.stop_after is None else self.stop_after
-        return (float(before) * self.epochs + own) / recipe.epochs
+        return (float(before) * self.epochs + own) / base.epochs
 
 
 def _name_settings(settings: Mapping[str, JSON]) -> list[str]:
-    return [f"{name}={value}" for name, value in settings.items()]
+    """Names and values; of a pipeline's part without the part, where that tells them apart."""
+    short = {name: name.rpartition("__")[2] for name in settings}
+    clear = len(set(short.values())) == len(short)
+    return [f"{short[name] if clear else name}={value}" for name, value in settings.items()]
 
 
 def stages(epochs: int) -> tuple[int, ...]:

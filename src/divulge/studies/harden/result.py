@@ -28,6 +28,8 @@ MODEL, AUDIT = "model", "audit"
 """Folders of the model's files and of its audit."""
 FILE = "model.pt2"
 """The file that is audited: the network with its weights, for whoever has PyTorch."""
+FILES = (FILE, "model.skops")
+"""Files that the final model may be in."""
 _CLEARLY = 0.9
 """A leak beyond guessing of at most this share of another is clearly less."""
 _UNSOUND = (
@@ -84,8 +86,12 @@ class HardenedModel(SearchRun[HardeningFacts, SearchTrial]):
 
     @property
     def model(self) -> Path:
-        """The final model's file, which PyTorch opens without divulge."""
-        return self.path / MODEL / FILE
+        """The final model's file, which its library opens without divulge.
+
+        The folder with its model card where nothing can write such a file.
+        """
+        folder = self.path / MODEL
+        return next((folder / name for name in FILES if (folder / name).exists()), folder)
 
     @property
     def chosen(self) -> SearchTrial:
@@ -184,6 +190,8 @@ class HardenedModel(SearchRun[HardeningFacts, SearchTrial]):
             chosen=chosen.number,
             refused=dict(self.log.refused),
             down=None if down is None else _row(down, ceilings),
+            file="" if self.model.is_dir() else f"{MODEL}/{self.model.name}",
+            needed=self.log.needed,
             answers="" if chosen.proposal.answers == "none" else chosen.proposal.answers,
             searched=self.facts.searched,
             fresh=self.facts.fresh,

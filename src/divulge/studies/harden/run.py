@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from divulge._util import imports
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder, numbered_folder
+from divulge._util.json import JSON
 from divulge._util.progress import Progress, as_track
 from divulge.attacks import catalog
 from divulge.audits.heads import new_head
@@ -19,12 +19,15 @@ from divulge.core import Head, MembershipAttack, Records
 from divulge.errors import SpecError
 from divulge.metrics.people import Rule
 from divulge.studies.compare.config import default_attacks
+from divulge.studies.compare.defences import training_from_config
 from divulge.studies.harden import config, final
-from divulge.studies.harden.config import SearchSettings
+from divulge.studies.harden.config import SearchSettings, choose_families
 from divulge.studies.harden.final import HardenDesign
 from divulge.studies.harden.leaks import Ceilings
 from divulge.studies.harden.looks import SearchedModels
 from divulge.studies.harden.model_bench import ModelBench
+from divulge.studies.harden.optimiser import check_installed
+from divulge.studies.harden.proposal import UNDEFENDED
 from divulge.studies.harden.result import HardenedModel, HardeningFacts
 from divulge.studies.harden.search import run_search
 from divulge.studies.leave_one_out.design import (
@@ -33,14 +36,16 @@ from divulge.studies.leave_one_out.design import (
     read_pool,
     set_copies_aside,
 )
+from divulge.targets.model_parts import versions_of
 from divulge.training.recipe import Recipe
 from divulge.training.shadows import workers_by_name
 from divulge.training.trainers import trainer_identity
+from divulge.training.tuning import HYPERPARAMETERS, Tunable, make_tunable
 
 
 @check_arguments
 def harden(
-    recipe: Recipe,
+    how: Any,
     *,
     records: Any,
     ceiling: Mapping[str, float],
@@ -59,7 +64,9 @@ def harden(
     which the search never touched, and a whole audit on the others decides.
 
     Args:
-        recipe: how an undefended model is trained.
+        how: how an undefended model is trained: a ``divulge.training.Recipe`` of a network, a
+            scikit-learn estimator, or a function (x, y, seed, **settings) that returns a trained
+            model. The settings to try of the last two are ``space`` of ``search``.
         records: a pair (x, y) or ``divulge.Records``. Of records with the same features only the
             first is used.
         ceiling: by metric, the highest admissible value, as in ``{"tpr@0.01": 0.05}``: ``auc``,
@@ -86,16 +93,18 @@ def harden(
     who = workers_by_name(search.workers)
     options = options.of_several_models("harden")
     config.check_ceilings(ceiling)
+    base = _make_base(how, search)
+    check_installed()
     chosen = None if attacks is None else tuple(attacks)
     if chosen == ():
         raise SpecError("expected an attack, got none: leave attacks out to run the usual ones")
     wanted, head = _design(
-        recipe,
+        base,
         pool_from(records, reference, options.ids, groups=groups),
         ceiling,
         chosen,
         search,
-        RunHeading(options.name or "hardening", options.seed, {"recipe": repr(recipe)}),
+        RunHeading(options.name or "hardening", options.seed, _describe(base)),
         tuple(options.class_names),
         tuple(options.person_scores),
     )
@@ -128,6 +137,7 @@ def harden_file(
     who = workers_by_name(workers)
     path = Path(path)
     settings = config.read(path)
+    check_installed()
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     with track.step("Loading the data"):
         wanted, head = design_from_config(settings, path.parent)
@@ -142,14 +152,13 @@ def design_from_config(
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
-    training = settings.training.model_dump(exclude={"network"})
-    recipe = Recipe(imports.load_object(settings.training.network, folder), **training)
+    search = SearchSettings(**settings.search.model_dump())
     return _design(
-        recipe,
+        _make_base(training_from_config(settings.training, folder), search),
         read_pool(settings.data, folder),
         settings.ceiling,
         config.attacks(settings, folder),
-        SearchSettings(**settings.search.model_dump()),
+        search,
         RunHeading(
             settings.name,
             settings.seed,
@@ -160,8 +169,46 @@ def design_from_config(
     )
 
 
+def _make_base(how: Any, asked: SearchSettings) -> Recipe | Tunable:
+    """How an undefended model is trained.
+
+    Raises:
+        SpecError: it is no way to train, or a defence or the space is not for it.
+    """
+    if not isinstance(how, Recipe):
+        base = make_tunable(how, asked.space)
+        families = choose_families(asked.defences, tuned=True)
+        if not base.space and set(families) == {UNDEFENDED, HYPERPARAMETERS}:
+            raise SpecError(
+                "expected settings of the training to try, got none: name their values in space, "
+                'such as SearchSettings(space={"max_depth": (8, 4, 2)}), the mildest first'
+            )
+        return base
+    choose_families(asked.defences, tuned=False)
+    if asked.space is not None:
+        raise SpecError(
+            "expected no space beside a Recipe, got one: its settings are searched as they are"
+        )
+    return how
+
+
+def _describe(base: Recipe | Tunable) -> dict[str, JSON]:
+    """What the report shows of how an undefended model is trained."""
+    if isinstance(base, Recipe):
+        return {"recipe": repr(base)}
+    trainer: Any = base.trainer
+    how = getattr(trainer, "estimator", None)
+    function = getattr(trainer, "function", None)
+    return {
+        "train": getattr(function, "__qualname__", type(function).__name__)
+        if how is None
+        else " ".join(repr(how).split()),
+        "space": {name: list(values) for name, values in base.space.items()},
+    }
+
+
 def _design(
-    recipe: Recipe,
+    base: Recipe | Tunable,
     pool: RecordPool,
     ceilings: Ceilings,
     attacks: tuple[MembershipAttack, ...] | None,
@@ -183,7 +230,7 @@ def _design(
     records = final.FreshRecords(of_search, untouched, member, distinct.reference, person_scores)
     design = HardenDesign(
         SearchedModels(
-            recipe=recipe,
+            base=base,
             pool=RecordPool(of_search, distinct.reference, None),
             ceilings=ceilings,
             answers=asked.answers,
@@ -200,19 +247,20 @@ def _design(
     head = new_head(
         "hardening",
         *heading,
-        challenge=_challenge_digest(recipe, records, ceilings, attacks, asked, heading.seed),
+        challenge=_challenge_digest(base, records, ceilings, attacks, asked, heading.seed),
         facts=HardeningFacts(
             ceilings=dict(ceilings),
             budget=asked.budget,
             searched=len(of_search),
             fresh=len(untouched),
         ),
+        libraries=versions_of(base, distinct.records),
     )
     return design, head
 
 
 def _challenge_digest(
-    recipe: Recipe,
+    base: Recipe | Tunable,
     records: final.FreshRecords,
     ceilings: Ceilings,
     attacks: tuple[MembershipAttack, ...] | None,
@@ -223,7 +271,7 @@ def _challenge_digest(
     search = replace(search, workers="local")  # who trains changes nothing
     sets: tuple[Records, ...] = (records.searched, records.fresh)
     sets += () if records.reference is None else (records.reference,)
-    settings = f"{trainer_identity(recipe)}\0{dict(ceilings)}\0{search}\0{attacks}\0{seed}"
+    settings = f"{trainer_identity(base)}\0{dict(ceilings)}\0{search}\0{attacks}\0{seed}"
     people = [person for each in sets if (person := each.people) is not None]
     if people:
         settings += f"\0{records.person_scores}"

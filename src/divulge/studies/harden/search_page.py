@@ -42,10 +42,13 @@ class SearchPage:
     environment: Mapping[str, str]
 
     def refusals(self) -> list[str]:
-        """A sentence for each defence and setting that could not be tried."""
+        """A sentence for each reason why defences or settings could not be tried."""
+        names: dict[str, list[str]] = {}
+        for name, why in self.refused.items():
+            names.setdefault(why, []).append(name)
         return [
-            f"{name} could not be tried: {showable.make_showable(why)}"
-            for name, why in self.refused.items()
+            f"{'; '.join(each)} could not be tried: {showable.make_showable(why)}"
+            for why, each in names.items()
         ]
 
     def as_markdown(self) -> str:

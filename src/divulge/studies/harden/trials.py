@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from divulge.core import Estimate
+from divulge.report import words
 from divulge.studies.harden.leaks import Ceilings, Leak, Look, excess
 from divulge.studies.harden.log import Draft, SearchLog
 from divulge.studies.harden.proposal import UNDEFENDED, Proposal, next_stage
@@ -181,3 +182,28 @@ def choose(trials: Iterable[SearchTrial], ceilings: Ceilings) -> SearchTrial:
         if under:
             return max(under, key=lambda trial: trial.accuracy.value)
     return min(whole, key=lambda trial: trial.excess(ceilings))
+
+
+def describe_progress(
+    numbers: Sequence[int],
+    spent: tuple[float, int],
+    best: SearchTrial | None,
+    ceilings: Ceilings,
+) -> str:
+    """What is done, what was spent, and the best that is known now.
+
+    Args:
+        numbers: of the trials that are under way.
+        spent: the work so far, and the budget.
+        best: what leads; None where nothing was seen yet.
+        ceilings: by metric.
+    """
+    many = f"Trials {numbers[0]} to {numbers[-1]}" if len(numbers) > 1 else f"Trial {numbers[0]}"
+    work = f"{spent[0]:.1f} of {spent[1]} trainings"
+    if best is None:
+        return f"{many} ({work})"
+    leaks = ", ".join(
+        f"{words.metric_title(name)} {leak.value:.3f}" for name, leak in best.leaks.items()
+    )
+    under = "" if best.excess(ceilings) <= 0 else ", over"
+    return f"{many} ({work}; best so far: accuracy {best.accuracy.value:.3f}, {leaks}{under})"

@@ -26,6 +26,7 @@ from divulge.data.ids import Ids, as_ids
 from divulge.errors import DataError, SpecError
 from divulge.metrics.people import PERSON_SCORES, Rule
 from divulge.studies.leave_one_out import result
+from divulge.targets.model_parts import versions_of
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
 from divulge.training.trainers import trains_regression
 
@@ -124,6 +125,7 @@ def design_leave_one_out(
                 None if person is None else int(person.max()) + 1,
             ),
             attacks=tuple(map(wrapped.attack_label, attacks)),
+            libraries=versions_of(plan, records),
         ),
         attacks=attacks,
         class_names=class_names,

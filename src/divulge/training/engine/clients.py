@@ -16,6 +16,7 @@ import torch
 
 from divulge._util import atomic
 from divulge._util.arguments import check_arguments
+from divulge._util.packing import pickle_settings
 from divulge._util.processes import parallel_calls
 from divulge.core import Records
 from divulge.errors import SpecError
@@ -26,7 +27,7 @@ from divulge.training.engine.loop import (
     torch_threads,
 )
 from divulge.training.engine.native import native_clients
-from divulge.training.engine.processes import TemporaryFolder, keep_freed_memory, pickle_settings
+from divulge.training.engine.processes import TemporaryFolder, keep_freed_memory
 from divulge.training.engine.reusable import ClientTask, ReusableTrainer, train_tasks
 from divulge.training.engine.shared_states import (
     SharedStates,

@@ -15,6 +15,7 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Bool
 
+from divulge._util.packing import pickle_settings
 from divulge._util.processes import parallel_calls
 from divulge.core import Records, Target, Trainer
 from divulge.errors import DivulgeError
@@ -25,6 +26,7 @@ from divulge.training.shadows.workload import (
     train_batch,
     train_task,
 )
+from divulge.training.trainers import FunctionTrainer, innermost
 
 
 @runtime_checkable
@@ -68,8 +70,6 @@ def _train_in_processes(
     """The models of tasks, in order; joblib shares the arrays of their works."""
     from joblib import delayed
 
-    from divulge.training.engine.processes import pickle_settings
-
     calls = (
         delayed(_train_in_worker)(
             dataclasses.replace(
@@ -83,8 +83,10 @@ def _train_in_processes(
 
 
 def _code_of(trainer: Any) -> Any:
-    """What a trainer calls of the user's: the function that makes a network, where it has one."""
-    return getattr(getattr(trainer, "recipe", None), "network", type(trainer))
+    """What a trainer calls of the user's: what makes a network, or the class of an estimator."""
+    inner = innermost(trainer)
+    known = type(getattr(inner, "estimator", inner))
+    return getattr(getattr(inner, "recipe", None), "network", known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +143,11 @@ class LocalWorkers:
             yield k, train_task(task)
             took, left = time.perf_counter() - begun, len(tasks) - k - 1
             processes = min(self.processors(), left)
-            if processes > 1 and took * left * (1 - 1 / processes) > MIN_SAVED_SECONDS:
+            alone = isinstance(innermost(task.work.trainer), FunctionTrainer)  # as everywhere
+            if (
+                not alone
+                and processes > 1
+                and took * left * (1 - 1 / processes) > MIN_SAVED_SECONDS
+            ):
                 yield from enumerate(_train_in_processes(tasks[k + 1 :], processes), k + 1)
                 return

@@ -1,8 +1,10 @@
 """Describe models to train and what to ask each, and do that: one way for all workers."""
 
+import sys
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -12,6 +14,7 @@ from divulge.errors import DivulgeError, TargetError
 from divulge.metrics import signals
 from divulge.targets.defended import DefendedTarget
 from divulge.training.shadows.store import RowArray
+from divulge.training.trainers import EstimatorTrainer, FunctionTrainer, innermost
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +112,23 @@ def _trained(
 
 def train_task(task: TrainingTask) -> ShadowPredictions | DivulgeError:
     """The model of one task, trained and asked with one thread; or why it could not be."""
-    from divulge.training.engine.loop import torch_threads
-
     try:
-        with torch_threads(1):
+        with _one_thread(task.work.trainer):
             (predictions,) = train_batch(task.work, [task.model])
     except DivulgeError as error:
         return error
     return predictions
+
+
+def _one_thread(trainer: Trainer) -> AbstractContextManager[Any]:
+    """One thread for PyTorch; it is not imported for what trains without it."""
+    if "torch" not in sys.modules and isinstance(
+        innermost(trainer), EstimatorTrainer | FunctionTrainer
+    ):
+        return nullcontext()
+    from divulge.training.engine.loop import torch_threads
+
+    return torch_threads(1)
 
 
 def _defend(model: Target, defence: AnswerDefence | None, seed: int) -> Target:

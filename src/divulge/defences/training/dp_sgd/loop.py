@@ -16,6 +16,7 @@ from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from divulge._util.arguments import check_arguments
+from divulge._util.packing import pickle_settings
 from divulge._util.processes import parallel_calls
 from divulge._util.random import stream
 from divulge.core import NoiseKind, Records
@@ -31,7 +32,7 @@ from divulge.training.engine.loop import (
     torch_threads,
 )
 from divulge.training.engine.networks import pool_before_relu
-from divulge.training.engine.processes import keep_freed_memory, pickle_settings, share_on_disk
+from divulge.training.engine.processes import keep_freed_memory, share_on_disk
 from divulge.training.engine.selection import BestEpoch
 from divulge.training.recipe import Recipe
 from divulge.training.tensors import PoolArrays, to_channels_last
