@@ -12,12 +12,14 @@ from divulge._util import showable
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
 from divulge.audits.changes import ScoredCandidates
+from divulge.audits.judged import Sample
 from divulge.audits.run_folder import Run, hold_run
 from divulge.audits.runs import GatedAudit
 from divulge.audits.secrets.base import FederatedSecret, Secret, decode_all
 from divulge.audits.secrets.registry import secret_of
 from divulge.audits.stored import as_frame, refuse_images
 from divulge.core import (
+    AssignmentFacts,
     BlindRun,
     Candidates,
     Check,
@@ -208,6 +210,12 @@ class Audit(SecretAudit):
         sizes = {"members": facts.members, "nonmembers": facts.nonmembers}
         return sizes | {"reference": facts.reference, "classes": facts.classes}
 
+    @property
+    def sample(self) -> Sample:
+        """The number of candidates: records, or people."""
+        unit = "records" if self.facts.people is None else "people"
+        return Sample(self.facts.members + self.facts.nonmembers, unit)
+
     def table(self) -> str:
         """The report as a comment for a pull request."""
         return markdown.render(self.summary)
@@ -315,6 +323,13 @@ class FederationAudit(SecretAudit):
         facts = self.contents.facts
         assert not isinstance(facts, MembershipFacts)
         return facts
+
+    @property
+    def sample(self) -> Sample:
+        """The number of records whose clients are guessed, or else of clients."""
+        if isinstance(self.facts, AssignmentFacts):
+            return Sample(self.facts.candidates, "records")
+        return Sample(len(self.facts.clients), "clients")
 
     @property
     def controls(self) -> tuple[BlindRun | None, ...]:

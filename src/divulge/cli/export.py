@@ -102,6 +102,7 @@ def export(
     wandb: Path | None,
     settings: Path,
     fail_on: tuple[FailOn | CanaryFailOn, ...],
+    agreed: tuple[str, ...],
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     not_worse_than: Path | None,
@@ -131,6 +132,7 @@ def export(
         fail_above=tuple(map(read_ceiling, ceilings)),
         judge=judge,
         not_worse_than=not_worse_than,
+        ceiling=tuple(map(read_ceiling, agreed)),
     )
     code = ruling_code(ruling)
     for path in (junit, sarif, job_summary, model_card, archive):

@@ -174,6 +174,7 @@ def audit(
     estimate: bool,
     show_records: bool,
     fail_on: tuple[FailOn, ...],
+    agreed: tuple[str, ...],
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     not_worse_than: Path | None,
@@ -191,10 +192,16 @@ def audit(
     from divulge.audits import gate
 
     asked = config.read_config(settings)
-    limits = tuple(map(gate.read_ceiling, ceilings))
     # a wrong word is refused before the work, and before there is a folder
-    agreed = gate.join_gate(
-        asked.gate, asked.about, fail_on, limits, judge, not_worse_than, settings.parent
+    whole_gate = gate.join_gate(
+        asked.gate,
+        asked.about,
+        fail_on,
+        tuple(map(gate.read_ceiling, ceilings)),
+        judge,
+        not_worse_than,
+        settings.parent,
+        tuple(map(gate.read_ceiling, agreed)),
     )
     with begin(settings, run, asked.name, resume=resume) as folder:
         from divulge.studies import from_file
@@ -207,7 +214,7 @@ def audit(
             progress=True,
             workers=workers,
         )
-    finish(found, shape, ruling=found.rule(agreed))
+    finish(found, shape, ruling=found.rule(whole_gate))
 
 
 @main.command()

@@ -197,4 +197,4 @@ def check_ceilings(ceilings: Ceilings) -> None:
             raise SpecError(
                 f"expected a metric with an upper limit as a ceiling's name, got {name!r}: {hint}"
             )
-    Gate(fail_above=ceilings)  # refuses values that lie outside the metric's range
+    Gate(ceiling=ceilings)  # refuses values that lie outside the metric's range
