@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divulge._util.progress import track_visibly
 from divulge.cli.finish import ruling_code, show_ruling
 from divulge.cli.options import Group
 from divulge.cli.terminal import echo
@@ -59,9 +60,10 @@ def plan(
 
     Example: divulge canary plan --epsilon 4 --delta 1e-5
     """
-    from divulge.canaries.plan import plan_canaries
+    with track_visibly.step("Loading divulge"):
+        from divulge.canaries.plan import plan_canaries
 
-    echo(plan_canaries(epsilon, delta, canaries=canaries, noise=noise, power=power))
+    echo(plan_canaries(epsilon, delta, canaries=canaries, noise=noise, power=power, progress=True))
 
 
 @canary.command()
@@ -81,12 +83,13 @@ def make(records: str, folder: Path, count: int, kind: CanaryKind | None, label:
 
     Example: divulge canary make train.npz canaries --count 1000
     """
-    from divulge.canaries.make import make_canaries
-    from divulge.data import canary_files as files
-    from divulge.data.records import load_record_sets
+    with track_visibly.step("Making canaries"):
+        from divulge.canaries.make import make_canaries
+        from divulge.data import canary_files as files
+        from divulge.data.records import load_record_sets
 
-    (found,) = load_record_sets([records], label, Path())
-    made = make_canaries(found, folder, count, kind=kind)
+        (found,) = load_record_sets([records], label, Path())
+        made = make_canaries(found, folder, count, kind=kind)
     echo(f"Train on: your records and the {made.inserted:,} of {folder / files.TRAIN}")
     echo(f"Score: the {made.canaries:,} of {folder / files.CANDIDATES} (kind {made.kind})")
     echo(f"Sealed, for the auditor alone: {folder / files.SEALED}")
@@ -135,9 +138,11 @@ def score(folder: Path, run: Path, scores: Path, sees: Sees) -> None:
 
     Example: divulge canary score canaries runs/federation-001 scores.npz
     """
-    from divulge.canaries.clients import score_transcript
+    with track_visibly.step("Scoring canary clients"):
+        from divulge.canaries.clients import score_transcript
 
-    echo(f"Scores: {score_transcript(folder, run, scores, sees=sees)}")
+        path = score_transcript(folder, run, scores, sees=sees)
+    echo(f"Scores: {path}")
 
 
 @canary.command()
@@ -189,13 +194,14 @@ def audit(
 
     Example: divulge canary audit canaries scores.npz --epsilon 4 --delta 1e-5
     """
-    from divulge._util.folders import numbered_folder
-    from divulge.canaries.audit import audit_canaries
+    with track_visibly.step("Opening the coins"):
+        from divulge._util.folders import numbered_folder
+        from divulge.canaries.audit import audit_canaries
 
-    place = run or numbered_folder(Path("runs") / "canaries")
-    found = audit_canaries(
-        folder, scores, epsilon=epsilon, delta=delta, noise=noise, utility=utility, run=place
-    )
+        place = run or numbered_folder(Path("runs") / "canaries")
+        found = audit_canaries(
+            folder, scores, epsilon=epsilon, delta=delta, noise=noise, utility=utility, run=place
+        )
     ruling = found.gate(fail_on=fail_on)
     if shape == "json":
         echo(json.dumps({**found.as_json(), "report": str(place / found.page)}))
