@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
@@ -17,6 +17,7 @@ from divulge.cli.terminal import echo
 if TYPE_CHECKING:
     from divulge.canaries.clients import Sees
     from divulge.canaries.make import CanaryKind
+    from divulge.canaries.result import CanaryAudit
     from divulge.core import NoiseAssumption
     from divulge.data.canary_files import Neighbours
 
@@ -32,16 +33,34 @@ stated = (
     click.option("--epsilon", type=float, required=True, help="The ε that is stated."),
     click.option("--delta", type=float, required=True, help="The δ of the same statement."),
 )
+run_folder = click.option(
+    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
+)
+fails_on = click.option(
+    "--fail-on",
+    "fail_on",
+    multiple=True,
+    type=click.Choice(["contradicted", "undecidable"]),
+    help="Exit with 3 when this is the verdict; with 4 when contradicted is asked for and the "
+    "number of canaries cannot decide it. Repeatable.",
+)
+formats = click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints one object with all figures.",
+)
 
 
 @click.group(cls=Group)
 def canary() -> None:
     """Test a stated ε of differential privacy by canaries in one training.
 
-    Plan how many, make them, train with the file for the trainer, score them, audit. For a
-    federation make canary clients.
+    Plan how many, make them, train with the file for the trainer, score them, audit; `run` does all
+    of it. For a federation make canary clients.
 
-    Example: divulge canary plan --epsilon 4 --delta 1e-5
+    Example: divulge canary run train.py train.npz --epsilon 4 --delta 1e-5
     """
 
 
@@ -145,6 +164,76 @@ def score(folder: Path, run: Path, scores: Path, sees: Sees) -> None:
     echo(f"Scores: {path}")
 
 
+@canary.command("run")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("records")
+@stated[0]
+@stated[1]
+@click.option(
+    "--count",
+    type=int,
+    help="Number of canaries. Default: as many as contradict ε if four times as much leaks.",
+)
+@noises
+@click.option("--label", default="label", show_default=True, help="Column of a table's classes.")
+@click.option(
+    "--canaries",
+    "folder",
+    type=click.Path(path_type=Path),
+    default="canaries",
+    show_default=True,
+    help="Folder of the canaries.",
+)
+@click.option(
+    "--scores",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    default=["white.npz"],
+    show_default=True,
+    help="File of scores that SCRIPT writes. Repeatable.",
+)
+@run_folder
+@fails_on
+@formats
+def run_(
+    script: Path,
+    records: str,
+    epsilon: float,
+    delta: float,
+    count: int | None,
+    noise: NoiseAssumption,
+    label: str,
+    folder: Path,
+    scores: tuple[Path, ...],
+    run: Path | None,
+    fail_on: tuple[str, ...],
+    shape: str,
+) -> None:
+    """Plan, make canaries like RECORDS, train by SCRIPT, and audit: all in one command.
+
+    SCRIPT trains on RECORDS and on for-trainer/train.npz in the folder of the canaries, and saves
+    scores with CanaryRecorder. After a failure the same command goes on: what is there is kept.
+
+    Example: divulge canary run train.py train.npz --epsilon 4 --delta 1e-5
+    """
+    with track_visibly.step("Loading divulge"):
+        from divulge.canaries.pipeline import audit_script
+
+    found = audit_script(
+        script,
+        records,
+        folder,
+        scores,
+        epsilon=epsilon,
+        delta=delta,
+        count=count,
+        noise=noise,
+        label=label,
+        run=run,
+    )
+    _finish(found, fail_on, shape)
+
+
 @canary.command()
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("scores", type=click.Path(path_type=Path), nargs=-1, required=True)
@@ -159,24 +248,9 @@ def score(folder: Path, run: Path, scores: Path, sees: Sees) -> None:
     metavar="FILE",
     help="Which test records are right, with canaries and without (.npz of two boolean arrays).",
 )
-@click.option(
-    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
-)
-@click.option(
-    "--fail-on",
-    "fail_on",
-    multiple=True,
-    type=click.Choice(["contradicted", "undecidable"]),
-    help="Exit with 3 when this is the verdict; with 4 when contradicted is asked for and the "
-    "number of canaries cannot decide it. Repeatable.",
-)
-@click.option(
-    "--format",
-    "shape",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="json prints one object with all figures.",
-)
+@run_folder
+@fails_on
+@formats
 def audit(
     folder: Path,
     scores: tuple[Path, ...],
@@ -202,11 +276,18 @@ def audit(
         found = audit_canaries(
             folder, scores, epsilon=epsilon, delta=delta, noise=noise, utility=utility, run=place
         )
+    _finish(found, fail_on, shape)
+
+
+def _finish(found: CanaryAudit, fail_on: tuple[str, ...], shape: str) -> NoReturn:
+    """Say what the gate rules, then what was found, and exit."""
+    assert found.path is not None
     ruling = found.gate(fail_on=fail_on)
+    show_ruling(ruling)
+    report = found.path / found.page
     if shape == "json":
-        echo(json.dumps({**found.as_json(), "report": str(place / found.page)}))
+        echo(json.dumps({**found.as_json(), "report": str(report)}))
     else:
         echo(found)
-    echo(f"Report: {place / found.page}", err=shape == "json")
-    show_ruling(ruling)
+    echo(f"Report: {report}", err=shape == "json")
     sys.exit(ruling_code(ruling))
