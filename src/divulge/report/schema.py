@@ -11,7 +11,7 @@ from typing import Literal
 from divulge._util.json import Settings
 from divulge.core import BlindRun, Check, ControlOutcome, Estimate, ShadowThreshold
 from divulge.core.people import PeopleFacts
-from divulge.report.parts import ClassRow, Strata, UnitFigures
+from divulge.report.parts import AttackDifference, ClassRow, Strata, UnitFigures
 
 SCHEMA = 3
 
@@ -331,3 +331,5 @@ class Summary:
     """Exposure by stratum; None where no strata were given."""
     units: UnitFigures | None = None
     """Figures by person and by record; None where records were audited."""
+    differences: tuple[AttackDifference, ...] = ()
+    """The deciding attack less each other one; empty where figures cannot be compared."""

@@ -25,6 +25,7 @@ from divulge.metrics import membership
 from divulge.metrics.membership import Member, Score
 from divulge.report import caveats, exposed, shifts, strata, words
 from divulge.report.claim import doubt_claim, judge_claim
+from divulge.report.differences import compare_with_deciding
 from divulge.report.parts import ClassRow
 from divulge.report.remedies import name_remedies
 from divulge.report.schema import (
@@ -106,6 +107,7 @@ def summarise(contents: Contents) -> Summary:
         remedies=name_remedies(verdict.level, checks, rows, claim),
         strata=strata.compare_strata(verdict, scores, candidates, facts),
         units=strata.figures_by_unit(verdict, rows, facts),
+        differences=compare_with_deciding(verdict, rows, scores, candidates.member),
     )
 
 
