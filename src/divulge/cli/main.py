@@ -16,6 +16,7 @@ from divulge._util.streams import guard_streams
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.begin import begin, take
+from divulge.cli.bench import bench
 from divulge.cli.canary import canary
 from divulge.cli.check import check
 from divulge.cli.compare import compare
@@ -106,6 +107,7 @@ def main() -> None:
     """
 
 
+main.add_command(bench)
 main.add_command(check)
 main.add_command(canary)
 main.add_command(compare)

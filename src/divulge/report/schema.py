@@ -84,6 +84,9 @@ class Conclusion:
     """How many attacks were tested together."""
     limits: Mapping[str, Limits]
     """Limits by metric, over the attacks that passed their controls or, if none did, over all."""
+    critical: float | None = None
+    """The critical deviation of the test, in standard deviations, which says what leaks it sees;
+    None if nothing was measured."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -198,6 +198,7 @@ def judge_models(
         p_value=None if doubt else case.p_value if backwards else test.p_value,
         tested=len(evidence),
         limits=limits,
+        critical=test.critical,
     )
 
 
