@@ -262,7 +262,7 @@ def audit(
     fail_on: tuple[str, ...],
     shape: str,
 ) -> None:
-    """Open the coins in FOLDER, and hold SCORES of the training against the stated ε.
+    """Test the stated ε: compare SCORES of the training with the secret coins in FOLDER.
 
     SCORES are files of `divulge canary score`, CanaryRecorder, score_checkpoints or score_canaries.
 
