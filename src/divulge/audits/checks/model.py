@@ -92,8 +92,8 @@ def check_repeatability(subject: CheckInputs) -> Check:
         Verdict.WARNING,
         f"The model was asked twice about {len(rows)} records, and changed its answer about "
         f"{changed} of them, by up to {apart.max():.2g}{unit}. Answers that depend on chance, or "
-        "on the other records of a batch, blur every figure: switch off dropout and batch statistics "
-        "(model.eval() in PyTorch), or fix the seed of the answers.",
+        "on the other records of a batch, blur every figure: switch off dropout and batch "
+        "statistics (model.eval() in PyTorch), or fix the seed of the answers.",
     )
 
 
