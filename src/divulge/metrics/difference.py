@@ -76,6 +76,8 @@ def paired_auc(
         >>> found.value
         1.0
     """
+    if _rank_alike(score, other):
+        return Estimate(0.0, 0.0, 0.0)
     aucs = [membership.auc(each, member, confidence) for each in (score, other)]
     return subtract(*aucs, auc_correlation(score, other, member))
 
@@ -103,27 +105,36 @@ def paired_tpr(
     Raises:
         Unmeasurable: see `membership.tpr_at_fpr`.
     """
+    if _rank_alike(score, other):
+        return Estimate(0.0, 0.0, 0.0)
     tprs = [membership.tpr_at_fpr(each, member, fpr, confidence) for each in (score, other)]
     accused = [_accuse(each, member, fpr) for each in (score, other)]
-    alike = min(_correlate(*(one[group] for one in accused)) for group in (member, ~member))
+    alike = min(_correlate(*(mask[group] for mask in accused)) for group in (member, ~member))
     return subtract(*tprs, alike)
+
+
+def _rank_alike(score: Score, other: Score) -> bool:
+    """Whether two attacks rank all candidates in the same order, so that they are one attack."""
+    _, level = np.unique(score, return_inverse=True)
+    _, other_level = np.unique(other, return_inverse=True)
+    return bool(np.array_equal(level, other_level))
 
 
 def _accuse(score: Score, member: Member, fpr: float) -> Bool[np.ndarray, " records"]:
     """Who scores at least as high as the threshold with at most this false-positive rate."""
     ranked = rank(score, member)
     corners = ranked.corners
-    at, _ = corners.around(math.floor(fpr * corners.alarms[-1] + 1e-9))
+    at, _ = corners.around(float(math.floor(fpr * corners.alarms[-1] + 1e-9)))
     if at == 0:
         return np.zeros(len(score), bool)
     accused: Bool[np.ndarray, " records"] = score >= ranked.score[ranked.last_of_tie[at - 1]]
     return accused
 
 
-def _correlate(one: Bool[np.ndarray, " group"], other: Bool[np.ndarray, " group"]) -> float:
+def _correlate(first: Bool[np.ndarray, " group"], second: Bool[np.ndarray, " group"]) -> float:
     """The correlation of two yes-or-no answers; 0 where one never varies."""
-    spread = float(one.std() * other.std())
+    spread = float(first.std() * second.std())
     if spread == 0:
         return 0.0
-    covariance = float((one & other).mean() - one.mean() * other.mean())
+    covariance = float((first & second).mean() - first.mean() * second.mean())
     return max(-1.0, min(1.0, covariance / spread))

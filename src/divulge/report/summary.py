@@ -88,8 +88,7 @@ def summarise(contents: Contents) -> Summary:
     if verdict.confounding and not differ:  # found when the verdict took off what is explained
         differ = shifts.describe_difference(verdict.confounding, shift_excluded=shift_excluded)
         claim = judge_claim(facts.claim, rows, scores, truth, differ)
-    if verdict.doubt:
-        claim = doubt_claim(claim, verdict.doubt)
+    claim = doubt_claim(claim, verdict.doubt) if verdict.doubt else claim
     listed = exposed.find_exposed(rows, scores, candidates, differ, verdict.doubt)
     return Summary(
         schema=SCHEMA,

@@ -23,7 +23,7 @@ class BenchTarget(NamedTuple):
     """The model and the data, in words."""
 
 
-class TrainedTarget(NamedTuple):
+class BenchModel(NamedTuple):
     """A trained target with its records; a fair coin decided for each candidate."""
 
     model: Any
@@ -73,7 +73,7 @@ TARGETS: Mapping[str, BenchTarget] = {
 """All targets of a bench."""
 
 
-def train_target(name: str, seed: int) -> TrainedTarget:
+def train_target(name: str, seed: int) -> BenchModel:
     """Draw the records of a target, and train it.
 
     A third of the records is reference. Of the others a fair coin decides for each whether the
@@ -97,4 +97,4 @@ def train_target(name: str, seed: int) -> TrainedTarget:
     with warnings.catch_warnings(), threadpool_limits(1):  # its matrices are small
         warnings.simplefilter("ignore", ConvergenceWarning)
         model.fit(*parts[0])
-    return TrainedTarget(model, *parts)
+    return BenchModel(model, *parts)
