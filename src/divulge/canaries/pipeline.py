@@ -57,6 +57,8 @@ def audit_script(
         SpecError: no number of canaries would do, or the script failed or wrote no scores.
         DivulgeError: see `make_canaries` and `audit_canaries`.
     """
+    if not script.is_file():
+        raise SpecError(f"expected a script that trains at {script}, there is none: correct it")
     if (canaries / files.SEALED).exists():
         say(f"Canaries: those of {canaries}")
     else:
@@ -96,8 +98,6 @@ def _train(script: Path, scores: Sequence[Path]) -> None:
     Raises:
         SpecError: it failed, or the scores are not there.
     """
-    if not script.is_file():
-        raise SpecError(f"expected a script that trains at {script}, there is none: correct it")
     command = [sys.executable, str(script)]
     # what it prints goes to where progress does: the command itself prints the verdict
     done = subprocess.run(command, stdout=_STDERR, check=False)  # noqa: S603 (what was asked for)
