@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from divulge.core import Estimate
 from divulge.metrics import membership
 from divulge.metrics.ceiling import find_side, records_to_decide
 
@@ -20,7 +21,7 @@ def test_a_wider_interval_is_never_more_decided(
     assert outer in ("undecided", find_side(low, high, ceiling))
 
 
-def audit(rng: np.random.Generator, shift: float, records: int) -> membership.Estimate:
+def audit(rng: np.random.Generator, shift: float, records: int) -> Estimate:
     member = np.arange(records) < records // 2
     return membership.auc(rng.normal(size=records) + shift * member, member)
 
@@ -34,8 +35,10 @@ def side_of(rng: np.random.Generator, shift: float, records: int, ceiling: float
 def test_with_so_many_records_four_of_five_audits_decide(ceiling: float, side: str) -> None:
     rng, shift = np.random.default_rng(0), 0.2525  # AUC 0.571: Phi(0.2525 / sqrt 2)
     usual = [audit(rng, shift, 400) for _ in range(100)]
-    limits = [np.mean([getattr(one, name) for one in usual]) for name in ("value", "low", "high")]
-    needed = records_to_decide(*map(float, limits), ceiling, 400)
+    value, low, high = (
+        float(np.mean([getattr(one, name) for one in usual])) for name in ("value", "low", "high")
+    )
+    needed = records_to_decide(value, low, high, ceiling, 400)
     assert needed is not None
     decided = [side_of(rng, shift, needed, ceiling) for _ in range(200)]
     # 0.8, with four standard errors of 200 draws: 0.113

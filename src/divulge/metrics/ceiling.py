@@ -67,5 +67,5 @@ def records_to_decide(
     if gap * math.sqrt(MOST / records) <= half * more:
         return None
     needed = records * (half * more / gap) ** 2
-    digit = 10 ** max(0, math.floor(math.log10(max(needed, 1))) - 1)
+    digit = int(10 ** max(0, math.floor(math.log10(max(needed, 1))) - 1))
     return math.ceil(needed / digit) * digit

@@ -78,8 +78,8 @@ def paired_auc(
     """
     if _rank_alike(score, other):
         return Estimate(0.0, 0.0, 0.0)
-    aucs = [membership.auc(each, member, confidence) for each in (score, other)]
-    return subtract(*aucs, auc_correlation(score, other, member))
+    first, second = (membership.auc(each, member, confidence) for each in (score, other))
+    return subtract(first, second, auc_correlation(score, other, member))
 
 
 def paired_tpr(
@@ -107,10 +107,12 @@ def paired_tpr(
     """
     if _rank_alike(score, other):
         return Estimate(0.0, 0.0, 0.0)
-    tprs = [membership.tpr_at_fpr(each, member, fpr, confidence) for each in (score, other)]
+    first, second = (
+        membership.tpr_at_fpr(each, member, fpr, confidence) for each in (score, other)
+    )
     accused = [_accuse(each, member, fpr) for each in (score, other)]
     alike = min(_correlate(*(mask[group] for mask in accused)) for group in (member, ~member))
-    return subtract(*tprs, alike)
+    return subtract(first, second, alike)
 
 
 def _rank_alike(score: Score, other: Score) -> bool:
