@@ -141,13 +141,10 @@ class Gate:
         """Gates that ask for one thing each, by what that is: ``fail-on leak``."""
         nothing = Gate(judge=self.judge, about=self.about)
         parts = {f"fail-on {one}": replace(nothing, fail_on=(one,)) for one in self.words}
-        for option, pairs in (("ceiling", self.agreed), ("fail_above", self.ceilings)):
-            times = Counter(name for name, _ in pairs)
-            for name, ceiling in pairs:
-                # a test case keeps its name where the ceiling changes
-                which = name if times[name] == 1 else f"{name}={ceiling}"
-                part: Gate = replace(nothing, **{option: ((name, ceiling),)})
-                parts[f"{option.replace('_', '-')} {which}"] = part
+        for which, pair in _name_pairs(self.agreed):
+            parts[f"ceiling {which}"] = replace(nothing, ceiling=(pair,))
+        for which, pair in _name_pairs(self.ceilings):
+            parts[f"fail-above {which}"] = replace(nothing, fail_above=(pair,))
         if self.claim:
             parts["claim"] = replace(nothing, claim=True)
         for name, earlier in self.not_worse_than.items():
@@ -193,6 +190,15 @@ def join_gate(
     runs = {Path(run).resolve(): run for run in (named, not_worse_than) if run is not None}
     earlier = {str(run): load_earlier(run) for run in runs.values()}
     return Gate(words, ceilings, judge, about, settings.claim, earlier, agreed)
+
+
+def _name_pairs(
+    pairs: Sequence[tuple[str, float]],
+) -> Iterable[tuple[str, tuple[str, float]]]:
+    """Each pair by its metric: a test case keeps its name where the ceiling changes."""
+    times = Counter(name for name, _ in pairs)
+    for name, ceiling in pairs:
+        yield (name if times[name] == 1 else f"{name}={ceiling}"), (name, ceiling)
 
 
 def _pair(ceilings: Ceilings) -> Iterable[tuple[str, float]]:
