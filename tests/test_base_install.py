@@ -76,6 +76,10 @@ COMMANDS = [
     Command("canary clients canary-clients --count 40", says="Sealed"),
     Command("canary score canary-clients nowhere scores.npz", 2, "expected a transcript"),
     Command("canary audit canaries none.npz --epsilon 4 --delta 1e-5", 2, "expected a file"),
+    Command(
+        "canary run none.py subject.py:members --epsilon 4 --delta 1e-5", 2, "expected a script"
+    ),
+    Command("bench none.py:Attack", 2, "none.py"),
     Command("audit audit.toml --run run", says="Report"),
     Command("report run", says="report.html"),
     Command("export nowhere --junit junit.xml", 2, "expected a run folder"),

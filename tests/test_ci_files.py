@@ -307,13 +307,14 @@ def test_a_job_ends_as_its_audit_does(tmp_path: Path, audit: int, export: int, c
     inputs = {
         "settings": "-x $(touch pwned) *.toml",
         "fail-on": "leak confounded",
+        "ceiling": "auc=0.7 *",
         "fail-above": "auc=0.6 *",
         "name": "two words",
     }
     done = run_step("Audit", inputs, tmp_path, **env)
     assert done.returncode == code, done.stderr
-    gate = ["--fail-on", "leak", "--fail-on", "confounded", "--fail-above", "auc=0.6"]
-    gate += ["--fail-above", "*"]
+    gate = ["--fail-on", "leak", "--fail-on", "confounded", "--ceiling", "auc=0.7"]
+    gate += ["--ceiling", "*", "--fail-above", "auc=0.6", "--fail-above", "*"]
     audited, *exported = logged(tmp_path)
     assert audited == ["audit", *gate, "--run", str(run), "--", inputs["settings"]]
     assert not (tmp_path / "pwned").exists()
@@ -411,7 +412,7 @@ def test_the_action_audits_the_example_and_says_what_it_found(tmp_path: Path) ->
     assert done.returncode == 3, done.stderr
     run = tmp_path / "runner" / "divulge" / "divulge"
     assert (tmp_path / "output").read_text() == f"run={run}\n"
-    assert "**Gate: failed**" in (tmp_path / "summary").read_text(encoding="utf-8")
+    assert "**Gate failed: " in (tmp_path / "summary").read_text(encoding="utf-8")
     kept = STEPS["Keep the report"]["with"]["path"].split("\n")
     for path in filter(None, kept):
         name = path.strip().removeprefix("${{ steps.audit.outputs.run }}/")

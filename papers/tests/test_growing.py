@@ -127,6 +127,14 @@ def test_a_row_costs_what_its_other_seeds_took() -> None:
     )
 
 
+def test_a_table_costs_more_where_its_other_rows_took_more_than_their_share() -> None:
+    costs = Costs([TABLE], "paper")
+    (dear, *_), (cheap, *_), *_ = list(key_pieces(TABLE, "paper"))
+    made = Measurement("0", "", "", 2, cpu_seconds=12_000.0)
+    costs.learn(Piece(cheap, "cheap", 0, {}, "", RowControls("cheap", 0), made))
+    assert costs.seconds(dear) == pytest.approx(20 * 6000)  # 12,000 s of 600
+
+
 def test_at_size_paper_what_older_code_measured_stays_until_it_is_refreshed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

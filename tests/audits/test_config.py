@@ -2,6 +2,7 @@ from pathlib import Path
 
 import pytest
 
+from divulge._util.folders import choose_run_folder
 from divulge.attacks import catalog
 from divulge.audits import config
 from divulge.audits.gate import GateSpec
@@ -37,6 +38,25 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "folder"),
+    [
+        ("my model", "my-model-001"),
+        ("health insurance, LightGBM", "health-insurance-LightGBM-001"),
+        ("../../evil", "evil-001"),
+        ("***", "run-001"),
+        ("é" * 100, "é" * 60 + "-001"),
+    ],
+)
+def test_a_run_has_any_name_and_a_folder_what_is_safe_of_it(
+    tmp_path: Path, name: str, folder: str
+) -> None:
+    settings = parse(tmp_path, f'name = "{name}"\n' + MINIMAL)
+    assert settings.name == name
+    place = choose_run_folder(None, tmp_path / "audit.toml", settings.name, resume=False)
+    assert place == tmp_path / "runs" / folder
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("sed = 1\n" + MINIMAL, r"got 'sed': did you mean 'seed'\?"),
@@ -44,7 +64,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
         ("[gate]\nfail_abov = {}\n" + MINIMAL, r"did you mean 'fail_above'"),
         ("seed = -1\n" + MINIMAL, "'seed', got -1"),
         ("seed = 1.5\n" + MINIMAL, "'seed', got 1.5"),
-        ('name = "../evil"\n' + MINIMAL, "'name'"),
+        ('name = "a\\nb"\n' + MINIMAL, r"'name'.*: write up to 100 printable characters on one"),
         ("[metrics]\ndelta = 2.0\n" + MINIMAL, "metrics.delta"),
         ("[target]\nmodel = 3\n[data]\nmembers='a'\nnonmembers='b'", "target.model"),
         ("[target]\nmodel = 'm'\n[data]\nmembers='a'", "'data.nonmembers', it is missing"),

@@ -428,7 +428,7 @@ def test_a_sound_audit_is_repeatable_and_has_no_copies() -> None:
     found = audit()
     assert checked(found, "repeatability").verdict is Verdict.PASS
     assert "about 32 records" in checked(found, "repeatability").text
-    assert checked(found, "duplicates").text.startswith("No record stands in two sets.")
+    assert checked(found, "duplicates").text.startswith("No record is in two sets.")
 
 
 def test_a_budget_without_room_for_second_questions_is_no_error() -> None:

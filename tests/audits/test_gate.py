@@ -7,17 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from divulge.audits.gate import (
-    FailOn,
-    Gate,
-    GateSpec,
-    Ruling,
-    hold_against_gate,
-    hold_claim_against_gate,
-    join_gate,
-    read_ceiling,
-)
-from divulge.core import Estimate
+from divulge.audits.gate import FailOn, Gate, GateSpec, join_gate, read_ceiling
+from divulge.audits.judged import NONE, Attempts, Ruling, Sample
+from divulge.audits.rulings import hold_against_gate, hold_claim_against_gate
+from divulge.core import Estimate, Finding, Status
 from divulge.errors import SpecError
 from divulge.report.schema import ClaimRow, Level, Limits
 from tests.metrics import naive
@@ -47,6 +40,9 @@ LIMITS = {
 }
 
 
+FIGURES = "value 0.7, lower limit 0.65, upper limit 0.75; strongest attack strong"
+
+
 def ruled(gate: Gate, level: Level = "no leak found") -> Ruling:
     return hold_against_gate(gate, Verdict(level), LIMITS)
 
@@ -57,14 +53,74 @@ LEVELS: tuple[Level, ...] = get_args(Level)
 def test_the_lower_limit_of_the_strongest_attack_decides() -> None:
     assert ruled(Gate(fail_above={"auc": 0.65})).passes
     ruling = ruled(Gate(fail_above={"auc": 0.6}))
-    assert ruling == Ruling(failed=("auc of strong: lower limit 0.65 exceeds 0.6",))
+    assert ruling == Ruling(failed=(f"auc: lower limit 0.65 exceeds 0.6 ({FIGURES})",))
 
 
 def test_a_gate_that_passes_says_what_was_compared() -> None:
     ruling = ruled(Gate(fail_above={"auc": 0.66}))
-    assert ruling.passed == (
-        "auc: lower limit 0.65 does not exceed 0.66 (value 0.7; upper limit 0.75)",
+    assert ruling.passed == (f"auc: lower limit 0.65 does not exceed 0.66 ({FIGURES})",)
+
+
+def agreed(ceiling: float, name: str = "auc", attempts: Attempts = NONE) -> Ruling:
+    gate = Gate(ceiling={name: ceiling})
+    return hold_against_gate(gate, Verdict(), LIMITS, attempts=attempts)
+
+
+def test_an_agreed_ceiling_passes_by_the_upper_limit_and_fails_by_the_lower_one() -> None:
+    assert agreed(0.75) == Ruling(
+        passed=(f"auc is at most 0.75, under the agreed ceiling 0.75 ({FIGURES})",)
     )
+    assert agreed(0.6) == Ruling(
+        failed=(f"auc is at least 0.65, over the agreed ceiling 0.6 ({FIGURES})",)
+    )
+    for ceiling in (0.65, 0.7, 0.74):
+        assert agreed(ceiling).undecided, ceiling
+
+
+def test_an_undecided_ceiling_says_how_many_records_would_decide() -> None:
+    (sentence,) = agreed(0.72, attempts=Attempts(Sample(1000, "people"))).undecided
+    # ((0.05 x (1 + 0.84 / 1.96)) / 0.02)^2 = 12.8 times as many
+    assert sentence == (
+        f"auc is not shown to be under the agreed ceiling 0.72, nor over it ({FIGURES}): about "
+        "13,000 people would decide in four of five audits, if the value is right (this audit has "
+        "1,000)"
+    )
+    (sentence,) = agreed(0.7, attempts=Attempts(Sample(1000, "people"))).undecided
+    assert "no number of people is sure to decide" in sentence
+    (sentence,) = agreed(0.05, "tpr@0.01").undecided
+    assert sentence.endswith(": 200 non-members: give 368")
+
+
+def finding(label: str, status: Status, auc: Estimate | None) -> Finding:
+    return Finding(label, "threshold", "", {}, status, {} if auc is None else {"auc": auc})
+
+
+@pytest.mark.parametrize(
+    ("status", "auc", "counts", "why"),
+    [
+        (Status.DONE, Estimate(0.7, 0.6, 0.74), False, ""),
+        (Status.DONE, Estimate(0.7, 0.6, 0.76), False, "b failed a control, and may be over"),
+        (Status.DONE, None, True, "auc of b was not measured"),
+        (Status.FAILED, None, False, "b ended with an error"),
+        (Status.NOT_APPLICABLE, None, False, ""),
+    ],
+)
+def test_an_attack_that_is_lost_lets_no_ceiling_pass(
+    status: Status, auc: Estimate | None, counts: bool, why: str
+) -> None:
+    one = finding("b", status, auc)
+    figures = {"b": one.metrics} if counts else {}
+    ruling = agreed(0.75, attempts=Attempts(None, [one], figures))
+    assert ruling.passes == (not why)
+    assert why in "".join(ruling.undecided)
+    assert agreed(0.6, attempts=Attempts(None, [one], figures)).failed
+
+
+def test_a_ceiling_of_what_has_no_upper_limit_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"'epsilon', .* use --fail-above epsilon=3"):
+        Gate(ceiling={"epsilon": 3.0})
+    with pytest.raises(SpecError, match="bounds from below alone"):
+        Gate(ceiling={"epsilon": 3.0}, about="canaries")
 
 
 def test_the_highest_value_of_all_attacks_can_decide_instead() -> None:
@@ -123,7 +179,8 @@ def test_untested_controls_fail_by_a_word_of_their_own_alone(level: Level) -> No
 
 @pytest.mark.parametrize("word", get_args(FailOn))
 def test_doubtful_inputs_leave_every_gate_undecided(word: str) -> None:
-    for gate in (Gate((word,)), Gate(fail_above={"auc": 0.99}), Gate(fail_above={"auc": 0.1})):
+    above = [Gate(fail_above={"auc": value}) for value in (0.99, 0.1)]
+    for gate in (Gate((word,)), *above, Gate(ceiling={"auc": 1.0})):
         ruling = ruled(gate, "inputs doubtful")
         assert ruling == Ruling(undecided=("Headline. Do this next.",))
 
@@ -201,6 +258,7 @@ def test_without_a_claim_none_can_hold() -> None:
 def test_figures_that_nobody_can_believe_pass_no_ceiling(level: Level) -> None:
     (sentence,) = ruled(Gate(fail_above={"auc": 1.0}), level).undecided
     assert level in sentence
+    assert ruled(Gate(ceiling={"auc": 1.0}), level).undecided == (sentence,)
     assert ruled(Gate(), level).passes  # nothing was asked
 
 
@@ -315,7 +373,7 @@ def test_each_of_two_ceilings_is_held_against_its_own_figure(name: str, judge: s
         if min(ceilings.values(), default=0) < 0:
             continue  # nothing is below a limit of 0
         ruling = audit.gate(fail_above=ceilings, judge=judge)
-        assert [one for one in two if any(f"{one} of" in said for said in ruling.failed)] == [
+        assert [one for one in two if any(f"{one}: " in said for said in ruling.failed)] == [
             one for one, over in zip(two, exceeded, strict=True) if over
         ]
         assert ruling.passes == (not any(exceeded))

@@ -56,7 +56,8 @@ def test_an_opacus_script_leads_to_a_verdict(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(secrets, "randbits", lambda bits: bits)  # the same coins in each run
     data, script, sampling, chosen, *_ = snippets(START, "python")
-    plan, make, audit = snippets(START, "sh")
+    whole, plan, make, audit = snippets(START, "sh")
+    assert "canary run" in whole
     assert "canary plan" in plan
     run(data)
     assert call(make)[0] == 0
@@ -74,6 +75,33 @@ def test_an_opacus_script_leads_to_a_verdict(
         watch = "recorder.watch(model, optimizer)"
         run(script.replace(line, sampling).replace(watch, lines + watch))
         assert expected in call(audit)[1]
+
+
+def test_one_command_takes_all_steps_and_goes_on_after_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    data, script, *_ = snippets(START, "python")
+    run(data)
+    (command,) = [one for one in snippets(START, "sh") if "canary run" in one]
+    words = [*shlex.split(command)[1:], "--count", "24"]
+    Path("train.py").write_text("raise SystemExit(7)")
+    done = CliRunner().invoke(main, words)
+    assert (done.exit_code, "its exit code is 7" in done.stderr) == (2, True), done.output
+    canaries = Path("canaries/for-trainer/train.npz").read_bytes()
+    Path("train.py").write_text("import divulge")
+    done = CliRunner().invoke(main, words)
+    assert "expected train.py to write white.npz, it did not" in done.stderr
+    Path("train.py").write_text(small(script))
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 4, done.output
+    assert done.stderr.splitlines()[-1].startswith("Gate undecided: ")
+    assert "cannot be tested with 24 canaries" in done.stdout
+    assert Path("canaries/for-trainer/train.npz").read_bytes() == canaries
+    assert Path("runs/canaries-001/report.html").exists()
+    again = CliRunner().invoke(main, [*words, "--run", "runs/again"])  # nothing is trained again
+    assert "Scores: those of white.npz" in again.stderr
+    assert again.exit_code == 4, again.output
 
 
 def test_a_federation_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

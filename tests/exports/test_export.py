@@ -286,7 +286,11 @@ def test_no_text_of_others_becomes_markup(tmp_path: Path) -> None:
 def test_the_exit_code_is_that_of_the_gate(membership: Path, tmp_path: Path) -> None:
     written = ["--junit", tmp_path / "junit.xml"]
     failed = call(membership, *written, "--fail-above", "auc=0.1", code=3)
-    assert "Gate failed: auc of" in failed.stderr
+    assert "Gate failed: auc: lower limit" in failed.stderr
+    assert (
+        "over the agreed ceiling"
+        in call(membership, *written, "--ceiling", "auc=0.1", code=3).stderr
+    )
     undecided = call(membership, *written, "--fail-above", "tpr@0.001=0.5", code=4)
     assert "Gate undecided: tpr@0.001" in undecided.stderr
     assert "Gate passed" in call(membership, *written, "--fail-above", "auc=1").stderr

@@ -11,8 +11,9 @@ import pytest
 
 import divulge
 from divulge.audits.changes import compare_figures
-from divulge.audits.gate import Gate, hold_against_earlier
+from divulge.audits.gate import Gate
 from divulge.audits.result import Audit
+from divulge.audits.rulings import hold_against_earlier
 from divulge.audits.run_folder import Run
 from divulge.core import Contents
 from divulge.errors import SpecError

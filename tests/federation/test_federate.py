@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
+from divulge.cli import inspection
 from divulge.cli.main import main
 from divulge.errors import SpecError
 from divulge.federation import config, from_config
+from divulge.federation.transcript.inspect import Inspection, RoundLine
 from divulge.federation.transcript.reader import Transcript
 
 SUBJECT = """
@@ -234,6 +236,15 @@ def test_an_inspection_is_shown_and_given_to_programs(settings: Path) -> None:
     assert [line["number"] for line in found["rounds"]] == [0, 1, 2]
     assert {line["client"] for line in found["clients"]} == {"0", "1", "2", "3"}
     assert found["flags"] == []
+
+
+def test_rounds_without_clients_hold_nothing() -> None:
+    lines = (RoundLine(0, 0, hidden=False, records=None, step=None, metrics={}),)
+    with CliRunner().isolation() as (out, *_):
+        inspection.show(Inspection("x", "flower", "updates", "", 1, 2, lines, (), ()))
+        shown = " ".join(out.getvalue().decode().split())
+    assert "This transcript holds nothing to audit: 1 round, and no update of any client" in shown
+    assert "Nothing looks odd" not in shown
 
 
 def test_flags_are_shown_and_are_no_failure(settings: Path) -> None:

@@ -16,28 +16,39 @@ _BUDGET = re.compile(r"(?:(\d{1,4})h)?(?:(\d{1,4})m)?")
 class Costs:
     """Estimated CPU seconds of pieces.
 
-    A piece takes its share of the table's minutes by the weight of its row. Where the row has been
-    measured with other seeds, it takes the mean of what these took.
+    A piece takes its share of the table's minutes by the weight of its row; more in proportion
+    where measured pieces of the table took more than theirs, as on slower machines, or without
+    native code. Where the row has been measured with other seeds, it takes the mean of these.
     """
 
     def __init__(self, tables: Iterable[Table], size: Size) -> None:
         self._shares: dict[str, float] = {}
         self._siblings: dict[str, list[float]] = {}
+        self._tables: dict[str, str] = {}
+        self._took: defaultdict[str, float] = defaultdict(float)
+        self._expected: defaultdict[str, float] = defaultdict(float)
         for table in tables:
             weights = sum(row.weight for row in table.rows) * table.seeds[size]
             rows: defaultdict[str, list[float]] = defaultdict(list)
             for key, row, _ in key_pieces(table, size):
                 self._shares.setdefault(key, 60 * table.minutes[size] * row.weight / weights)
                 self._siblings.setdefault(key, rows[row.name])
+                self._tables.setdefault(key, table.title)
 
     def learn(self, piece: Piece) -> None:
         """Take note of what a piece took."""
         self._siblings[piece.key].append(piece.made.cpu_seconds)
+        self._took[self._tables[piece.key]] += piece.made.cpu_seconds
+        self._expected[self._tables[piece.key]] += self._shares[piece.key]
 
     def seconds(self, key: str) -> float:
         """Estimated CPU seconds of a piece."""
-        took = self._siblings[key]
-        return sum(took) / len(took) if took else self._shares[key]
+        if took := self._siblings[key]:
+            return sum(took) / len(took)
+        expected = self._expected[self._tables[key]]
+        slower = self._took[self._tables[key]] / expected if expected else 1.0
+        # a cheap row that took less than its share says nothing of the others
+        return max(1.0, slower) * self._shares[key]
 
     def core_hours(self, keys: Iterable[str]) -> float:
         """Estimated core-hours of pieces together."""

@@ -8,6 +8,7 @@ numbers where Python's are. Arrays are never copied.
 import functools
 import inspect
 import os
+import re
 import sys
 import types
 import typing
@@ -51,6 +52,20 @@ Title = Annotated[
     hints.Words("text of up to 100 printable characters"),
 ]
 """Up to 100 characters of which none controls a terminal."""
+
+
+_MOST_CHARACTERS = 100
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+
+
+def _check_run_name(name: str) -> str:
+    if not name.strip() or len(name) > _MOST_CHARACTERS or _CONTROL.search(name):
+        raise ValueError(f"write up to {_MOST_CHARACTERS} printable characters on one line")
+    return name
+
+
+RunName = Annotated[str, pydantic.AfterValidator(_check_run_name)]
+"""What settings call a run: any text on one line, of which folders get what is safe."""
 
 
 LONGEST_NAME = 255

@@ -2,6 +2,7 @@
 
 import contextlib
 import math
+import re
 import tempfile
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -22,6 +23,12 @@ HEARTBEAT = 15.0
 """Seconds between two signs of life."""
 
 _GLANCE = 1.0
+
+_UNSAFE = re.compile(r"[^\w.-]*[^\w .-][^\w.-]*")
+"""Characters that a folder's name does not get, with spaces around them."""
+
+_LONGEST = 60
+"""Characters of a folder's name: at most 240 bytes."""
 
 
 @contextlib.contextmanager
@@ -218,8 +225,20 @@ def choose_run_folder(run: str | Path | None, settings: Path, name: str, *, resu
         name: the audit's name.
         resume: whether to choose the latest numbered folder, to continue it, or the next one.
     """
-    default = numbered_folder(settings.parent / "runs" / name.replace(" ", "-"), latest=resume)
+    base = settings.parent / "runs" / make_folder_name(name)
+    default = numbered_folder(base, latest=resume)
     return default if run is None else Path(run)
+
+
+def make_folder_name(name: str) -> str:
+    """What of a run's name is safe as the name of a folder, on every system.
+
+    Examples:
+        >>> make_folder_name("health insurance, LightGBM"), make_folder_name("../a:b")
+        ('health-insurance-LightGBM', 'a-b')
+    """
+    safe = _UNSAFE.sub("-", name).replace(" ", "-")[:_LONGEST].strip("-.")
+    return safe or "run"
 
 
 def numbered_folder(base: Path, *, latest: bool = False) -> Path:

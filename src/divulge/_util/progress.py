@@ -141,6 +141,12 @@ def track_with_bar(items: Sequence[Any], text: str, done: int) -> Generator[Any]
 PERIOD = 30.0
 """Seconds between two lines within a step."""
 
+FIRST = 2.0
+"""Seconds within which a program that has said nothing yet says what it does."""
+
+_spoken = Event()
+"""Set as soon as a line of progress was printed."""
+
 BRIEF = 1.0
 """Steps that take no more seconds than this are not worth a line."""
 
@@ -192,11 +198,13 @@ def track_with_lines(items: Sequence[Any], text: str, done: int) -> Generator[An
         if not sys.is_finalizing():
             beat.join()
     if time.monotonic() - step.begun > BRIEF:
+        _spoken.set()
         say(step.end())
 
 
 def _say_now_and_then(step: _Step, over: Event) -> None:
-    while not over.wait(PERIOD):
+    while not over.wait(PERIOD if _spoken.is_set() else min(FIRST, PERIOD)):
+        _spoken.set()
         say(step.line())
 
 

@@ -161,7 +161,8 @@ def _explain(item: Any, where: str, model: type[Section]) -> str:
         return f"{where}: expected the key {place!r}, it is missing: add it"
     shown = _is_shown(item["loc"], model) and not hides_key(str(item["input"]))
     got = repr(item["input"]) if shown else "another value"
-    return f"{where}: expected a valid {place!r}, got {got}: {item['msg']}"
+    why = item["msg"].removeprefix("Value error, ")  # raised by a check of ours
+    return f"{where}: expected a valid {place!r}, got {got}: {why}"
 
 
 def _section_at(path: tuple[str | int, ...], model: type[Section]) -> type[Section]:

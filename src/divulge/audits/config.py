@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 import pydantic
 
 from divulge._util import credentials, toml
-from divulge._util.arguments import Count, CountFromZero, Delta, KnownMembers, Seed
+from divulge._util.arguments import Count, CountFromZero, Delta, KnownMembers, RunName, Seed
 from divulge._util.credentials import NOT_SHOWN
 from divulge._util.json import JSON
 from divulge._util.toml import Section
@@ -321,9 +321,9 @@ class MetricsSpec(Section):
 class CommonSpec(Section):
     """What may stand in every ``audit.toml``, whatever is audited."""
 
-    name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "audit"
-    """Title of the report, and name of the run folder; letters, digits, space, ``.``, ``_`` and
-    ``-``, at most 100 characters."""
+    name: RunName = "audit"
+    """Title of the report, and name of the run folder: any text on one line, at most 100
+    characters."""
     seed: Seed = 0
     """Fixes every random choice."""
     attacks: tuple[dict[str, JSON], ...] = ()

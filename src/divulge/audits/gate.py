@@ -1,8 +1,8 @@
 """The gate of a continuous-integration job: may this model pass?
 
-A gate asks for what must not be (``fail_on``) and for metrics that must stay below a ceiling
-(``fail_above``). Each ends in one sentence: it failed, it passed, or it could not be decided, which
-never passes. Figures are compared by limits that hold for all attacks at once.
+A gate asks for what must not be (``fail_on``), for metrics that must be shown to be under a ceiling
+(``ceiling``), and for metrics that must not be proven to exceed one (``fail_above``); see
+`divulge.audits.rulings` for what becomes of each.
 """
 
 import math
@@ -11,34 +11,15 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import MappingProxyType
-from typing import Annotated, Literal, Protocol, get_args, runtime_checkable
+from typing import Annotated, Literal, get_args
 
 import pydantic
 
 from divulge._util.toml import Section
-from divulge.audits.changes import ComparableAudit, FigureChange, compare_figures
+from divulge.audits.judged import JudgedAudit
 from divulge.audits.kinds import load_run
-from divulge.audits.secrets.registry import gated_metrics, lead_metric
+from divulge.audits.secrets.registry import gated_metrics
 from divulge.errors import SpecError, did_you_mean
-from divulge.report.schema import ClaimRow, Conclusion, Limits
-from divulge.report.sentences import next_step
-
-_LEVELS: Mapping[str, tuple[str, ...]] = {
-    "leak": ("leak",),
-    "leak-or-shift": ("leak or shift",),
-    "confounded": ("confounded",),
-    "control-failed": ("instrument failed",),
-    "undecided": ("undecided", "nothing measured"),
-    "contradicted": ("contradicted",),
-    "undecidable": ("undecidable",),
-}
-_INCOMPARABLE = ("instrument failed", "confounded", "leak or shift", "nothing measured")
-"""Levels of a verdict beside which no figure is about the model alone."""
-_DECIDED = {"leak": "no leak found", "contradicted": "consistent"}
-"""By word that fails: the level that passes it. Every other level is undecided."""
-_UNTESTED = "control-untested"
-"""The one word of ``fail_on`` that is about attacks, and not about the verdict."""
 
 Judge = Literal["low", "value"]
 
@@ -55,6 +36,9 @@ Ceiling = Annotated[float, pydantic.Field(ge=0, allow_inf_nan=False)]
 Ceilings = Mapping[str, float] | Sequence[tuple[str, float]]
 """Metrics with the highest admissible value; pairs where a metric has several, which all hold."""
 
+BOUNDED_BELOW = ("epsilon",)
+"""Metrics with a lower limit alone, which nothing shows to be under a ceiling."""
+
 _NUMBER = re.compile(r"[0-9]*\.?[0-9]+(e-?[0-9]+)?", re.ASCII)
 _PERCENT = re.compile(r"(.*@)([0-9]+\.?[0-9]*)%?(.*)", re.ASCII)
 
@@ -66,10 +50,16 @@ class GateSpec(Section):
     """Verdicts that fail, or ``"control-untested"``: an attack whose
     [controls](checks-and-controls.md#controls) could not be run; with ``"leak"``, every verdict but
     "no leak found" is at least undecided."""
+    ceiling: dict[str, Ceiling] = pydantic.Field(default={})
+    """Per metric, the [agreed ceiling](ci.md#a-ceiling): ``{ "auc" = 0.6 }``. It passes only if
+    every attack is shown to be at or below it (upper limit), fails if one is shown to be above
+    (lower limit), and is undecided else."""
     fail_above: dict[str, Ceiling] = pydantic.Field(default={})
-    """Per metric, the highest admissible value: ``{ "auc" = 0.6 }``."""
+    """Per metric, the value that is not to be proven exceeded: ``{ "auc" = 0.6 }``. Few records
+    prove little, and pass."""
     judge: Judge = "low"
-    """What is compared: the lower limit of the strongest attack, or the highest value."""
+    """What ``fail_above`` compares: the lower limit of the strongest attack, or the highest value.
+    """
     claim: bool = False
     """Also fail where the claimed ``epsilon`` is contradicted; a claim that is missing, or that
     could not be tested, is undecided."""
@@ -94,16 +84,18 @@ class Gate:
     fail_on: tuple[str, ...] = ()
     """Verdicts that fail; with ``control-untested``, an attack that no control tested fails too."""
     fail_above: Ceilings = ()
-    """Metrics with the highest admissible value."""
+    """Metrics with the value that is not to be proven exceeded."""
     judge: str = "low"
-    """``low`` compares the lower limit, so that the job fails when the leak is proven; ``value``
-    compares the value, which also fails by chance."""
+    """What ``fail_above`` compares: ``low`` is the lower limit, so that the job fails when the leak
+    is proven; ``value`` is the value, which also fails by chance."""
     about: str = "membership"
     """The secret that the audit is about."""
     claim: bool = False
     """Whether the claimed epsilon has to be consistent with the measurement."""
-    not_worse_than: "Mapping[str, JudgedAudit]" = field(default_factory=dict)
+    not_worse_than: Mapping[str, JudgedAudit] = field(default_factory=dict)
     """By name, earlier audits, than none of which this one may show more."""
+    ceiling: Ceilings = ()
+    """Metrics with the highest agreed value, which every attack must be shown not to exceed."""
 
     def __post_init__(self) -> None:
         for word in self.fail_on:
@@ -113,8 +105,15 @@ class Gate:
                 raise SpecError(f"expected a verdict{of} to fail on, got {word!r}: {hint}")
         if self.judge not in get_args(Judge):
             raise SpecError(f"expected judge 'low' or 'value', got {self.judge!r}")
-        for name, ceiling in self.ceilings:
+        for name, ceiling in (*self.agreed, *self.ceilings):
             _check(name, ceiling, gated_metrics(self.about))
+        for name, ceiling in self.agreed:
+            if name in BOUNDED_BELOW:
+                raise SpecError(
+                    f"expected a metric with an upper limit for a ceiling, got {name!r}, which an "
+                    f"audit bounds from below alone: use --fail-above {name}={ceiling:g} "
+                    "(fail_above), or a ceiling of another metric, such as auc"
+                )
         for earlier in self.not_worse_than.values():
             if earlier.about != self.about:
                 raise SpecError(
@@ -128,8 +127,13 @@ class Gate:
         return tuple(word for word in words_of(self.about) if word in self.fail_on)
 
     @property
+    def agreed(self) -> tuple[tuple[str, float], ...]:
+        """Each metric with each of its agreed ceilings, once."""
+        return tuple(sorted(set(_pair(self.ceiling))))
+
+    @property
     def ceilings(self) -> tuple[tuple[str, float], ...]:
-        """Each metric with each of its ceilings, once."""
+        """Each metric with each value that is not to be proven exceeded, once."""
         return tuple(sorted(set(_pair(self.fail_above))))
 
     @property
@@ -137,83 +141,16 @@ class Gate:
         """Gates that ask for one thing each, by what that is: ``fail-on leak``."""
         nothing = Gate(judge=self.judge, about=self.about)
         parts = {f"fail-on {one}": replace(nothing, fail_on=(one,)) for one in self.words}
-        times = Counter(name for name, _ in self.ceilings)
-        for name, ceiling in self.ceilings:
-            # a test case keeps its name where the ceiling changes
-            which = name if times[name] == 1 else f"{name}={ceiling}"
-            parts[f"fail-above {which}"] = replace(nothing, fail_above=((name, ceiling),))
+        for which, pair in _name_pairs(self.agreed):
+            parts[f"ceiling {which}"] = replace(nothing, ceiling=(pair,))
+        for which, pair in _name_pairs(self.ceilings):
+            parts[f"fail-above {which}"] = replace(nothing, fail_above=(pair,))
         if self.claim:
             parts["claim"] = replace(nothing, claim=True)
         for name, earlier in self.not_worse_than.items():
             which = "" if len(self.not_worse_than) == 1 else f" {name}"
             parts[f"not-worse-than{which}"] = replace(nothing, not_worse_than={name: earlier})
         return parts
-
-
-@dataclass(frozen=True, slots=True)
-class Ruling:
-    """What a gate says: one sentence for each thing that was asked."""
-
-    failed: tuple[str, ...] = ()
-    undecided: tuple[str, ...] = ()
-    passed: tuple[str, ...] = ()
-
-    @property
-    def passes(self) -> bool:
-        """Nothing failed, and nothing was left undecided."""
-        return not self.failed and not self.undecided
-
-    def prefix(self, text: str) -> "Ruling":
-        """The same ruling, with a text before each of its sentences."""
-        each = (self.failed, self.undecided, self.passed)
-        return Ruling(*(tuple(f"{text}{sentence}" for sentence in one) for one in each))
-
-    def __add__(self, other: "Ruling") -> "Ruling":
-        return Ruling(
-            self.failed + other.failed,
-            self.undecided + other.undecided,
-            self.passed + other.passed,
-        )
-
-
-@runtime_checkable
-class JudgedVerdict(Protocol):
-    """What a gate looks at: the verdict of an audit of any kind."""
-
-    @property
-    def level(self) -> str:
-        """In a word."""
-        ...
-
-    @property
-    def headline(self) -> str:
-        """In a sentence."""
-        ...
-
-    @property
-    def sentences(self) -> Sequence[str]:
-        """What was measured, and what that means."""
-        ...
-
-    @property
-    def next_step(self) -> str:
-        """What to do next; where nothing was decided, how many records would do."""
-        ...
-
-    @property
-    def attack(self) -> str | None:
-        """Label of the deciding attack."""
-        ...
-
-
-@runtime_checkable
-class JudgedAudit(ComparableAudit, Protocol):
-    """An audit of any kind with its verdict."""
-
-    @property
-    def verdict(self) -> JudgedVerdict:
-        """Whether there is a leak."""
-        ...
 
 
 def join_gate(
@@ -224,6 +161,7 @@ def join_gate(
     judge: str | None = None,
     not_worse_than: str | Path | None = None,
     folder: Path = Path(),
+    ceiling: Ceilings | None = None,
 ) -> Gate:
     """The gate of the settings with what is asked besides: all of it holds.
 
@@ -233,23 +171,34 @@ def join_gate(
         settings: the section ``[gate]``.
         about: the secret that the audit is about.
         fail_on: further verdicts that fail.
-        fail_above: further ceilings.
-        judge: what is compared with all ceilings; ``value``, which is stricter, if it or the
+        fail_above: further values that are not to be proven exceeded.
+        judge: what is compared with all of these; ``value``, which is stricter, if it or the
             settings say so.
         not_worse_than: run folder of a further earlier audit.
         folder: where a relative path in the settings starts.
+        ceiling: further agreed ceilings.
 
     Raises:
         SpecError: see `Gate`.
         StoreError: the earlier run cannot be read.
     """
     ceilings = (*settings.fail_above.items(), *_pair(fail_above or ()))
+    agreed = (*settings.ceiling.items(), *_pair(ceiling or ()))
     words = (*settings.fail_on, *fail_on)
     judge = settings.judge if judge is None or settings.judge == "value" else judge
     named = None if settings.not_worse_than is None else folder / settings.not_worse_than
     runs = {Path(run).resolve(): run for run in (named, not_worse_than) if run is not None}
     earlier = {str(run): load_earlier(run) for run in runs.values()}
-    return Gate(words, ceilings, judge, about, settings.claim, earlier)
+    return Gate(words, ceilings, judge, about, settings.claim, earlier, agreed)
+
+
+def _name_pairs(
+    pairs: Sequence[tuple[str, float]],
+) -> Iterable[tuple[str, tuple[str, float]]]:
+    """Each pair by its metric: a test case keeps its name where the ceiling changes."""
+    times = Counter(name for name, _ in pairs)
+    for name, ceiling in pairs:
+        yield (name if times[name] == 1 else f"{name}={ceiling}"), (name, ceiling)
 
 
 def _pair(ceilings: Ceilings) -> Iterable[tuple[str, float]]:
@@ -265,91 +214,6 @@ def load_earlier(run: str | Path) -> JudgedAudit:
     """
     found: JudgedAudit = load_run(Path(run)).judged()
     return found
-
-
-def hold_against_gate(
-    gate: Gate,
-    verdict: JudgedVerdict,
-    limits: Mapping[str, Limits],
-    untested: Mapping[str, str] = MappingProxyType({}),
-) -> Ruling:
-    """Hold an audit against a gate.
-
-    Args:
-        gate: what was asked.
-        verdict: of the audit.
-        limits: of each metric, over all attacks.
-        untested: by label of an attack, why its controls could not be run.
-
-    Returns:
-        Where the inputs are doubtful nothing passes, whatever was asked: no figure counts then.
-    """
-    ruling = Ruling()
-    if verdict.level == "inputs doubtful" and (gate.words or gate.ceilings):
-        ruling += Ruling(undecided=(f"{verdict.headline}. {verdict.next_step}",))
-        return ruling + _on_untested(untested) if untested and _UNTESTED in gate.words else ruling
-    if words := [word for word in gate.words if word != _UNTESTED]:
-        ruling += _on_verdict(words, verdict, untested)
-    if _UNTESTED in gate.words:
-        ruling += _on_untested(untested)
-    for name, ceiling in gate.ceilings:
-        ruling += _on_ceiling(name, ceiling, gate.judge, verdict, limits.get(name))
-    return ruling
-
-
-def hold_claim_against_gate(claim: ClaimRow | None) -> Ruling:
-    """What becomes of a claimed guarantee: only one that was held against figures can pass.
-
-    Args:
-        claim: what became of it, as in a summary; None if nothing was claimed.
-    """
-    if claim is None:
-        return Ruling(undecided=("no ε is claimed, so no claim can hold: state epsilon and delta",))
-    if claim.outcome == "contradicted":
-        return Ruling(failed=(claim.sentence,))
-    if claim.outcome == "consistent":
-        return Ruling(passed=(claim.sentence,))
-    return Ruling(undecided=(claim.sentence,))
-
-
-def hold_against_earlier(found: JudgedAudit, earlier: JudgedAudit) -> Ruling:
-    """Whether more leaks than in an earlier audit: no passing where that cannot be decided.
-
-    Args:
-        found: the later audit.
-        earlier: the one it is compared with, about the same secret.
-    """
-    changes = compare_figures(earlier, found)
-    if worse := [change for change in changes if change.is_worse]:
-        return Ruling(failed=tuple(_describe_change(change, "more than") for change in worse))
-    said = "nothing shows that no more leaks than before"
-    for name, audit in (("earlier", earlier), ("later", found)):
-        level = audit.verdict.level
-        if level not in (*_DECIDED, *_DECIDED.values()):
-            why = f"the verdict of the {name} audit is {level!r}"
-            return Ruling(undecided=(f"{said}: {why}. {audit.verdict.next_step}",))
-    metric = lead_metric(found.about)
-    compared = {change.attack for change in changes}
-    lost = [
-        label
-        for label, figures in earlier.figures().items()
-        if metric in figures and label not in compared
-    ]
-    if lost or not changes:
-        why = f"not measured again: {', '.join(lost)}" if lost else "no attack stands in both"
-        return Ruling(undecided=(f"{said}: {why}",))
-    most = max(changes, key=lambda change: change.difference.high or 0.0)
-    return Ruling(passed=(_describe_change(most, "not shown to be more than"),))
-
-
-def _describe_change(change: FigureChange, how: str) -> str:
-    less = change.difference
-    assert less.high is not None
-    return (
-        f"{change.metric} of {change.attack} is {change.after.value:.4g}, {how} "
-        f"{change.before.value:.4g} before: difference {less.value:+.3f} (95 % interval for all "
-        f"compared attacks {less.low:+.3f} to {less.high:+.3f})"
-    )
 
 
 def read_ceiling(pair: str) -> tuple[str, float]:
@@ -389,55 +253,3 @@ def _respell(name: str) -> Iterable[str]:
     if rate := _PERCENT.fullmatch(name):
         for divisor in (1, 100):
             yield f"{rate[1]}{float(rate[2]) / divisor:g}{rate[3]}"
-
-
-def _on_verdict(
-    fail_on: Collection[str], verdict: JudgedVerdict, untested: Collection[str]
-) -> Ruling:
-    level, said = verdict.level, f"the verdict is {verdict.level!r}: {verdict.headline}"
-    if any(level in _LEVELS[word] for word in fail_on):
-        return Ruling(failed=(said,))
-    if any(word in fail_on and level != passing for word, passing in _DECIDED.items()):
-        return Ruling(undecided=(f"{said}. {verdict.next_step}",))
-    unknown = f"; controls not tested of {', '.join(untested)}" if untested else ""
-    return Ruling(passed=(f"{said} (asked for: {', '.join(fail_on)}{unknown})",))
-
-
-def _on_untested(untested: Mapping[str, str]) -> Ruling:
-    if not untested:
-        return Ruling(passed=(f"every attack that is done was tested (asked for: {_UNTESTED})",))
-    return Ruling(
-        failed=tuple(
-            f"the controls of {label} could not be run, so nothing shows that its figures are "
-            f"sound: {why}"
-            for label, why in untested.items()
-        )
-    )
-
-
-def _on_ceiling(
-    name: str, ceiling: float, judge: str, verdict: JudgedVerdict, limits: Limits | None
-) -> Ruling:
-    if limits is None:
-        said = f"{name} was measured by no attack, so nothing shows that it is at most {ceiling:g}"
-        return Ruling(undecided=(said,))
-    differ = isinstance(verdict, Conclusion) and verdict.confounding
-    if differ or verdict.level in _INCOMPARABLE:
-        since = "the two sets differ" if differ else f"the verdict is {verdict.level!r}"
-        said = f"{name} cannot be compared with {ceiling:g}, since {since}"
-        # beside a leak, the next step of the verdict is about the leak
-        advice = next_step("confounded") if differ else verdict.next_step
-        return Ruling(undecided=(f"{said}. {advice}",))
-    low = judge == "low"
-    compared, what = (limits.estimate.low, "lower limit") if low else (limits.most, "value")
-    if compared > ceiling:
-        said = f"{name} of {limits.attack}: {what} {compared:.4g} exceeds {ceiling:g}"
-        return Ruling(failed=(said,))
-    below = limits.highest is not None and limits.highest <= ceiling
-    why = limits.undecided or (verdict.next_step if verdict.level == "undecided" else "")
-    if why and not below:
-        said = f"{name} cannot be compared with {ceiling:g}: {why}"
-        return Ruling(undecided=(said,))
-    upper = "" if limits.highest is None else f"; upper limit {limits.highest:.4g}"
-    said = f"{name}: {what} {compared:.4g} does not exceed {ceiling:g} (value {limits.most:.4g}"
-    return Ruling(passed=(f"{said}{upper})",))

@@ -12,12 +12,14 @@ from divulge._util import showable
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
 from divulge.audits.changes import ScoredCandidates
+from divulge.audits.judged import Sample
 from divulge.audits.run_folder import Run, hold_run
 from divulge.audits.runs import GatedAudit
 from divulge.audits.secrets.base import FederatedSecret, Secret, decode_all
 from divulge.audits.secrets.registry import secret_of
 from divulge.audits.stored import as_frame, refuse_images
 from divulge.core import (
+    AssignmentFacts,
     BlindRun,
     Candidates,
     Check,
@@ -30,12 +32,14 @@ from divulge.core import (
     Head,
     InteractionFacts,
     MembershipFacts,
+    Status,
 )
-from divulge.errors import NotApplicable, SpecError, StoreError
+from divulge.errors import NotApplicable, SpecError, StoreError, did_you_mean
 from divulge.metrics.intervals import CONFIDENCE
+from divulge.metrics.measure import FPRS
 from divulge.metrics.questions import QuestionsRow, leak_by_questions
+from divulge.report import differences, markdown
 from divulge.report import exposed as exposing
-from divulge.report import markdown
 from divulge.report import summary as summaries
 from divulge.report.evidence import limits_by_metric
 from divulge.report.federation.story import FederationReport, ImageSheet, PageContent
@@ -208,6 +212,12 @@ class Audit(SecretAudit):
         sizes = {"members": facts.members, "nonmembers": facts.nonmembers}
         return sizes | {"reference": facts.reference, "classes": facts.classes}
 
+    @property
+    def sample(self) -> Sample:
+        """The number of candidates: records, or people."""
+        unit = "records" if self.facts.people is None else "people"
+        return Sample(self.facts.members + self.facts.nonmembers, unit)
+
     def table(self) -> str:
         """The report as a comment for a pull request."""
         return markdown.render(self.summary)
@@ -260,6 +270,43 @@ class Audit(SecretAudit):
         exposing.refuse_empty_list(summary.exposed, sizes.members, sizes.nonmembers, q)
         members = exposing.exposed_records(self.contents, summary)
         return tuple(member for member in members if member.q is not None and member.q <= q)
+
+    @check_arguments
+    def difference(self, attack: str, other: str, pairs: int = 1) -> Mapping[str, Estimate]:
+        """By metric, what an attack finds beyond another one, on the same candidates.
+
+        The AUC, and the TPR at each FPR that has a lower limit here. Candidates are people where
+        the audit is by person.
+
+        Args:
+            attack: its label, such as ``lira``; or its name, if no other attack has that.
+            other: the label, or the name, of what is subtracted.
+            pairs: how many pairs of attacks are compared in all, for which 95 % intervals hold at
+                once (Bonferroni). One chosen because it found most is compared with all others.
+
+        Raises:
+            SpecError: there is no such attack, it is not done, or it failed a control.
+        """
+        scored = self.scored.scores
+        one, two = (scored[self._label_of(name)] for name in (attack, other))
+        return differences.subtract_attacks(one, two, self.candidates.member, FPRS, max(1, pairs))
+
+    def _label_of(self, name: str) -> str:
+        """The label of a sound attack by its label or name; see `difference`."""
+        findings = [one for one in self.findings if name in (one.label, one.attack)]
+        exact = [one for one in findings if one.label == name] or findings
+        if len(exact) != 1:
+            labels = [one.label for one in findings or self.findings]
+            raise SpecError(
+                f"expected the label of an attack, got {name!r}: {did_you_mean(name, labels)}"
+            )
+        (finding,) = exact
+        if finding.status is not Status.DONE or finding.label not in self.figures():
+            why = finding.reason or "it failed a control"
+            raise SpecError(
+                f"expected an attack whose figures count, got {finding.label}: {why}; name another"
+            )
+        return finding.label
 
     def questions(self) -> tuple[QuestionsRow, ...]:
         """What audits of fewer candidates would have shown; see `divulge.metrics.questions`.
@@ -315,6 +362,13 @@ class FederationAudit(SecretAudit):
         facts = self.contents.facts
         assert not isinstance(facts, MembershipFacts)
         return facts
+
+    @property
+    def sample(self) -> Sample:
+        """The number of records whose clients are guessed, or else of clients."""
+        if isinstance(self.facts, AssignmentFacts):
+            return Sample(self.facts.candidates, "records")
+        return Sample(len(self.facts.clients), "clients")
 
     @property
     def controls(self) -> tuple[BlindRun | None, ...]:

@@ -8,16 +8,12 @@ from typing import ClassVar
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.json import JSON
 from divulge.audits.changes import ScoredCandidates
-from divulge.audits.gate import (
-    Ceilings,
-    Gate,
-    GateSpec,
-    JudgedVerdict,
-    Ruling,
+from divulge.audits.gate import Ceilings, Gate, GateSpec, join_gate
+from divulge.audits.judged import Attempts, JudgedVerdict, Ruling, Sample
+from divulge.audits.rulings import (
     hold_against_earlier,
     hold_against_gate,
     hold_claim_against_gate,
-    join_gate,
 )
 from divulge.audits.stored import StoredRun
 from divulge.core import Check, Estimate
@@ -118,6 +114,7 @@ class FinishedRun(StoredRun):
         judge: str = "low",
         claim: bool = False,
         not_worse_than: FilePath | None = None,
+        ceiling: Ceilings | None = None,
     ) -> Ruling:
         """Hold the run against a gate, as ``divulge audit --fail-on`` does.
 
@@ -125,20 +122,34 @@ class FinishedRun(StoredRun):
             fail_on: verdicts that fail: leak, leak-or-shift, confounded, control-failed, undecided;
                 and control-untested, which fails if a control of some attack could not be run. Of
                 an audit by canaries: contradicted, undecidable.
-            fail_above: by metric, the highest admissible value; as pairs where a metric has
-                several, which all hold.
+            fail_above: by metric, the value that is not to be proven exceeded; as pairs where a
+                metric has several, which all hold.
             judge: compare the ``low`` limit with it, or the ``value``.
             claim: also require that the claimed epsilon is consistent with the measurement.
             not_worse_than: run folder of an earlier audit, than which no attack may show more.
+            ceiling: by metric, the agreed ceiling; pairs as of ``fail_above``. It passes where
+                every attack is shown to be at or below it (upper limit), fails where one is shown
+                to be above (lower limit), and is undecided else.
 
         Raises:
-            SpecError: a word or a metric is unknown, a ceiling is out of the metric's range, a
+            SpecError: a word or a metric is unknown, a metric has no upper limit to compare with an
+                agreed ceiling, a ceiling is out of the metric's range, a
                 claim is asked about where not one model was audited, the earlier audit is about
                 something else, or the run has no verdict of its own.
             StoreError: the earlier run cannot be read.
         """
         audit, asked = self.judged(), GateSpec(claim=claim)
-        return audit.rule(join_gate(asked, audit.about, fail_on, fail_above, judge, not_worse_than))
+        return audit.rule(
+            join_gate(
+                asked,
+                audit.about,
+                fail_on,
+                fail_above,
+                judge,
+                not_worse_than,
+                ceiling=ceiling,
+            )
+        )
 
 
 class GatedAudit(FinishedRun):
@@ -186,6 +197,11 @@ class GatedAudit(FinishedRun):
         raise NotImplementedError
 
     @property
+    def sample(self) -> Sample | None:
+        """What its intervals come from, in number; None where nobody knows."""
+        return None
+
+    @property
     def scored(self) -> ScoredCandidates | None:
         """The candidates with their scores, where one model was audited for membership."""
         return None
@@ -203,7 +219,8 @@ class GatedAudit(FinishedRun):
         Raises:
             SpecError: a claim is asked about where not one model was audited.
         """
-        ruling = hold_against_gate(gate, self.verdict, self.limits, self.untested)
+        attempts = Attempts(self.sample, self.findings, self.figures())
+        ruling = hold_against_gate(gate, self.verdict, self.limits, self.untested, attempts)
         for one in self.claims if gate.claim else ():
             ruling += hold_claim_against_gate(one)
         for name, earlier in gate.not_worse_than.items():

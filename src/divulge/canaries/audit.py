@@ -44,7 +44,7 @@ def audit_canaries(
     utility: FilePath | None = None,
     run: FilePath | None = None,
 ) -> CanaryAudit:
-    """Open the coins, and hold the scores of one training against its stated ε.
+    """Test the stated ε of one training: compare its scores with the secret coins.
 
     There is one look for each set of canaries: once the coins were used for some scores, others
     are refused. Bounds of several files hold at once (Bonferroni), and so do the numbers of

@@ -10,6 +10,7 @@ import pydantic
 from scipy import optimize
 
 from divulge._util.arguments import check_arguments
+from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
 from divulge.canaries.make import CanaryCount
 from divulge.core import NoiseAssumption
@@ -83,6 +84,7 @@ def plan_canaries(
     canaries: CanaryCount | None = None,
     noise: NoiseAssumption = "any",
     power: float = 0.8,
+    progress: Progress = False,
 ) -> CanaryPlan:
     """Say how many canaries it takes to contradict a stated ε, or what a number of them can.
 
@@ -96,6 +98,7 @@ def plan_canaries(
         canaries: their number; by default the number is sought for each fault.
         noise: what the audit will suppose, see `audit_canaries`.
         power: the chance to see the fault, above 0.05 and below 1.
+        progress: True shows how far the simulation is; see `divulge.Options`.
 
     Raises:
         SpecError: a number is out of its range.
@@ -115,7 +118,7 @@ def plan_canaries(
         else PlannedFault(
             times * epsilon, canaries, _chance(epsilon, times * epsilon, delta, noise, canaries)
         )
-        for times in TIMES
+        for times in as_track(progress)(TIMES, "Simulating trainings")
     )
     reach = canaries and bounds.largest_bound(canaries, delta, drawn="coins", noise=noise)
     return CanaryPlan(epsilon, delta, noise, power, faults, reach)

@@ -11,6 +11,7 @@ from scipy import special
 from divulge._util.folders import create_folder
 from divulge._util.json import JSON
 from divulge.audits.heads import has_head, load_head, new_head, store_head
+from divulge.audits.judged import Sample
 from divulge.audits.runs import GatedAudit, RunVerdict
 from divulge.audits.secrets.registry import CANARIES
 from divulge.audits.stored import PAGE
@@ -86,6 +87,11 @@ class CanaryAudit(GatedAudit):
     def sizes(self) -> Mapping[str, JSON]:
         """The number of canaries, and of those that were inserted."""
         return {"canaries": self.facts.canaries, "inserted": self.facts.inserted}
+
+    @property
+    def sample(self) -> Sample:
+        """The number of canaries."""
+        return Sample(self.facts.canaries, "canaries")
 
     @property
     def limits(self) -> Mapping[str, Limits]:

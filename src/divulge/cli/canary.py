@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 import click
 
+from divulge._util.progress import track_visibly
 from divulge.cli.finish import ruling_code, show_ruling
 from divulge.cli.options import Group
 from divulge.cli.terminal import echo
@@ -16,6 +17,7 @@ from divulge.cli.terminal import echo
 if TYPE_CHECKING:
     from divulge.canaries.clients import Sees
     from divulge.canaries.make import CanaryKind
+    from divulge.canaries.result import CanaryAudit
     from divulge.core import NoiseAssumption
     from divulge.data.canary_files import Neighbours
 
@@ -31,16 +33,34 @@ stated = (
     click.option("--epsilon", type=float, required=True, help="The ε that is stated."),
     click.option("--delta", type=float, required=True, help="The δ of the same statement."),
 )
+run_folder = click.option(
+    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
+)
+fails_on = click.option(
+    "--fail-on",
+    "fail_on",
+    multiple=True,
+    type=click.Choice(["contradicted", "undecidable"]),
+    help="Exit with 3 when this is the verdict; with 4 when contradicted is asked for and the "
+    "number of canaries cannot decide it. Repeatable.",
+)
+formats = click.option(
+    "--format",
+    "shape",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="json prints one object with all figures.",
+)
 
 
 @click.group(cls=Group)
 def canary() -> None:
     """Test a stated ε of differential privacy by canaries in one training.
 
-    Plan how many, make them, train with the file for the trainer, score them, audit. For a
-    federation make canary clients.
+    Plan how many, make them, train with the file for the trainer, score them, audit; `run` does all
+    of it. For a federation make canary clients.
 
-    Example: divulge canary plan --epsilon 4 --delta 1e-5
+    Example: divulge canary run train.py train.npz --epsilon 4 --delta 1e-5
     """
 
 
@@ -59,9 +79,10 @@ def plan(
 
     Example: divulge canary plan --epsilon 4 --delta 1e-5
     """
-    from divulge.canaries.plan import plan_canaries
+    with track_visibly.step("Loading divulge"):
+        from divulge.canaries.plan import plan_canaries
 
-    echo(plan_canaries(epsilon, delta, canaries=canaries, noise=noise, power=power))
+    echo(plan_canaries(epsilon, delta, canaries=canaries, noise=noise, power=power, progress=True))
 
 
 @canary.command()
@@ -81,12 +102,13 @@ def make(records: str, folder: Path, count: int, kind: CanaryKind | None, label:
 
     Example: divulge canary make train.npz canaries --count 1000
     """
-    from divulge.canaries.make import make_canaries
-    from divulge.data import canary_files as files
-    from divulge.data.records import load_record_sets
+    with track_visibly.step("Making canaries"):
+        from divulge.canaries.make import make_canaries
+        from divulge.data import canary_files as files
+        from divulge.data.records import load_record_sets
 
-    (found,) = load_record_sets([records], label, Path())
-    made = make_canaries(found, folder, count, kind=kind)
+        (found,) = load_record_sets([records], label, Path())
+        made = make_canaries(found, folder, count, kind=kind)
     echo(f"Train on: your records and the {made.inserted:,} of {folder / files.TRAIN}")
     echo(f"Score: the {made.canaries:,} of {folder / files.CANDIDATES} (kind {made.kind})")
     echo(f"Sealed, for the auditor alone: {folder / files.SEALED}")
@@ -135,9 +157,81 @@ def score(folder: Path, run: Path, scores: Path, sees: Sees) -> None:
 
     Example: divulge canary score canaries runs/federation-001 scores.npz
     """
-    from divulge.canaries.clients import score_transcript
+    with track_visibly.step("Scoring canary clients"):
+        from divulge.canaries.clients import score_transcript
 
-    echo(f"Scores: {score_transcript(folder, run, scores, sees=sees)}")
+        path = score_transcript(folder, run, scores, sees=sees)
+    echo(f"Scores: {path}")
+
+
+@canary.command("run")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("records")
+@stated[0]
+@stated[1]
+@click.option(
+    "--count",
+    type=int,
+    help="Number of canaries. Default: as many as contradict ε if four times as much leaks.",
+)
+@noises
+@click.option("--label", default="label", show_default=True, help="Column of a table's classes.")
+@click.option(
+    "--canaries",
+    "folder",
+    type=click.Path(path_type=Path),
+    default="canaries",
+    show_default=True,
+    help="Folder of the canaries.",
+)
+@click.option(
+    "--scores",
+    type=click.Path(path_type=Path),
+    multiple=True,
+    default=["white.npz"],
+    show_default=True,
+    help="File of scores that SCRIPT writes. Repeatable.",
+)
+@run_folder
+@fails_on
+@formats
+def run_(
+    script: Path,
+    records: str,
+    epsilon: float,
+    delta: float,
+    count: int | None,
+    noise: NoiseAssumption,
+    label: str,
+    folder: Path,
+    scores: tuple[Path, ...],
+    run: Path | None,
+    fail_on: tuple[str, ...],
+    shape: str,
+) -> None:
+    """Plan, make canaries like RECORDS, train by SCRIPT, and audit: all in one command.
+
+    SCRIPT trains on RECORDS and on for-trainer/train.npz in the folder of the canaries, and saves
+    scores with CanaryRecorder. After a failure the same command goes on: what is there is kept.
+
+    Example: divulge canary run train.py train.npz --epsilon 4 --delta 1e-5
+    """
+    with track_visibly.step("Loading divulge"):
+        from divulge.canaries.pipeline import audit_script
+
+    found = audit_script(
+        script,
+        records,
+        folder,
+        scores,
+        epsilon=epsilon,
+        delta=delta,
+        count=count,
+        noise=noise,
+        label=label,
+        run=run,
+    )
+    _finish(found, fail_on, shape)
 
 
 @canary.command()
@@ -154,24 +248,9 @@ def score(folder: Path, run: Path, scores: Path, sees: Sees) -> None:
     metavar="FILE",
     help="Which test records are right, with canaries and without (.npz of two boolean arrays).",
 )
-@click.option(
-    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
-)
-@click.option(
-    "--fail-on",
-    "fail_on",
-    multiple=True,
-    type=click.Choice(["contradicted", "undecidable"]),
-    help="Exit with 3 when this is the verdict; with 4 when contradicted is asked for and the "
-    "number of canaries cannot decide it. Repeatable.",
-)
-@click.option(
-    "--format",
-    "shape",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="json prints one object with all figures.",
-)
+@run_folder
+@fails_on
+@formats
 def audit(
     folder: Path,
     scores: tuple[Path, ...],
@@ -183,24 +262,32 @@ def audit(
     fail_on: tuple[str, ...],
     shape: str,
 ) -> None:
-    """Open the coins in FOLDER, and hold SCORES of the training against the stated ε.
+    """Test the stated ε: compare SCORES of the training with the secret coins in FOLDER.
 
     SCORES are files of `divulge canary score`, CanaryRecorder, score_checkpoints or score_canaries.
 
     Example: divulge canary audit canaries scores.npz --epsilon 4 --delta 1e-5
     """
-    from divulge._util.folders import numbered_folder
-    from divulge.canaries.audit import audit_canaries
+    with track_visibly.step("Opening the coins"):
+        from divulge._util.folders import numbered_folder
+        from divulge.canaries.audit import audit_canaries
 
-    place = run or numbered_folder(Path("runs") / "canaries")
-    found = audit_canaries(
-        folder, scores, epsilon=epsilon, delta=delta, noise=noise, utility=utility, run=place
-    )
+        place = run or numbered_folder(Path("runs") / "canaries")
+        found = audit_canaries(
+            folder, scores, epsilon=epsilon, delta=delta, noise=noise, utility=utility, run=place
+        )
+    _finish(found, fail_on, shape)
+
+
+def _finish(found: CanaryAudit, fail_on: tuple[str, ...], shape: str) -> NoReturn:
+    """Say what the gate rules, then what was found, and exit."""
+    assert found.path is not None
     ruling = found.gate(fail_on=fail_on)
+    show_ruling(ruling)
+    report = found.path / found.page
     if shape == "json":
-        echo(json.dumps({**found.as_json(), "report": str(place / found.page)}))
+        echo(json.dumps({**found.as_json(), "report": str(report)}))
     else:
         echo(found)
-    echo(f"Report: {place / found.page}", err=shape == "json")
-    show_ruling(ruling)
+    echo(f"Report: {report}", err=shape == "json")
     sys.exit(ruling_code(ruling))

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from divulge._util.progress import track_visibly
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 from divulge.errors import SpecError
@@ -53,14 +54,17 @@ def evidence(
 
     Example: divulge evidence runs/demo-001 --key minisign.key
     """
-    from divulge.exports.evidence import check as checking
-    from divulge.exports.evidence import minisign
-    from divulge.exports.evidence import pack as packing
+    with track_visibly.step("Loading divulge"):
+        from divulge.exports.evidence import check as checking
+        from divulge.exports.evidence import minisign
+        from divulge.exports.evidence import pack as packing
 
     if verify:
         if pack is not None or key is not None:
             raise SpecError("expected a pack and --public-key alone beside --verify, got more")
-        _show_check(checking.check_evidence(run, public_key=public_key))
+        with track_visibly.step("Checking the pack"):
+            checked = checking.check_evidence(run, public_key=public_key)
+        _show_check(checked)
         return
     if public_key is not None:
         raise SpecError("expected --verify beside --public-key, got none: add it")
@@ -68,7 +72,9 @@ def evidence(
     if key is not None and password is None and minisign.needs_password(key):
         password = click.prompt("Password of the key", hide_input=True)
     place = pack or Path(f"{run.resolve().name}-evidence.zip")
-    echo(packing.evidence(run, place, key=key, password=password))
+    with track_visibly.step("Writing the pack"):
+        packing.evidence(run, place, key=key, password=password)
+    echo(place)
 
 
 def _show_check(found: EvidenceCheck) -> None:

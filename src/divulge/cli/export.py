@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
+from divulge._util.progress import track_visibly
 from divulge.cli.finish import ruling_code, show_ruling
 from divulge.cli.gate import run_gate_options
 from divulge.cli.options import Command
@@ -102,6 +103,7 @@ def export(
     wandb: Path | None,
     settings: Path,
     fail_on: tuple[FailOn | CanaryFailOn, ...],
+    agreed: tuple[str, ...],
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     not_worse_than: Path | None,
@@ -113,25 +115,27 @@ def export(
 
     Example: divulge export runs/demo-001 --junit junit.xml --sarif divulge.sarif --fail-on leak
     """
-    from divulge.audits.gate import read_ceiling
-    from divulge.exports import export as exporting
+    with track_visibly.step("Exporting the run"):
+        from divulge.audits.gate import read_ceiling
+        from divulge.exports import export as exporting
 
-    ruling = exporting.export(
-        run,
-        junit=junit,
-        sarif=sarif,
-        job_summary=True if job_summary == _FROM_GITHUB else job_summary,
-        model_card=model_card,
-        model_index=model_index,
-        archive=archive,
-        mlflow=True if mlflow == _OWN else mlflow,
-        wandb=wandb,
-        settings=settings,
-        fail_on=fail_on,
-        fail_above=tuple(map(read_ceiling, ceilings)),
-        judge=judge,
-        not_worse_than=not_worse_than,
-    )
+        ruling = exporting.export(
+            run,
+            junit=junit,
+            sarif=sarif,
+            job_summary=True if job_summary == _FROM_GITHUB else job_summary,
+            model_card=model_card,
+            model_index=model_index,
+            archive=archive,
+            mlflow=True if mlflow == _OWN else mlflow,
+            wandb=wandb,
+            settings=settings,
+            fail_on=fail_on,
+            fail_above=tuple(map(read_ceiling, ceilings)),
+            judge=judge,
+            not_worse_than=not_worse_than,
+            ceiling=tuple(map(read_ceiling, agreed)),
+        )
     code = ruling_code(ruling)
     for path in (junit, sarif, job_summary, model_card, archive):
         if path not in (None, _FROM_GITHUB):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from divulge.audits.gate import Ruling
+    from divulge.audits.judged import Ruling
     from divulge.audits.runs import FinishedRun
 
 FAILED, TRIPPED, UNDECIDED = 1, 3, 4

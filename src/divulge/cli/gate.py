@@ -19,17 +19,27 @@ _WORDS = (
 _OF_CANARIES = ("contradicted", "undecidable")
 _OPTIONS = (
     click.option(
+        "--ceiling",
+        "agreed",
+        multiple=True,
+        metavar="METRIC=CEILING",
+        help="Agreed ceiling: exit with 0 only when every attack is shown to be at or below it "
+        "(upper limit), with 3 when one is shown to be above (lower limit), else with 4: "
+        "auc=0.6. Repeatable.",
+    ),
+    click.option(
         "--fail-above",
         "ceilings",
         multiple=True,
-        metavar="METRIC=CEILING",
-        help="Exit with 3 when a metric of any attack exceeds this: auc=0.6. Repeatable.",
+        metavar="METRIC=VALUE",
+        help="Exit with 3 when a metric of any attack is proven to exceed this (lower limit): "
+        "auc=0.6. With few records little is proven; --ceiling asks for the opposite. Repeatable.",
     ),
     click.option(
         "--judge",
         type=click.Choice(["low", "value"]),
         default=None,
-        help="What is compared with the ceiling: the lower limit (default), or the value.",
+        help="What --fail-above compares: the lower limit (default), or the value.",
     ),
     click.option(
         "--not-worse-than",

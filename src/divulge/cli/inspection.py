@@ -7,6 +7,7 @@ import pydantic
 
 from divulge.cli import terminal
 from divulge.federation.transcript.inspect import ClientLine, Flag, Inspection, RoundLine
+from divulge.report import words
 
 SHOWN = 20
 """Rows of a table before it is cut: the first and the last ones are told."""
@@ -32,10 +33,20 @@ def show(found: Inspection) -> None:
     _print(names, [_round(line, metrics) for line in found.rounds])
     names = ["client", "rounds", "records", "mean change", "claimed guarantee"]
     _print(names, [_client(line) for line in found.clients])
+    if not found.clients:
+        terminal.show((_describe_empty(found), "yellow"))
     for flag in found.flags:
         terminal.show((_where(flag), "yellow"), f" {flag.text}")
-    if not found.flags:
+    if found.clients and not found.flags:
         terminal.show("Nothing looks odd.")
+
+
+def _describe_empty(found: Inspection) -> str:
+    rounds = words.format_count(len(found.rounds), "round")
+    return (
+        f"This transcript holds nothing to audit: {rounds}, and no update of any client. If "
+        "clients ended with an error, mend it, and record the run into a new folder."
+    )
 
 
 def _print(names: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

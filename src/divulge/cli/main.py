@@ -16,6 +16,7 @@ from divulge._util.streams import guard_streams
 
 # Only what `--help` needs is imported here; commands import the rest, so that help is instant.
 from divulge.cli.begin import begin, take
+from divulge.cli.bench import bench
 from divulge.cli.canary import canary
 from divulge.cli.check import check
 from divulge.cli.compare import compare
@@ -106,6 +107,7 @@ def main() -> None:
     """
 
 
+main.add_command(bench)
 main.add_command(check)
 main.add_command(canary)
 main.add_command(compare)
@@ -174,6 +176,7 @@ def audit(
     estimate: bool,
     show_records: bool,
     fail_on: tuple[FailOn, ...],
+    agreed: tuple[str, ...],
     ceilings: tuple[str, ...],
     judge: Literal["low", "value"] | None,
     not_worse_than: Path | None,
@@ -191,10 +194,16 @@ def audit(
     from divulge.audits import gate
 
     asked = config.read_config(settings)
-    limits = tuple(map(gate.read_ceiling, ceilings))
     # a wrong word is refused before the work, and before there is a folder
-    agreed = gate.join_gate(
-        asked.gate, asked.about, fail_on, limits, judge, not_worse_than, settings.parent
+    whole_gate = gate.join_gate(
+        asked.gate,
+        asked.about,
+        fail_on,
+        tuple(map(gate.read_ceiling, ceilings)),
+        judge,
+        not_worse_than,
+        settings.parent,
+        tuple(map(gate.read_ceiling, agreed)),
     )
     with begin(settings, run, asked.name, resume=resume) as folder:
         from divulge.studies import from_file
@@ -207,7 +216,7 @@ def audit(
             progress=True,
             workers=workers,
         )
-    finish(found, shape, ruling=found.rule(agreed))
+    finish(found, shape, ruling=found.rule(whole_gate))
 
 
 @main.command()

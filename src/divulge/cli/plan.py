@@ -46,7 +46,8 @@ def plan(
 ) -> None:
     """Show how large a leak an audit can detect, or how many records it needs.
 
-    AUDIT is an audit.toml or a run folder. Without it, give two sizes, one leak, or people.
+    AUDIT is an audit.toml, or a run folder, of which it gives the figure of the report. Without it,
+    give two sizes, one leak, or people.
 
     Example: divulge plan --exposed 0.05
     """

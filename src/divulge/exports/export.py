@@ -15,10 +15,10 @@ from divulge.audits.gate import (
     Gate,
     GateSpec,
     Judge,
-    Ruling,
     join_gate,
 )
 from divulge.audits.heads import HEAD
+from divulge.audits.judged import Ruling
 from divulge.audits.load import load
 from divulge.audits.runs import FinishedRun
 from divulge.errors import SpecError, StoreError
@@ -61,6 +61,7 @@ def export(
     fail_above: Ceilings | None = None,
     judge: Judge | None = None,
     not_worse_than: FilePath | None = None,
+    ceiling: Ceilings | None = None,
 ) -> Ruling:
     """Write what other tools read of a finished run, and hold it against a gate.
 
@@ -88,6 +89,7 @@ def export(
         fail_above: as for `Audit.gate`, besides.
         judge: as for `Audit.gate`.
         not_worse_than: as for `Audit.gate`.
+        ceiling: as for `Audit.gate`, besides.
 
     Returns:
         What the gate says; without a gate it passes.
@@ -112,7 +114,7 @@ def export(
     path = Path(run)
     finished = load(path)
     folder = Path(place).parent
-    gate = read_gate(finished, tuple(fail_on), fail_above, judge, not_worse_than, folder)
+    gate = read_gate(finished, tuple(fail_on), fail_above, judge, not_worse_than, folder, ceiling)
     cases = gather_cases(finished, path, gate)
     figures = gather_figures(finished)
     card = _add_section(cases, model_card)
@@ -206,6 +208,7 @@ def read_gate(
     judge: Judge | None = None,
     not_worse_than: str | Path | None = None,
     folder: Path = Path(),
+    ceiling: Ceilings | None = None,
 ) -> Gate:
     """The gate in a run's settings, with what is asked besides; see `join_gate`.
 
@@ -213,13 +216,13 @@ def read_gate(
         SpecError: a run without a verdict of its own is held against a gate; says what it is.
         StoreError: the run's settings are damaged.
     """
-    asks = fail_on or fail_above or not_worse_than
+    asks = fail_on or fail_above or not_worse_than or ceiling
     if "" not in finished.parts and not asks:
         return Gate()
     about, head = finished.judged().about, finished.head
     raw = atomic.to_json(head.settings.get("gate", {}), dict)
     spec = atomic.from_json(raw.encode(), GateSpec, (finished.path or Path()) / HEAD)
-    return join_gate(spec, about, fail_on, fail_above, judge, not_worse_than, folder)
+    return join_gate(spec, about, fail_on, fail_above, judge, not_worse_than, folder, ceiling)
 
 
 def _place_in_repository(settings: str | Path) -> str:

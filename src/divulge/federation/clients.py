@@ -16,7 +16,7 @@ from divulge.training.recipe import RaggedRows, Recipe
 if TYPE_CHECKING:
     import torch
 
-_REMEDY = "make one network by hand and put a few records to it to see why"
+_REMEDY = "build the network yourself, and run it on a few records to see why"
 
 
 @runtime_checkable

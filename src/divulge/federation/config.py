@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import pydantic
 
 from divulge._util import toml
-from divulge._util.arguments import Count, CountFromZero, PathText, Seed
+from divulge._util.arguments import Count, CountFromZero, PathText, RunName, Seed
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.core import UpdateDefence
@@ -159,9 +159,8 @@ class RankerSpec(Section):
 class FederationSpec(Section):
     """A whole ``federate.toml``."""
 
-    name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "federation"
-    """Name of the run folder; letters, digits, space, ``.``, ``_`` and ``-``, at most 100
-    characters."""
+    name: RunName = "federation"
+    """Name of the run folder: any text on one line, at most 100 characters."""
     seed: Seed = 0
     """Fixes every random choice."""
     rounds: Count = 10

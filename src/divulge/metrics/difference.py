@@ -3,10 +3,12 @@
 import math
 
 import numpy as np
+from jaxtyping import Bool
 
 from divulge.core import Estimate
-from divulge.metrics import delong
-from divulge.metrics.membership import Member, Score
+from divulge.metrics import delong, membership
+from divulge.metrics.intervals import CONFIDENCE
+from divulge.metrics.membership import Member, Score, rank
 
 
 def subtract(later: Estimate, earlier: Estimate, correlation: float = 0.0) -> Estimate:
@@ -55,3 +57,86 @@ def auc_correlation(later: Score, earlier: Score, member: Member) -> float:
     covariance = delong.covariances(np.stack([later, earlier]), member)
     spread = math.sqrt(covariance[0, 0] * covariance[1, 1])
     return max(-1.0, min(1.0, float(covariance[0, 1]) / spread)) if spread > 0 else 0.0
+
+
+def paired_auc(
+    score: Score, other: Score, member: Member, confidence: float = CONFIDENCE
+) -> Estimate:
+    """The AUC of one attack less that of another on the same candidates.
+
+    Args:
+        score: scores of the one.
+        other: scores of the other.
+        member: which candidates are members.
+        confidence: the coverage of the interval, `subtract` with DeLong's covariance.
+
+    Examples:
+        >>> member = np.arange(8) < 4
+        >>> found = paired_auc(np.arange(8.0)[::-1], np.arange(8.0), member)
+        >>> found.value
+        1.0
+    """
+    if _rank_alike(score, other):
+        return Estimate(0.0, 0.0, 0.0)
+    first, second = (membership.auc(each, member, confidence) for each in (score, other))
+    return subtract(first, second, auc_correlation(score, other, member))
+
+
+def paired_tpr(
+    score: Score, other: Score, member: Member, fpr: float, confidence: float = CONFIDENCE
+) -> Estimate:
+    """The TPR of one attack at a FPR less that of another on the same candidates.
+
+    Both TPRs vary with the members that were drawn, and, through their thresholds, with the
+    non-members. The correlation of the two is between those of who is accused in either group; the
+    lower one is taken, which makes the interval no shorter.
+
+    Args:
+        score: scores of the one.
+        other: scores of the other.
+        member: which candidates are members.
+        fpr: the false-positive rate of both.
+        confidence: the coverage of the interval, by `subtract`.
+
+    References:
+        Newcombe (1998), Improved confidence intervals for the difference between binomial
+        proportions based on paired data, method 10: the correlation of paired proportions.
+
+    Raises:
+        Unmeasurable: see `membership.tpr_at_fpr`.
+    """
+    if _rank_alike(score, other):
+        return Estimate(0.0, 0.0, 0.0)
+    first, second = (
+        membership.tpr_at_fpr(each, member, fpr, confidence) for each in (score, other)
+    )
+    accused = [_accuse(each, member, fpr) for each in (score, other)]
+    alike = min(_correlate(*(mask[group] for mask in accused)) for group in (member, ~member))
+    return subtract(first, second, alike)
+
+
+def _rank_alike(score: Score, other: Score) -> bool:
+    """Whether two attacks rank all candidates in the same order, so that they are one attack."""
+    _, level = np.unique(score, return_inverse=True)
+    _, other_level = np.unique(other, return_inverse=True)
+    return bool(np.array_equal(level, other_level))
+
+
+def _accuse(score: Score, member: Member, fpr: float) -> Bool[np.ndarray, " records"]:
+    """Who scores at least as high as the threshold with at most this false-positive rate."""
+    ranked = rank(score, member)
+    corners = ranked.corners
+    at, _ = corners.around(float(math.floor(fpr * corners.alarms[-1] + 1e-9)))
+    if at == 0:
+        return np.zeros(len(score), bool)
+    accused: Bool[np.ndarray, " records"] = score >= ranked.score[ranked.last_of_tie[at - 1]]
+    return accused
+
+
+def _correlate(first: Bool[np.ndarray, " group"], second: Bool[np.ndarray, " group"]) -> float:
+    """The correlation of two yes-or-no answers; 0 where one never varies."""
+    spread = float(first.std() * second.std())
+    if spread == 0:
+        return 0.0
+    covariance = float((first & second).mean() - first.mean() * second.mean())
+    return max(-1.0, min(1.0, covariance / spread))

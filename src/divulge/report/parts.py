@@ -1,5 +1,6 @@
 """Parts of a summary: what decides, classes and strata of the candidates, people's records."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from divulge.core import Estimate
@@ -126,3 +127,13 @@ class UnitFigures:
     0, or was not derived."""
     epsilon_by_record: float | None
     """The lower bound on ε for adding or removing one record that follows: so many times less."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttackDifference:
+    """What the deciding attack reaches beyond another one, on the same candidates."""
+
+    attack: str
+    """Label of the other attack."""
+    metrics: Mapping[str, Estimate]
+    """By metric, the difference; intervals hold for all pairs of attacks at once."""

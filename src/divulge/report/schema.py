@@ -11,7 +11,14 @@ from typing import Literal
 from divulge._util.json import Settings
 from divulge.core import BlindRun, Check, ControlOutcome, Estimate, ShadowThreshold
 from divulge.core.people import PeopleFacts
-from divulge.report.parts import Brief, ClassRow, DecidingRate, Strata, UnitFigures
+from divulge.report.parts import (
+    AttackDifference,
+    Brief,
+    ClassRow,
+    DecidingRate,
+    Strata,
+    UnitFigures,
+)
 
 SCHEMA = 3
 
@@ -86,6 +93,9 @@ class Conclusion:
     """Limits by metric, over the attacks that passed their controls or, if none did, over all."""
     deciding_rate: DecidingRate | None = None
     """The rate that decides; None where it is not decided whether there is a leak."""
+    critical: float | None = None
+    """The critical deviation of the test, in standard deviations, which says what leaks it sees;
+    None if nothing was measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -335,3 +345,5 @@ class Summary:
     """Exposure by stratum; None where no strata were given."""
     units: UnitFigures | None = None
     """Figures by person and by record; None where records were audited."""
+    differences: tuple[AttackDifference, ...] = ()
+    """The deciding attack less each other one; empty where figures cannot be compared."""

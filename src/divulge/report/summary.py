@@ -26,6 +26,7 @@ from divulge.metrics.membership import Member, Score
 from divulge.report import caveats, exposed, shifts, strata, words
 from divulge.report.brief import write_brief
 from divulge.report.claim import doubt_claim, judge_claim
+from divulge.report.differences import compare_with_deciding
 from divulge.report.parts import ClassRow
 from divulge.report.remedies import name_remedies
 from divulge.report.schema import (
@@ -107,6 +108,7 @@ def summarise(contents: Contents) -> Summary:
         strata=strata.compare_strata(verdict, scores, candidates, facts),
         units=strata.figures_by_unit(verdict, rows, facts),
         brief=write_brief(verdict, rows, _sizes(facts), terms, claim, blind),
+        differences=compare_with_deciding(verdict, rows, scores, candidates.member),
     )
 
 

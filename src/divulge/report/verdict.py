@@ -200,6 +200,7 @@ def judge_models(
         tested=len(evidence),
         limits=limits,
         deciding_rate=_choose_rate(said.level, statistic, case),
+        critical=test.critical,
     )
 
 

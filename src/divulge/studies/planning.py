@@ -204,8 +204,12 @@ def _check_power(power: float) -> None:
         raise SpecError(f"expected a power above 0.05 and below 1, got {power}: 0.8 is usual")
 
 
-def _plan_sizes(members: int, nonmembers: int, power: float, attacks: int) -> AuditPlan:
-    critical = powers.critical_deviation(members, nonmembers, attacks)
+def _plan_sizes(
+    members: int, nonmembers: int, power: float, attacks: int, critical: float | None = None
+) -> AuditPlan:
+    """What an audit sees, by the critical deviation of its test, or of one that is planned."""
+    if critical is None:
+        critical = powers.critical_deviation(members, nonmembers, attacks)
     seen = powers.visible_leaks(members, nonmembers, critical, power)
     return AuditPlan(power, attacks, members, nonmembers, *seen)
 
@@ -245,9 +249,10 @@ def plan_file(path: FilePath, *, power: float = powers.POWER) -> AuditPlan:
                 f"expected an audit of a model in {path}, got one of {found.about}: a federation's "
                 "page says itself what it could have seen"
             )
-        facts = found.facts
-        attacks = max(1, found.verdict.tested)
-        seen = _plan_sizes(facts.members, facts.nonmembers, power, attacks)
+        facts, verdict = found.facts, found.verdict
+        sizes = facts.members, facts.nonmembers
+        # of the run's own test: its report says the same
+        seen = _plan_sizes(*sizes, power, max(1, verdict.tested), verdict.critical)
         if facts.people is None:
             return seen
         records = facts.people.members + facts.people.nonmembers
@@ -258,10 +263,10 @@ def plan_file(path: FilePath, *, power: float = powers.POWER) -> AuditPlan:
             f"expected an audit of a model in {path}, got [{settings.section}]: "
             "a federation's page says itself what it could have seen"
         )
-    sizes = count_candidates(settings, path.parent)
+    planned = count_candidates(settings, path.parent)
     attacks = len(config.requested_attacks(settings, path.parent))
-    seen = _plan_sizes(sizes.members, sizes.nonmembers, power, attacks)
-    return seen if sizes.records is None else _compare_with_others(seen, sizes.records, None)
+    seen = _plan_sizes(planned.members, planned.nonmembers, power, attacks)
+    return seen if planned.records is None else _compare_with_others(seen, planned.records, None)
 
 
 def _measure_alike(audit: Audit) -> float | None:

@@ -54,7 +54,7 @@ def train(
         states.append({name: tensor.cpu().clone() for name, tensor in state(module).items()})
 
     with translate_model_errors(
-        "a network to train", "make one by hand and put a few records to it to see why"
+        "a network to train", "build it yourself, and run it on a few records to see why"
     ):
         data = PoolArrays.prepare(records, build_network(recipe, job))
         model = train_network(recipe, data.tensors(device), job, keep)

@@ -34,7 +34,7 @@ Strategy = Literal["auto", "compiled", "processes", "stacked", "one-by-one"]
 _NOT_IDENTITY = {"identity": False}
 """Metadata of a setting that changes the speed but not the models: `trainer_identity` omits it."""
 
-_REMEDY = "make one network by hand and put a few records to it to see why"
+_REMEDY = "build the network yourself, and run it on a few records to see why"
 
 _log = logging.getLogger("divulge")
 

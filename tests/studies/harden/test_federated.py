@@ -291,9 +291,11 @@ def test_the_most_accurate_within_all_limits_is_chosen_else_the_nearest() -> Non
     [
         (0.61, 0.2, "within", "This federation stays within the limits: local-noise"),
         (0.55, 0.2, "undecided", "was shown to exist; the nearest is local-noise"),
-        (0.45, 0.2, "over", "No federation within these limits was found; the nearest is local"),
+        (0.45, 0.2, "undecided", "was shown to exist; the nearest is local-noise"),
+        (0.35, 0.2, "over", "No federation within these limits was found; the nearest is local"),
         (0.61, 0.85, "undecided", "was shown to exist"),
-        (0.61, 0.95, "over", "was found"),
+        (0.61, 0.95, "undecided", "was shown to exist"),
+        (0.61, 1.05, "over", "was found"),
     ],
 )
 def test_the_fresh_run_decides(

@@ -261,20 +261,24 @@ def test_shadows_of_the_final_audit_learn_all_records_of_the_search() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_a_model_is_under_where_all_upper_limits_are_and_over_where_one_value_is(name: str) -> None:
+def test_a_model_is_under_where_all_upper_limits_are_and_over_where_one_lower_limit_is(
+    name: str,
+) -> None:
     audited = cases.on_uneven_table(name)
     figures = {
-        metric: (one.most, 1.0 if one.highest is None else one.highest)
+        metric: (one.estimate.low, 1.0 if one.highest is None else one.highest)
         for metric, one in audited.limits.items()
         if metric in ("auc", "advantage")
     }
     for places in itertools.product(("under", "between", "over"), repeat=len(figures)):
-        if "between" in places and any(value == high for value, high in figures.values()):
+        if "between" in places and any(low == high for low, high in figures.values()):
             continue
         ceilings = {} if len(figures) == 2 else {"advantage": 1.0}  # not measured of so few
-        for (metric, (value, high)), place in zip(figures.items(), places, strict=True):
-            level = {"under": high, "between": (value + high) / 2, "over": value - 1e-9}
+        for (metric, (low, high)), place in zip(figures.items(), places, strict=True):
+            level = {"under": high, "between": (low + high) / 2, "over": low - 1e-9}
             ceilings[metric] = level[place]
+        if min(ceilings.values()) < 0:
+            continue  # nothing is over a ceiling below 0
         facts = HardeningFacts(budget=1, searched=1, fresh=1, ceilings=ceilings)
         asked = Head(
             kind="hardening", name="x", created="", challenge="", seed=0, settings={},
@@ -606,7 +610,7 @@ def test_the_command_says_by_its_exit_code_that_the_model_is_not_under(
     code: int,
 ) -> None:
     if ceiling == "between":
-        ceiling = (found.measured["auc"].value + found.measured["auc"].high) / 2
+        ceiling = (found.measured["auc"].low + found.measured["auc"].high) / 2
     facts = replace(found.facts, ceilings={"auc": ceiling})
     told = replace(found, head=replace(found.head, facts=facts))
     monkeypatch.setattr(run, "harden_file", lambda *_, **__: told)

@@ -1,4 +1,4 @@
-"""Random guesses are the floor of every attack on interactions: a coin for each item."""
+"""Random guesses are the baseline of every attack on interactions: a coin for each item."""
 
 from dataclasses import dataclass
 from typing import ClassVar

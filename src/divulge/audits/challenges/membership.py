@@ -64,7 +64,7 @@ def pose(
 ) -> MembershipChallenge:
     """Query the model for every record once and draw up the challenge.
 
-    Records that stand in two sets are left out, and members that the attacker knows are no
+    Records that are in two sets are left out, and members that the attacker knows are no
     candidates. The candidates are shuffled: their order must not tell who is a member. A few
     candidates are queried twice.
 
@@ -195,7 +195,7 @@ def _ids_of(subject: AuditInputs) -> Shaped[np.ndarray, " records"]:
 
 
 def set_copies_aside(subject: AuditInputs) -> tuple[AuditInputs, DistinctSets]:
-    """The subject without the records that stand in two sets.
+    """The subject without the records that are in two sets.
 
     Raises:
         DataError: two sets are mostly the same, or have other features.

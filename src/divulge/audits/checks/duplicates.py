@@ -47,7 +47,7 @@ class Copies(NamedTuple):
 
     @property
     def between(self) -> int:
-        """Records that stand in more than one set."""
+        """Records that are in more than one set."""
         return self.members + self.nonmembers + self.reference_members + self.reference_nonmembers
 
     @property
@@ -67,7 +67,7 @@ class Copies(NamedTuple):
             )
         members, nonmembers, reference = self.repeats
         return (
-            f"{' '.join(parts) or 'No record stands in two sets.'} Within their own set, {members} "
+            f"{' '.join(parts) or 'No record is in two sets.'} Within their own set, {members} "
             f"members, {nonmembers} non-members and {reference} reference records repeat another "
             "one."
         )

@@ -38,8 +38,8 @@ def check_accuracy(subject: CheckInputs) -> Check:
     return Check(
         "model accuracy",
         Verdict.PASS,
-        "The model's accuracy on training records beside that on records it never saw; the gap is "
-        "what the hard-label attack lives on.",
+        "The model's accuracy on training records and on records it never saw. The attack gap uses "
+        "the difference.",
         estimates,
     )
 
@@ -66,8 +66,8 @@ def check_error(subject: CheckInputs) -> Check:
     return Check(
         "model error",
         Verdict.PASS,
-        "The mean absolute error on training records beside that on records it never saw, in the "
-        "unit of the true values; the gap is what attacks on residuals live on.",
+        "The mean absolute error on training records and on records it never saw, in the unit of "
+        "the true values. Attacks on residuals use the difference.",
         estimates,
     )
 
@@ -84,34 +84,35 @@ def check_repeatability(subject: CheckInputs) -> Check:
     same = SAME * (float(np.std(subject.records.y)) or 1.0) if regression else SAME
     changed = int((apart > same).sum())
     if not changed:
-        text = f"Asked again about {len(rows)} records, the model gave the same answers."
+        text = f"The model was asked twice about {len(rows)} records, and gave the same answers."
         return Check(name, Verdict.PASS, text)
     unit = "" if regression else " in a probability"
     return Check(
         name,
         Verdict.WARNING,
-        f"Asked again about {len(rows)} records, the model changed its answer about {changed} of "
-        f"them, by up to {apart.max():.2g}{unit}. Answers that depend on chance, or on "
-        "the other records of a batch, blur every figure: switch off dropout and batch statistics "
-        "(model.eval() in PyTorch), or fix the seed of the answers.",
+        f"The model was asked twice about {len(rows)} records, and changed its answer about "
+        f"{changed} of them, by up to {apart.max():.2g}{unit}. Answers that depend on chance, or "
+        "on the other records of a batch, blur every figure: switch off dropout and batch "
+        "statistics (model.eval() in PyTorch), or fix the seed of the answers.",
     )
 
 
 def check_saturation(subject: CheckInputs) -> Check:
-    """Are answers so sure that they all read exactly one?"""
+    """Are predictions so sure that many are exactly one?"""
     share = float(np.mean(subject.answers.max(axis=1) == 1.0))
     one_hot = share == 1.0
     if share <= _MOST_TIED or one_hot:
         text = (
             "The model gives labels alone."
             if one_hot
-            else f"{share:.1%} of the answers read exactly one; the others can be ranked."
+            else "Predictions can be ranked by confidence: "
+            f"{share:.1%} of them are exactly 1, which is few."
         )
         return Check("saturation", Verdict.NOT_APPLICABLE if one_hot else Verdict.PASS, text)
     return Check(
         "saturation",
         Verdict.WARNING,
-        f"{share:.0%} of the predictions read exactly one and cannot be ranked, which hides the "
+        f"{share:.0%} of the predictions are exactly 1 and cannot be ranked, which hides the "
         "most memorised records. An attacker tosses a coin among them, and so do the figures. If "
         'this is a network, let it give logits, and say so with output = "logits".',
     )

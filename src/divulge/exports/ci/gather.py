@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Literal
 
 from divulge._util.showable import make_all_showable, make_showable
-from divulge.audits.gate import Gate, JudgedVerdict
+from divulge.audits.gate import Gate
+from divulge.audits.judged import JudgedVerdict
 from divulge.audits.result import Audit
 from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.audits.secrets.registry import gated_metrics

@@ -13,7 +13,9 @@ def render(run: RunCases) -> str:
             for case in run.gate
         ]
         table = [["Asked for", "Result", "Why"], ["---"] * 3, *rows]
-        parts.append(f"**Gate: {result_of_gate(run.gate)}**")
+        result = result_of_gate(run.gate)
+        decisive = next(case for case in run.gate if case.result == result)
+        parts.append(f"**Gate {result}: {make_inert(decisive.sentences[0])}**")
         parts.append("\n".join(f"| {' | '.join(cells)} |" for cells in table))
     parts += [run.markdown.strip(), f"Report: {make_inert(run.report)}"]
     return "\n\n".join(parts) + "\n"

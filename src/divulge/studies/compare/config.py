@@ -9,7 +9,7 @@ from typing import Annotated
 import pydantic
 
 from divulge._util import toml
-from divulge._util.arguments import Count, Seed
+from divulge._util.arguments import Count, RunName, Seed
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog, own
@@ -46,7 +46,7 @@ class TrainingSpec(RecipeSpec):
 class CompareSpec(Section):
     """A whole ``compare.toml``."""
 
-    name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "comparison"
+    name: RunName = "comparison"
     """Title of the report, and name of the run folder."""
     seed: Seed = 0
     """Fixes every random choice."""

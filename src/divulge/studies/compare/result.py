@@ -8,8 +8,8 @@ from pathlib import Path
 from divulge._util import atomic
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
-from divulge.audits.gate import JudgedVerdict
 from divulge.audits.heads import load_head, store_head
+from divulge.audits.judged import JudgedVerdict
 from divulge.audits.run_folder import hold_run
 from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.core import Finding, Head

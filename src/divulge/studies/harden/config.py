@@ -11,7 +11,7 @@ from typing import Annotated
 import pydantic
 
 from divulge._util import toml
-from divulge._util.arguments import Count, Seed, check_arguments
+from divulge._util.arguments import Count, RunName, Seed, check_arguments
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import own
@@ -154,7 +154,7 @@ class SearchSpec(Section):
 class HardenSpec(Section):
     """A whole ``harden.toml``."""
 
-    name: Annotated[str, pydantic.Field(pattern=r"^[\w][\w .-]{0,99}$")] = "hardening"
+    name: RunName = "hardening"
     """Title of the report, and name of the run folder."""
     seed: Seed = 0
     """Fixes every random choice."""
@@ -235,4 +235,4 @@ def check_ceilings(ceilings: Ceilings) -> None:
                 f"expected a ceiling on {name} above {GUESSING[name]:g}, which guessing reaches, "
                 f"got {ceilings[name]:g}: no model can be shown to stay under it"
             )
-    Gate(fail_above=ceilings)  # refuses values that lie outside the metric's range
+    Gate(ceiling=ceilings)  # refuses values that lie outside the metric's range

@@ -10,6 +10,7 @@ from divulge._util.json import JSON
 from divulge.core import Estimate, UpdateDefence
 from divulge.defences import catalog
 from divulge.errors import SpecError
+from divulge.metrics.ceiling import find_side
 
 LEAST, INTERACTIONS = "class_shares", "interactions"
 """The limit that a figure has to reach, and the one of rankers."""
@@ -124,10 +125,13 @@ class FederationTrial:
         return max(missed, default=-math.inf)
 
     def exceeds(self, limits: FederationLimits) -> bool:
-        """Whether some value itself misses its limit."""
+        """Whether some figure is shown to miss its limit: its whole interval does."""
         shares = limits.class_shares
-        return (shares is not None and self.leaks["class_shares"].value < shares) or any(
-            self.leaks[name].value > limit
-            for name in _AT_MOST
-            if (limit := getattr(limits, name)) is not None
+        furthest = self.leaks["class_shares"].high if shares is not None else None
+        if shares is not None and furthest is not None and furthest < shares:
+            return True
+        given = {name: limit for name, limit in limits.given.items() if name in _AT_MOST}
+        return any(
+            find_side(self.leaks[name].low, self.leaks[name].high, limit) == "over"
+            for name, limit in given.items()
         )

@@ -130,7 +130,7 @@ class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
     def outcome(self) -> Literal["within", "over", "undecided"]:
         """Whether the run with fresh clients is within the limits.
 
-        ``within``: all intervals are. ``over``: some value is not. ``undecided``: neither.
+        ``within``: all intervals are. ``over``: some whole interval is not. ``undecided``: neither.
         """
         if self.fresh.excess(self.limits) <= 0:
             return "within"

@@ -3,7 +3,7 @@
 Three models of each setting show accuracy and leakage at several epochs. First comes every defence
 as its authors set it, for as long as the undefended model shows to be worth it; the more accurate
 half of those that may still be under the ceilings is trained to the end. What leads is given more
-models, until the leader has them.
+models, and so is what leads then.
 """
 
 import math
@@ -160,7 +160,7 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
                 yield trial.accuracy.value, trial.excess(self._ceilings)
 
     def _confirm(self, track: Track[Any]) -> SearchTrial:
-        """Give the leader more models until the leader has them, or the budget is spent."""
+        """Give more models to the setting that leads, then to any that overtakes it."""
         more = range(FIRST, self._asked.models)
         while True:
             leader = self._best(self.tried)

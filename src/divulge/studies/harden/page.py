@@ -85,6 +85,8 @@ class HardenStory:
     """By defence, or by setting, why no model could be trained."""
     settings: Settings
     environment: Mapping[str, str]
+    undecided: tuple[str, ...] = ()
+    """Of each ceiling that the final audit could not decide about, why, and what would."""
 
     def trial(self, number: int) -> TrialRow:
         """The trial of this number."""
@@ -105,6 +107,7 @@ class HardenStory:
         """What was measured, what it costs, and how far the search was off."""
         return (
             *(_ceiling_sentence(one, self.fresh) for one in self.ceilings),
+            *(f"Undecided: {sentence.rstrip('.')}." for sentence in self.undecided),
             self._accuracy_sentence(),
             self._optimism_sentence(),
             self._down_sentence(),
@@ -228,8 +231,9 @@ def _ceiling_sentence(one: MeasuredCeiling, fresh: int) -> str:
     if one.fresh is None or one.fresh.high is None:
         return f"{title} could not be measured on {fresh:,} fresh records."
     return (
-        f"{title} of the strongest attack is {one.fresh.value:.3f}, and at most "
-        f"{one.fresh.high:.3f} (95 %, for all attacks at once); the ceiling is {one.ceiling:g}."
+        f"{title} of the strongest attack is {one.fresh.value:.3f}, at least {one.fresh.low:.3f} "
+        f"and at most {one.fresh.high:.3f} (95 %, for all attacks at once); the ceiling is "
+        f"{one.ceiling:g}."
     )
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from divulge._util import atomic
 from divulge._util.json import JSON
+from divulge.audits.gate import Gate
 from divulge.audits.heads import HEAD, load_head
+from divulge.audits.judged import Ruling
 from divulge.audits.result import Audit, SecretAudit
 from divulge.audits.run_folder import hold_run
 from divulge.audits.runs import GatedAudit
@@ -32,14 +34,6 @@ FILES = (FILE, "model.skops")
 """Files that the final model may be in."""
 _CLEARLY = 0.9
 """A leak beyond guessing of at most this share of another is clearly less."""
-_UNSOUND = (
-    "inputs doubtful",
-    "instrument failed",
-    "nothing measured",
-    "confounded",
-    "leak or shift",
-)
-"""Verdicts whose figures say nothing of this model's leak."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -118,16 +112,16 @@ class HardenedModel(SearchRun[HardeningFacts, SearchTrial]):
     def outcome(self) -> Outcome:
         """Whether the final model is under all ceilings.
 
-        ``under``: all upper limits are. ``over``: some value is not. ``undecided``: neither, or the
-        audit's figures say nothing of this model.
+        The ruling is that of a gate with these ceilings, see `Audit.gate`: ``under`` where all
+        upper limits are, ``over`` where some lower limit is not, else ``undecided``.
         """
-        found = self.measured
-        if self.audit.verdict.level in _UNSOUND or len(found) < len(self.facts.ceilings):
-            return "undecided"
-        if all(found[name].high <= ceiling for name, ceiling in self.facts.ceilings.items()):
-            return "under"
-        over = any(found[name].value > ceiling for name, ceiling in self.facts.ceilings.items())
-        return "over" if over else "undecided"
+        ruling = self.ruling
+        return "over" if ruling.failed else "under" if ruling.passes else "undecided"
+
+    @cached_property
+    def ruling(self) -> Ruling:
+        """What a gate with the ceilings of the search says of the final audit."""
+        return self.audit.rule(Gate(ceiling=self.facts.ceilings))
 
     @property
     def accuracy(self) -> Estimate | None:
@@ -200,6 +194,7 @@ class HardenedModel(SearchRun[HardeningFacts, SearchTrial]):
             budget=self.facts.budget,
             settings=self.head.settings,
             environment=self.head.environment,
+            undecided=self.ruling.undecided,
         )
 
     @property

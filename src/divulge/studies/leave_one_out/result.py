@@ -15,6 +15,7 @@ from divulge._util.arguments import Count, check_arguments
 from divulge._util.json import JSON
 from divulge.audits.checks.duplicates import PoolCopies
 from divulge.audits.heads import HEAD, load_head, store_head
+from divulge.audits.judged import Sample
 from divulge.audits.result import Audit, SecretAudit
 from divulge.audits.run_folder import hold_run
 from divulge.audits.runs import GatedAudit
@@ -290,6 +291,11 @@ class LeaveOneOut(GatedAudit):
             "models": facts.models,
             "targets": facts.targets,
         }
+
+    @property
+    def sample(self) -> Sample:
+        """The number of targets, over which intervals are."""
+        return Sample(self.facts.targets, "targets")
 
     @property
     def untested(self) -> Mapping[str, str]:

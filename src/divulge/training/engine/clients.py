@@ -48,7 +48,7 @@ _SECONDS_BEFORE_PROCESSES: Final = 5.0
 _CHUNKS_PER_PROCESS: Final = 2
 """Pieces of work a process and call: with more of them none waits long for the others."""
 
-_REMEDY: Final = "make one network by hand and put a few records to it to see why"
+_REMEDY: Final = "build the network yourself, and run it on a few records to see why"
 
 
 def deal(rows: Sequence[RaggedRows], workers: int) -> list[list[int]]:

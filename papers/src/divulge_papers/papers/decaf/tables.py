@@ -164,7 +164,7 @@ def users_table(
     ]
     return _define_table(
         title=f"Decaf: class shares of {description}",
-        source=f"Dai et al. 2024, table {number}; it names no rate: its figures stand beside three",
+        source=f"Dai et al. 2024, table {number}; the paper gives no rate: compared at three",
         data=(federation["data"],),
         rows=tuple(rows),
         pairs=tuple(

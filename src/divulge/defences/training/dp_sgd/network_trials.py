@@ -20,7 +20,7 @@ from divulge.training.tensors import cast_to_precision
 translate_training_errors = partial(
     translate_model_errors,
     "a private model to train",
-    "make one network by hand, and put a few records to it",
+    "build the network yourself, and run it on a few records",
 )
 """Raise what a network raises in training as an error of divulge's."""
 

@@ -1,0 +1,1 @@
+"""An attack of somebody's own beside those of divulge, on small targets that are trained here."""
