@@ -135,6 +135,8 @@ class CompositionFacts:
     """Empty, or one name a class."""
     notes: tuple[str, ...] = ()
     """What was left out of the audit, in sentences."""
+    sums: tuple[int, ...] = ()
+    """Of each round that showed the server a sum alone, how many clients it sums up."""
     kind: Literal["composition"] = "composition"
 
     def __post_init__(self) -> None:
@@ -171,6 +173,8 @@ class InteractionFacts:
     None if nobody said."""
     notes: tuple[str, ...] = ()
     """What was left out of the audit, in sentences."""
+    sums: tuple[int, ...] = ()
+    """Of each round that showed the server a sum alone, how many clients it sums up."""
     kind: Literal["interactions"] = "interactions"
 
     @property

@@ -17,6 +17,7 @@ SCHEMA = 3
 
 Level = Literal[
     "leak",
+    "expected leak",
     "no leak found",
     "inputs doubtful",
     "undecided",

@@ -47,15 +47,21 @@ def page_content(
     guesses: tuple[Guesses | None, ...],
     unsound: Collection[int] = (),
     beyond: tuple[uninformed.BeyondPublic | None, ...] = (),
+    simulated: tuple[uninformed.SimulatedClicks | None, ...] = (),
 ) -> PageContent:
     """What attacks say of items, of which none is named; see `FederatedSecret.page_content`."""
     clients, items, truth = facts.clients, facts.items, facts.truth
-    first = headline_attack(findings)
+    judged = [k for k, one in enumerate(simulated) if one is not None]
+    first = judged[0] if judged else headline_attack(findings)
     told = None if first is None else guesses[first]
     doubt, sentences = "", tuple[str, ...]()
     figures: Callable[[], Iterable[Figure]] = tuple
     if truth is None:
-        doubt = "the true interactions are unknown, so nothing here could be checked"
+        doubt = (
+            "the true interactions are unknown, so how good this is comes from simulated clients"
+            if judged
+            else "the true interactions are unknown, so nothing here could be checked"
+        )
     if told is not None and first is not None:
         if truth is None:
             sentences = (_sentence_without_truth(items, told),)
@@ -66,7 +72,7 @@ def page_content(
     tested = None
     if truth is not None:
         tested = uninformed.randomise(guesses, truth, stream(0, "signs of clients"), beyond)
-    case = InteractionWords(guesses, truth, tested, beyond)
+    case = InteractionWords(guesses, truth, tested, beyond, simulated, facts.sums)
     return PageContent(
         verdict=judge_federation(case, findings, unsound),
         title="What each client’s update reveals about its interactions",  # noqa: RUF001
@@ -82,8 +88,13 @@ def page_content(
             "items": list(items),
             "acted": None if truth is None else [int(one.acted.sum()) for one in truth],
         },
-        details=tuple(_client_details(guess, truth) for guess in guesses),
+        details=tuple(
+            _client_details(guess, truth)
+            | {"simulated_auc": None if told is None else told.auc.tolist()}
+            for guess, told in zip(guesses, simulated or (None,) * len(guesses), strict=True)
+        ),
         scope=SCOPE,
+        speaker=first,
         figures=figures,
         tables=() if told is None else (_client_table(clients, told, truth),),
     )
