@@ -12,6 +12,7 @@ from click.testing import CliRunner
 from divulge.audits import config
 from divulge.cli.main import main
 from divulge.core import ReceivedUpdate, Round, Status
+from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import DataError, SpecError, StoreError
 from divulge.federation import Federation, Transcript, exact, simulate
 from divulge.federation.transcript import writer
@@ -136,6 +137,21 @@ def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
     said = CliRunner().invoke(main, [*command, "leak"])
     assert said.exit_code == 4, said.output
     assert "Verdict: expected leak." in said.output
+
+
+def test_a_secure_sum_is_kept_and_said_to_hide_single_updates(place: Path, tmp_path: Path) -> None:
+    pool = federations.records(240, 100)
+    recipe = Recipe(federations.relu, lr=0.05, epochs=1, batch_size=20)
+    clients = exact(pool, federations.COUNTS)
+    hidden = Federation(pool, clients, recipe, workers=1, defence=SecureSum())
+    simulate(hidden, 2, tmp_path / "transcript")
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    (tmp_path / "audit.toml").write_text(SETTINGS.format(counts=""))
+    found = audit_federation(tmp_path / "audit.toml", tmp_path / "run")
+    assert found.facts.sums == (5, 5)
+    assert "A defence hides single updates" in found.verdict.headline
+    assert "In 2 rounds the server got the sum of 5 clients or more" in found.verdict.sentences[0]
+    assert found.verdict.next_step.startswith("Keep the protection")
 
 
 def test_what_cannot_be_attacked_says_why(place: Path) -> None:
