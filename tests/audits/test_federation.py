@@ -124,7 +124,7 @@ def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
         np.testing.assert_allclose([one.share.sum() for one in guess], 1)
     assert found.verdict.level == "expected leak"
     assert found.verdict.attack == found.findings[2].label
-    assert "Of 2 clients, 2 hold their classes unevenly" in found.verdict.sentences[0]
+    assert "2 of 2 clients" in found.verdict.sentences[0]
     again = load_federation(place / "blind")
     assert again.verdict == found.verdict
     page = (place / "blind" / "report.html").read_text(encoding="utf-8")

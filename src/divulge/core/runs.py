@@ -169,8 +169,7 @@ class InteractionFacts:
     items: tuple[int, ...]
     """The number of items that each client was shown."""
     acted: tuple[tuple[int, ...], ...] | None
-    """Positions of the items that each client interacted with, among those that it was shown;
-    None if nobody said."""
+    """Positions of clicked items among those shown, by client; None if nobody said."""
     notes: tuple[str, ...] = ()
     """What was left out of the audit, in sentences."""
     sums: tuple[int, ...] = ()
@@ -207,8 +206,7 @@ class Head(Generic[F_co]):
     created: str
     """UTC, ISO 8601; empty in folders of kinds that did not keep it once."""
     challenge: str
-    """Digest of all that attacks see, and of the truth; empty for a comparison, whose defences have
-    one each."""
+    """Digest of all that attacks see, and of the truth; empty for a comparison of defences."""
     seed: int
     """Of all random draws; 0 where there are none."""
     settings: dict[str, JSON]
@@ -218,8 +216,7 @@ class Head(Generic[F_co]):
     attacks: tuple[str, ...] = ()
     """Labels of all attacks asked for, in order."""
     findings: tuple[Key, ...] = ()
-    """Their keys, in an audit of one secret. The folder may hold further findings, asked for before
-    with other settings."""
+    """Their keys, in an audit of one secret; the folder may hold others, of other settings."""
     divulge: str = BEFORE_NAMING
     schema: int = SCHEMA
 

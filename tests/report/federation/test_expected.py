@@ -39,7 +39,7 @@ def judge(guesses: Sequence[Proportions]) -> tuple[str, str]:
 def test_uneven_clients_that_simulated_ones_like_them_are_read_are_an_expected_leak() -> None:
     level, said = judge([guess(UNEVEN, 0.01), guess(UNEVEN, 0.01), guess(EVEN, 0.29)])
     assert level == "expected leak"
-    assert "Of 3 clients, 2 hold their classes unevenly" in said
+    assert "Uneven, and read by the server: 2 of 3 clients." in said
     assert "10 % (L1 0.20) of their records into wrong classes" in said
     # the 37th smallest of 40, as 0.9 · 41 is 36.9: 0.15 + 36 · 0.1 / 39
     assert "at most 13 % (L1 0.24); equal shares of all classes would put 40 % (L1 0.80)" in said
@@ -68,7 +68,7 @@ def test_everything_else_is_undecided(guesses: Sequence[Proportions], says: str)
 def test_a_client_unlike_simulated_ones_is_left_out_of_what_is_expected() -> None:
     level, said = judge([guess(UNEVEN, 0.01)] * 3 + [guess(UNEVEN, 0.01, far=0.002)])
     assert level == "expected leak"
-    assert "Of 4 clients, 3 hold" in said
+    assert "3 of 4 clients" in said
     assert "1 of them do not, and are left out" in said
 
 
@@ -97,8 +97,8 @@ def test_each_client_has_a_sentence_and_the_page_a_level_of_its_own() -> None:
     assert story.speaker == 1
     assert story.sentences == (
         "Client a seems to hold mostly class 0 (70 %) and class 1 (30 %) and nothing of class 2 "
-        "and class 3; its classes are uneven (p = 0.015). Expected in wrong classes: 10 % (L1 0.20) of "
-        "its records; at most 13 % (L1 0.24) for 90 % of simulated clients like it.",
+        "and class 3; its classes are uneven (p = 0.015). Expected in wrong classes: 10 % (L1 "
+        "0.20) of its records; at most 13 % (L1 0.24) for 90 % of simulated clients like it.",
         "Client b seems to hold mostly class 0 (70 %) and class 1 (30 %) and nothing of class 2 "
         "and class 3; its classes are uneven (p = 0.015). Its update does not look like those of "
         "simulated clients (p = 0.002), so nothing says how far off this is.",

@@ -21,7 +21,7 @@ class SimulatedGuesses(NamedTuple):
 
     share: SimulatedShares
     null: SimulatedNulls
-    held: SimulatedShares
+    true_share: SimulatedShares
     """The shares that they hold."""
 
     def errors_like(self, guess: Proportions, far: float) -> SimulatedErrors:
@@ -43,13 +43,13 @@ class SimulatedGuesses(NamedTuple):
         """
         off = np.abs(self.share - guess.share).sum(axis=1)
         near = np.argsort(off, kind="stable")[:ALIKE]
-        share, null, held = (part[near] for part in self)
-        lacks = held == 0
+        share, null, true_share = (part[near] for part in self)
+        lacks = true_share == 0
         counts = [null, null & ~lacks, lacks, lacks & ~null]
         return SimulatedErrors(
             near,
-            np.abs(share - held).sum(axis=1),
-            np.abs(1 / held.shape[1] - held).sum(axis=1),
+            np.abs(share - true_share).sum(axis=1),
+            np.abs(1 / true_share.shape[1] - true_share).sum(axis=1),
             np.column_stack([part.sum(axis=1) for part in counts]),
             far,
         )
@@ -65,8 +65,8 @@ def nearest_distances(
     """
     spread = simulated.std(axis=0)
     # 1e-12: what never changes tells nothing, and rounding of it is no distance
-    kept = spread > 1e-12 * np.abs(simulated).max(axis=0)
-    inside, outside = (part[:, kept] / spread[kept] for part in (simulated, victims))
+    varies = spread > 1e-12 * np.abs(simulated).max(axis=0)
+    inside, outside = (part[:, varies] / spread[varies] for part in (simulated, victims))
     between = cdist(inside, inside)
     np.fill_diagonal(between, np.inf)
     return between.min(axis=1), cdist(outside, inside).min(axis=1)

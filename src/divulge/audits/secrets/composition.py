@@ -89,8 +89,10 @@ class CompositionSecret(FederatedSecret[CompositionFacts, tuple[UpdateView, ...]
             raise ValueError("null classes that are no truth values")
         share, null = (arrays[name].reshape(clients, -1) for name in ("share", "null"))
         even = [None if np.isnan(p) else float(p) for p in arrays["even"]]
-        parts = zip(share, null, even, _decode_errors(arrays, clients), strict=True)
-        return tuple(Proportions(*three, errors=errors) for *three, errors in parts)
+        errors = _decode_errors(arrays, clients)
+        return tuple(
+            Proportions(share[k], null[k], even[k], errors=errors[k]) for k in range(clients)
+        )
 
 
 def _encode_errors(guess: Sequence[Proportions]) -> dict[str, np.ndarray]:

@@ -64,4 +64,4 @@ def _length(view: UpdateView) -> float:
     change = view.rounds[0].change(view.victim)
     squares = sum(float((value.astype(np.float64) ** 2).sum()) for value in change.values())
     # an update of zeros is shorter than any other
-    return max(squares**0.5, 1e-300)
+    return max(float(np.sqrt(squares)), 1e-300)

@@ -1,7 +1,7 @@
 """The page of an attack on composition: class shares of each client, in sentences and a figure."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from divulge.report.federation.story import (
     join_words,
 )
 from divulge.report.federation.verdicts.composition import SCOPE, CompositionWords
-from divulge.report.federation.verdicts.expected_shares import ExpectedShares
+from divulge.report.federation.verdicts.expected_shares import COLUMNS, ExpectedShares
 from divulge.report.federation.verdicts.judge import judge_federation
 
 UNEVEN = 0.05
@@ -39,6 +39,14 @@ _MEASURES = (
     "and 1. A null class is a class of which a client has no record. The other columns are the "
     "accuracy, precision and recall of the attack in naming null classes."
 )
+
+_EXPECTED = (
+    "L1 is the distance between predicted and true label distributions, at most 2: twice the share "
+    "of records in wrong classes. Nobody gave the truth: these are distances about clients that "
+    "the attack simulates, of which it knows the truth. Uneven are clients that equal shares do "
+    "not explain (p = 0.05 or less, corrected for the number of clients)."
+)
+_NOT_ESTIMATED = ("not estimated",) * len(COLUMNS)
 
 _MOST_NAMED = 3
 """Most classes that a sentence names."""
@@ -86,10 +94,7 @@ def page_content(
         sentences=tuple(
             _client_sentence(facts, k, guess, by) for k, guess in enumerate(told or ())
         ),
-        columns=tuple(_TITLES.values()),
-        cells=tuple(estimate_cells(finding, tuple(_TITLES)) for finding in findings),
-        caption="Means over clients with 95 % intervals",
-        measures=_MEASURES,
+        **_attack_table(findings, None if known else expected),
         headline=("l1", "mean L1 distance"),
         summary={
             "clients": list(facts.clients),
@@ -107,6 +112,34 @@ def page_content(
         scope=SCOPE,
         figures=tuple if told is None else lambda: (_share_figure(facts, told),),
     )
+
+
+class _AttackTable(TypedDict):
+    """Fields of `PageContent` that are the table of attacks."""
+
+    columns: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    caption: str
+    measures: str
+
+
+def _attack_table(
+    findings: Sequence[Finding], expected: Sequence[ExpectedShares | None] | None
+) -> _AttackTable:
+    """What was measured or, without the truth, what is expected."""
+    if expected is None:
+        return {
+            "columns": tuple(_TITLES.values()),
+            "cells": tuple(estimate_cells(finding, tuple(_TITLES)) for finding in findings),
+            "caption": "Means over clients with 95 % intervals",
+            "measures": _MEASURES,
+        }
+    return {
+        "columns": COLUMNS,
+        "cells": tuple(_NOT_ESTIMATED if one is None else one.cells() for one in expected),
+        "caption": "Means over the simulated clients that are like each client",
+        "measures": _EXPECTED,
+    }
 
 
 def _class_name(facts: CompositionFacts, label: int) -> str:

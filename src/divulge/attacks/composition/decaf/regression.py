@@ -183,7 +183,7 @@ def guess_left_out(
     raw: ClientShares,
     signs: ClientShares,
     rare: Bool[np.ndarray, "virtual classes"],
-    held: ClientShares,
+    true_shares: ClientShares,
     error: float,
 ) -> SimulatedGuesses:
     """Guess about each virtual client as about a victim, without what it taught itself.
@@ -192,7 +192,7 @@ def guess_left_out(
         raw: guessed shares of each, by a fit without it.
         signs: as of `absent_classes`, likewise.
         rare: as of `absent_classes`.
-        held: the shares that they hold.
+        true_shares: the shares that they hold.
         error: as of `absent_classes`.
     """
     others = ~np.eye(len(raw), dtype=np.bool_)
@@ -200,8 +200,8 @@ def guess_left_out(
         absent_classes(sign, signs[rest], rare[rest], error)
         for sign, rest in zip(signs, others, strict=True)
     ])  # fmt: skip
-    share = np.array([project_shares(*one) for one in zip(raw, null, strict=True)])
-    return SimulatedGuesses(share, null, held)
+    share = np.array([project_shares(*pair) for pair in zip(raw, null, strict=True)])
+    return SimulatedGuesses(share, null, true_shares)
 
 
 def project_shares(

@@ -158,10 +158,10 @@ class ShadowClientSimulation:
         for victim in range(len(self._views)):
             by_rounds.setdefault(self._rounds_of(victim), []).append(victim)
         for mine, victims in by_rounds.items():
-            said = self._read(victims[0], fits)  # the same about virtual clients for all of them
-            rare, held = self._cast.rare[uneven], self._cast.shares[uneven]
-            raw, signs = said.shares.left_out, said.signs
-            left_out = regression.guess_left_out(raw, signs, rare, held, null_error)
+            reading = self._read(victims[0], fits)  # of virtual clients the same for all of them
+            rare, shares = self._cast.rare[uneven], self._cast.shares[uneven]
+            raw, signs = reading.shares.left_out, reading.signs
+            left_out = regression.guess_left_out(raw, signs, rare, shares, null_error)
             near, far = nearest_distances(*self._class_features(mine, victims, shown))
             for victim, distance in zip(victims, far, strict=True):
                 errors = left_out.errors_like(guesses[victim], far_p_value(distance, near))
@@ -212,13 +212,13 @@ class ShadowClientSimulation:
 
     def _guess(self, victim: int, fits: "_RoundFits", null_error: float) -> Proportions:
         assert self._cast is not None
-        said, rare = self._read(victim, fits), self._cast.rare[~self._cast.even]
-        null = regression.absent_classes(said.sign, said.signs, rare, null_error)
+        reading, rare = self._read(victim, fits), self._cast.rare[~self._cast.even]
+        null = regression.absent_classes(reading.sign, reading.signs, rare, null_error)
         rounds = ", ".join(map(str, self._rounds_of(victim)))
         return Proportions(
-            regression.project_shares(said.shares.guess, null),
+            regression.project_shares(reading.shares.guess, null),
             null,
-            even=evenness_p_value(said.coarse.guess, said.coarse.others),
+            even=evenness_p_value(reading.coarse.guess, reading.coarse.others),
             how=f"{len(self._cast.rows)} virtual clients, rounds {rounds}",
         )
 

@@ -101,8 +101,9 @@ class LDIA:
             ])  # fmt: skip
             how = f"{self.clients} shadow clients, rounds {', '.join(map(str, together))}"
             classes = stages[together[0]][0].classes
-            found = self._guess(inside, shadows.counts, changes, classes * len(together), seed)
-            guesses |= zip(victims, (replace(one, how=how) for one in found), strict=True)
+            outputs = classes * len(together)
+            mixes = self._guess(inside, shadows.counts, changes, outputs, seed)
+            guesses |= zip(victims, (replace(mix, how=how) for mix in mixes), strict=True)
         return tuple(guesses[v] for v in range(len(views)))
 
     def _guess(
@@ -118,24 +119,24 @@ class LDIA:
             seed: of the networks.
         """
         shadows, even = np.split(inside, [len(counts)])
-        held = counts / counts.sum(axis=1, keepdims=True)
-        network = train_network(shadows, held, self.epochs, seed)
+        true_share = counts / counts.sum(axis=1, keepdims=True)
+        network = train_network(shadows, true_share, self.epochs, seed)
         share = read_shares(network, np.concatenate([changes, even]))
-        told, theirs = np.split(share / share.sum(axis=1, keepdims=True), [len(changes)])
-        left_out = np.empty_like(held)
-        for part in np.array_split(stream(seed, "folds").permutation(len(held)), FOLDS):
-            rest = np.setdiff1d(np.arange(len(held)), part)
-            other = train_network(shadows[rest], held[rest], self.epochs, seed)
+        shares, of_even = np.split(share / share.sum(axis=1, keepdims=True), [len(changes)])
+        left_out = np.empty_like(true_share)
+        for part in np.array_split(stream(seed, "folds").permutation(len(true_share)), FOLDS):
+            rest = np.setdiff1d(np.arange(len(true_share)), part)
+            other = train_network(shadows[rest], true_share[rest], self.epochs, seed)
             left_out[part] = read_shares(other, shadows[part])
         simulated = SimulatedGuesses(
-            left_out / left_out.sum(axis=1, keepdims=True), left_out == 0, held
+            left_out / left_out.sum(axis=1, keepdims=True), left_out == 0, true_share
         )
         # sums over inputs: single weights also tell which records a client has
         rows = [part.reshape(len(part), outputs, -1).sum(axis=2) for part in (inside, changes)]
         near, far = nearest_distances(*(each.astype(np.float64) for each in rows))
         guesses = []
-        for one, distance in zip(told, far, strict=True):
-            guess = Proportions(one, one == 0, even=evenness_p_value(one, theirs))
+        for row, distance in zip(shares, far, strict=True):
+            guess = Proportions(row, row == 0, even=evenness_p_value(row, of_even))
             errors = simulated.errors_like(guess, far_p_value(distance, near))
             guesses.append(replace(guess, errors=errors))
         return guesses

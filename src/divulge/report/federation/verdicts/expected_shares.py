@@ -15,10 +15,13 @@ from divulge.report import words
 from divulge.report.federation.verdicts.case import PROTECT_UPDATES, Judgement
 
 SUPPOSED = (
-    "This supposes that real clients train as the transcript says, on records of the same "
-    "population as the reference records."
+    "This supposes that real clients train as the transcript says, on records of the reference "
+    "records’ population, in mixes like the simulated ones."  # noqa: RUF001
 )
 """What every expected figure rests on."""
+
+COLUMNS = ("Expected L1", "At most, for 90 %", "Of equal shares", "Uneven clients")
+"""Headings of a table of what is expected of attacks."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +47,8 @@ class ExpectedShares:
     @cached_property
     def strange(self) -> Bool[np.ndarray, " clients"]:
         """Clients whose update is not like those of simulated clients (Bonferroni)."""
-        far = np.array([one.far for one in self.errors])
-        return far * len(far) <= ERROR
+        limit = ERROR / len(self.errors)
+        return np.array([one.far <= limit for one in self.errors])
 
     @cached_property
     def unlike(self) -> float:
@@ -80,8 +83,8 @@ class ExpectedShares:
             "expected leak",
             "The server is expected to read which classes clients hold",
             (
-                f"Of {clients}, {int(self.read.sum())} hold their classes unevenly, and the server "
-                f"reads them. It puts {_misplaced(off)} of their records into wrong classes.",
+                f"Uneven, and read by the server: {int(self.read.sum())} of {clients}. It is "
+                f"expected to put {_misplaced(off)} of their records into wrong classes.",
                 f"For 90 % of simulated clients like them it is at most "
                 f"{_misplaced(most, math.ceil)}; equal shares of all classes would put "
                 f"{_misplaced(equal)} there.",
@@ -152,6 +155,16 @@ class ExpectedShares:
         return (
             f"Expected in wrong classes: {_misplaced(errors.l1.mean())} of its records; at most "
             f"{most} for 90 % of simulated clients like it."
+        )
+
+    def cells(self) -> tuple[str, ...]:
+        """What stands in a table about one attack: a cell for each of `COLUMNS`."""
+        most = [min(2.0, expected.largest_error(one.l1)) for one in self.errors]
+        return (
+            f"{np.mean([one.l1.mean() for one in self.errors]):.2f}",
+            f"{np.mean(most):.2f}",
+            f"{np.mean([one.equal.mean() for one in self.errors]):.2f}",
+            f"{int((self.even <= ERROR).sum())} of {len(self.errors)}",
         )
 
     def figures(self) -> list[dict[str, float | bool]]:
