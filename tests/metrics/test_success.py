@@ -95,6 +95,7 @@ def test_limits_hold_for_scores_that_make_the_bound_tight() -> None:
     assert found.low.max() == pytest.approx(0.025 ** (1 / 6))
 
 
+@pytest.mark.slow
 def test_near_certainty_is_not_listed_for_success_below_it() -> None:
     rng = np.random.default_rng(4)
     truth = success.NEAR_CERTAIN
