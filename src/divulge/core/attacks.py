@@ -56,8 +56,8 @@ class SimulatedErrors:
     """Classes declared null, those of them that it holds, classes that it lacks, and those of them
     that were not declared null."""
     far: float
-    """P-value that the victim's update is like those of simulated clients: how often one of them
-    is as far from the nearest other as the victim is from the nearest of them."""
+    """P-value that the victim trains as simulated clients do: how often the update of one of them
+    differs in length as much from those of others with such guesses."""
 
 
 @dataclass(frozen=True, slots=True)

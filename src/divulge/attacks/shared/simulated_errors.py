@@ -1,19 +1,25 @@
 """How far off guesses of class shares are, by clients that the attacker simulates and knows."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64
-from scipy.spatial.distance import cdist
+from sklearn.covariance import LedoitWolf
 
 from divulge.core import Proportions, SimulatedErrors
 
 ALIKE = 40
 """Number of simulated clients whose errors stand for those of a victim."""
 
+_RIDGE = 0.1
+"""Of the regression of lengths, whose columns are from 0 to 1."""
+
+_LEAST = 1e-12
+"""Least length: smaller ones are rounding."""
+
 SimulatedShares = Float64[np.ndarray, "clients classes"]
 SimulatedNulls = Bool[np.ndarray, "clients classes"]
-Distances = Float64[np.ndarray, " clients"]
 
 
 class SimulatedGuesses(NamedTuple):
@@ -29,9 +35,8 @@ class SimulatedGuesses(NamedTuple):
 
         What counts as near depends on the guess, so on the update alone. Among clients whose
         updates lead to such a guess, a victim is one more: its error is exchangeable with theirs
-        if its mix and its records are drawn alike. Neighbours stand for a category that is fixed
-        beforehand, and classes in other shares than theirs are beyond them: so an approximation,
-        whose coverage is measured.
+        if its mix and its records are drawn alike. Neighbours stand for a fixed category, and
+        victims may hold mixes of another kind: so an approximation, whose coverage is measured.
 
         Args:
             guess: about a victim.
@@ -54,32 +59,48 @@ class SimulatedGuesses(NamedTuple):
             far,
         )
 
+    def likeness_p_values(
+        self,
+        lengths: Float64[np.ndarray, "clients changes"],
+        victims: Float64[np.ndarray, "victims classes"],
+        of_victims: Float64[np.ndarray, "victims changes"],
+    ) -> Float64[np.ndarray, " victims"]:
+        """P-values of the hypothesis that victims train as simulated clients do.
 
-def nearest_distances(
-    simulated: Float64[np.ndarray, "clients features"],
-    victims: Float64[np.ndarray, "victims features"],
-) -> tuple[Distances, Float64[np.ndarray, " victims"]]:
-    """Distances of simulated clients to the nearest other, and of victims to the nearest of them.
+        What a client holds moves some weights further than others. So the lengths of changes are
+        regressed on guesses about simulated clients, each left out of its own fit. What that leaves
+        of a client is measured in the covariance of what it leaves of all (Mahalanobis). Its rank
+        among simulated clients is the p-value.
 
-    Each feature is divided by its deviation among simulated clients.
-    """
-    spread = simulated.std(axis=0)
-    # 1e-12: what never changes tells nothing, and rounding of it is no distance
-    varies = spread > 1e-12 * np.abs(simulated).max(axis=0)
-    inside, outside = (part[:, varies] / spread[varies] for part in (simulated, victims))
-    between = cdist(inside, inside)
-    np.fill_diagonal(between, np.inf)
-    return between.min(axis=1), cdist(outside, inside).min(axis=1)
+        Args:
+            lengths: logarithms of the lengths of simulated clients' changes, by tensor and round.
+            victims: guessed shares of victims.
+            of_victims: logarithms of the lengths of their changes.
+        """
+        rows, at = _basis(self.share), _basis(victims)
+        inverse = np.linalg.inv(rows.T @ rows + _RIDGE * np.eye(rows.shape[1]))
+        weights = inverse @ rows.T @ lengths
+        leverage = np.einsum("ij,jk,ik->i", rows, inverse, rows)
+        inside = (lengths - rows @ weights) / (1 - leverage)[:, None]
+        outside = of_victims - at @ weights
+        fitted = LedoitWolf().fit(inside)
+        own, of_each = (fitted.mahalanobis(part) for part in (inside, outside))
+        higher = (own >= of_each[:, None]).sum(axis=1)
+        p_values: Float64[np.ndarray, " victims"] = (1 + higher) / (1 + len(own))
+        return p_values
 
 
-def far_p_value(mine: float, others: Distances) -> float:
-    """P-value of the hypothesis that a victim's distance is one more of simulated clients'.
+def log_lengths(
+    changes: Sequence[Float64[np.ndarray, "clients _"]],
+) -> Float64[np.ndarray, "clients changes"]:
+    """Logarithms of the lengths of clients' changes; those of none at all are very low."""
+    lengths = [np.linalg.norm(change, axis=1) for change in changes]
+    return np.log(np.maximum(np.column_stack(lengths), _LEAST))
 
-    Examples:
-        >>> far_p_value(2.0, np.array([1.0, 1.5, 3.0]))
-        0.5
-    """
-    return float((1 + (others >= mine).sum()) / (1 + len(others)))
+
+def _basis(share: Float64[np.ndarray, "clients _"]) -> Float64[np.ndarray, "clients columns"]:
+    """What lengths of changes are regressed on: shares, how large they are and how uneven."""
+    return np.column_stack([np.ones(len(share)), share, share**2, np.sqrt(share)])
 
 
 def evenness_p_value(

@@ -29,11 +29,7 @@ from divulge.attacks.composition.decaf.update_features import (
     update_features,
 )
 from divulge.attacks.shared.observed_round import ObservedRound
-from divulge.attacks.shared.simulated_errors import (
-    evenness_p_value,
-    far_p_value,
-    nearest_distances,
-)
+from divulge.attacks.shared.simulated_errors import evenness_p_value, log_lengths
 from divulge.core import Proportions, Records, UpdateDefence, UpdateView
 from divulge.training.cluster import RayCluster
 from divulge.training.recipe import Recipe
@@ -162,22 +158,24 @@ class ShadowClientSimulation:
             rare, shares = self._cast.rare[uneven], self._cast.shares[uneven]
             raw, signs = reading.shares.left_out, reading.signs
             left_out = regression.guess_left_out(raw, signs, rare, shares, null_error)
-            near, far = nearest_distances(*self._class_features(mine, victims, shown))
-            for victim, distance in zip(victims, far, strict=True):
-                errors = left_out.errors_like(guesses[victim], far_p_value(distance, near))
+            lengths, own = self._lengths(mine, victims, shown)
+            share = np.array([guesses[victim].share for victim in victims])
+            like = left_out.likeness_p_values(lengths[uneven], share, own)
+            for victim, p_value in zip(victims, like.tolist(), strict=True):
+                errors = left_out.errors_like(guesses[victim], p_value)
                 judged[victim] = replace(guesses[victim], errors=errors)
         return judged
 
-    def _class_features(
+    def _lengths(
         self, rounds: Sequence[int], victims: Sequence[int], shown: Mapping[int, UpdateFeatures]
     ) -> tuple[Float64[np.ndarray, "virtual _"], Float64[np.ndarray, "victims _"]]:
-        """Class features of these rounds, of virtual clients and of victims, a row a client."""
+        """Logarithms of how far a step moves each tensor, of virtual clients and of victims."""
         own = []
         for number in rounds:
             places = [self._rounds[number][1].index(victim) for victim in victims]
-            own += [kind[places] for kind in self._victims[number].classes]
-        theirs = [kind for number in rounds for kind in shown[number].classes]
-        return np.hstack(theirs), np.hstack(own)
+            own += [kind[places] for kind in self._victims[number].tensors]
+        theirs = [kind for number in rounds for kind in shown[number].tensors]
+        return log_lengths(theirs), log_lengths(own)
 
     def _rounds_of(self, victim: int) -> tuple[int, ...]:
         return tuple(number for number, (_, victims) in self._rounds.items() if victim in victims)

@@ -19,8 +19,7 @@ from divulge.attacks.shared.observed_round import ObservedRound, first_rounds
 from divulge.attacks.shared.simulated_errors import (
     SimulatedGuesses,
     evenness_p_value,
-    far_p_value,
-    nearest_distances,
+    log_lengths,
 )
 from divulge.core import Need, Proportions, Tensors, UpdateView
 from divulge.errors import SpecError
@@ -100,14 +99,17 @@ class LDIA:
                 for v in victims
             ])  # fmt: skip
             how = f"{self.clients} shadow clients, rounds {', '.join(map(str, together))}"
-            classes = stages[together[0]][0].classes
-            outputs = classes * len(together)
-            mixes = self._guess(inside, shadows.counts, changes, outputs, seed)
+            mixes = self._guess(inside, shadows.counts, changes, len(together), seed)
             guesses |= zip(victims, (replace(mix, how=how) for mix in mixes), strict=True)
         return tuple(guesses[v] for v in range(len(views)))
 
     def _guess(
-        self, inside: Seen, counts: Counts, changes: Seen, outputs: int, seed: int
+        self,
+        inside: Float[np.ndarray, "all_shadows numbers"],
+        counts: Counts,
+        changes: Float[np.ndarray, "victims numbers"],
+        rounds: int,
+        seed: int,
     ) -> list[Proportions]:
         """Guess about victims of the same rounds, and learn from shadows how far off that is.
 
@@ -115,7 +117,7 @@ class LDIA:
             inside: features of shadow clients, the even ones last.
             counts: records of each class of the others.
             changes: features of the victims.
-            outputs: rows of the last layer in all rounds together.
+            rounds: number of rounds that the features are of.
             seed: of the networks.
         """
         shadows, even = np.split(inside, [len(counts)])
@@ -131,14 +133,15 @@ class LDIA:
         simulated = SimulatedGuesses(
             left_out / left_out.sum(axis=1, keepdims=True), left_out == 0, true_share
         )
-        # sums over inputs: single weights also tell which records a client has
-        rows = [part.reshape(len(part), outputs, -1).sum(axis=2) for part in (inside, changes)]
-        near, far = nearest_distances(*(each.astype(np.float64) for each in rows))
+        lengths, own = (
+            log_lengths(np.split(part.astype(np.float64), rounds, axis=1))
+            for part in (shadows, changes)
+        )
+        like = simulated.likeness_p_values(lengths, shares, own)
         guesses = []
-        for row, distance in zip(shares, far, strict=True):
+        for row, p_value in zip(shares, like.tolist(), strict=True):
             guess = Proportions(row, row == 0, even=evenness_p_value(row, of_even))
-            errors = simulated.errors_like(guess, far_p_value(distance, near))
-            guesses.append(replace(guess, errors=errors))
+            guesses.append(replace(guess, errors=simulated.errors_like(guess, p_value)))
         return guesses
 
 
