@@ -49,8 +49,8 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "virtual, SGD": Case(SGD, federations=16),
-    "virtual, Adam": Case(ADAM, federations=16),
+    "virtual, SGD": Case(SGD, federations=8),
+    "virtual, Adam": Case(ADAM, federations=8),
     "SGD, half the rate was told": Case(SGD, LocalTraining(lr=0.05)),
     "SGD, a rate 20 % too low was told": Case(SGD, LocalTraining(lr=0.08)),
     "SGD, 1 epoch of 2 was told": Case(SGD, LocalTraining(epochs=1)),
@@ -58,7 +58,6 @@ CASES = {
     "Adam, half the rate was told": Case(ADAM, LocalTraining(lr=0.005)),
     "SGD, another population": Case(SGD, inverted=True),
     "refined, Adam": Case(ADAM, level="refined", federations=2),
-    "refined, SGD": Case(SGD, level="refined", federations=2),
 }
 
 

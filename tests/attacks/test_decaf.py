@@ -151,12 +151,12 @@ def test_a_balanced_client_is_not_called_uneven_more_often_than_stated() -> None
     views = [transcript.view(str(k), federations.relu, federations.reference()) for k in range(20)]
     found = guess(dataclasses.replace(QUICK, clients=114), views)
     p = np.array([one.even for one in found])
-    # Of p-values up to 0.1 there are 2 in 20. They share 19 even virtual clients, so the rate is
-    # Beta(2, 18) in each federation: three standard deviations of the count of both kinds.
-    assert (p <= 0.1).sum() <= 2 + 3 * (20 * 0.1 * 0.9 + 20 * 19 * 0.1 * 0.9 / 21) ** 0.5
-    assert p.min() >= 1 / 20
+    # Of p-values up to 0.1 there are 2 in 20. They share 76 even virtual clients, so the rate is
+    # Beta(7, 70) in each federation: three standard deviations of the count of both kinds.
+    assert (p <= 0.1).sum() <= 2 + 3 * (20 * 0.1 * 0.9 + 20 * 19 * 0.1 * 0.9 / 78) ** 0.5
+    assert p.min() >= 1 / 77
     uneven = guess(QUICK, federations.views(federations.played()))
-    assert uneven[3].even == pytest.approx(1 / 9)  # a single class, beside 8 even ones
+    assert uneven[3].even == pytest.approx(1 / 33)  # a single class, beside 8 + 24 even ones
 
 
 def test_noise_is_noticed_and_played_again() -> None:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 from divulge.audits import config
 from divulge.cli.main import main
-from divulge.core import ReceivedUpdate, Round, Status
+from divulge.core import CompositionFacts, ReceivedUpdate, Round, Status
 from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import DataError, SpecError, StoreError
 from divulge.federation import Federation, Transcript, exact, simulate
@@ -148,6 +148,7 @@ def test_a_secure_sum_is_kept_and_said_to_hide_single_updates(place: Path, tmp_p
     (tmp_path / "subject.py").write_text(SUBJECT)
     (tmp_path / "audit.toml").write_text(SETTINGS.format(counts=""))
     found = audit_federation(tmp_path / "audit.toml", tmp_path / "run")
+    assert isinstance(found.facts, CompositionFacts)
     assert found.facts.sums == (5, 5)
     assert "A defence hides single updates" in found.verdict.headline
     assert "In 2 rounds the server got the sum of 5 clients or more" in found.verdict.sentences[0]

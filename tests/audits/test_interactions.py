@@ -180,6 +180,7 @@ def test_a_secure_sum_shows_no_client_and_says_so(place: Path) -> None:
     found = audit_federation(path, place / "run-summed")
     assert found.findings[0].status is Status.NOT_APPLICABLE
     assert "updates" in found.findings[0].reason
+    assert isinstance(found.facts, InteractionFacts)
     assert found.facts.sums == (4,)
     assert "the server saw sums alone" in found.verdict.headline
     assert found.verdict.next_step.startswith("Keep the protection")

@@ -59,35 +59,37 @@ class SimulatedGuesses(NamedTuple):
             far,
         )
 
-    def likeness_p_values(
-        self,
-        lengths: Float64[np.ndarray, "clients changes"],
-        victims: Float64[np.ndarray, "victims classes"],
-        of_victims: Float64[np.ndarray, "victims changes"],
-    ) -> Float64[np.ndarray, " victims"]:
-        """P-values of the hypothesis that victims train as simulated clients do.
 
-        What a client holds moves some weights further than others. So the lengths of changes are
-        regressed on guesses about simulated clients, each left out of its own fit. What that leaves
-        of a client is measured in the covariance of what it leaves of all (Mahalanobis). Its rank
-        among simulated clients is the p-value.
+def likeness_p_values(
+    guesses: SimulatedShares,
+    lengths: Float64[np.ndarray, "clients changes"],
+    victims: Float64[np.ndarray, "victims classes"],
+    of_victims: Float64[np.ndarray, "victims changes"],
+) -> Float64[np.ndarray, " victims"]:
+    """P-values of the hypothesis that victims train as simulated clients do.
 
-        Args:
-            lengths: logarithms of the lengths of simulated clients' changes, by tensor and round.
-            victims: guessed shares of victims.
-            of_victims: logarithms of the lengths of their changes.
-        """
-        rows, at = _basis(self.share), _basis(victims)
-        inverse = np.linalg.inv(rows.T @ rows + _RIDGE * np.eye(rows.shape[1]))
-        weights = inverse @ rows.T @ lengths
-        leverage = np.einsum("ij,jk,ik->i", rows, inverse, rows)
-        inside = (lengths - rows @ weights) / (1 - leverage)[:, None]
-        outside = of_victims - at @ weights
-        fitted = LedoitWolf().fit(inside)
-        own, of_each = (fitted.mahalanobis(part) for part in (inside, outside))
-        higher = (own >= of_each[:, None]).sum(axis=1)
-        p_values: Float64[np.ndarray, " victims"] = (1 + higher) / (1 + len(own))
-        return p_values
+    What a client holds moves some weights further than others. So the lengths of changes are
+    regressed on guesses about simulated clients, each left out of its own fit. What that leaves
+    of a client is measured in the covariance of what it leaves of all (Mahalanobis). Its rank
+    among simulated clients is the p-value.
+
+    Args:
+        guesses: guessed shares of simulated clients, each by a fit without it.
+        lengths: logarithms of the lengths of simulated clients' changes, by tensor and round.
+        victims: guessed shares of victims.
+        of_victims: logarithms of the lengths of their changes.
+    """
+    rows, at = _basis(guesses), _basis(victims)
+    inverse = np.linalg.inv(rows.T @ rows + _RIDGE * np.eye(rows.shape[1]))
+    weights = inverse @ rows.T @ lengths
+    leverage = np.einsum("ij,jk,ik->i", rows, inverse, rows)
+    inside = (lengths - rows @ weights) / (1 - leverage)[:, None]
+    outside = of_victims - at @ weights
+    fitted = LedoitWolf().fit(inside)
+    own, of_each = (fitted.mahalanobis(part) for part in (inside, outside))
+    higher = (own >= of_each[:, None]).sum(axis=1)
+    p_values: Float64[np.ndarray, " victims"] = (1 + higher) / (1 + len(own))
+    return p_values
 
 
 def log_lengths(
@@ -100,7 +102,10 @@ def log_lengths(
 
 def _basis(share: Float64[np.ndarray, "clients _"]) -> Float64[np.ndarray, "clients columns"]:
     """What lengths of changes are regressed on: shares, how large they are and how uneven."""
-    return np.column_stack([np.ones(len(share)), share, share**2, np.sqrt(share)])
+    columns: Float64[np.ndarray, "clients columns"] = np.column_stack([
+        np.ones(len(share)), share, share**2, np.sqrt(share)
+    ])  # fmt: skip
+    return columns
 
 
 def evenness_p_value(

@@ -211,3 +211,9 @@ def project_shares(
     shares = np.zeros(len(raw))
     shares[~null] = solve_on_simplex(np.eye(int((~null).sum())), raw[~null])
     return shares
+
+
+def project_all(raw: ClientShares) -> ClientShares:
+    """Project guesses to the nearest shares, none of which has to be 0."""
+    none = np.zeros(raw.shape[1], np.bool_)
+    return np.array([project_shares(row, none) for row in raw])

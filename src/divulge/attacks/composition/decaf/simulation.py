@@ -29,7 +29,11 @@ from divulge.attacks.composition.decaf.update_features import (
     update_features,
 )
 from divulge.attacks.shared.observed_round import ObservedRound
-from divulge.attacks.shared.simulated_errors import evenness_p_value, log_lengths
+from divulge.attacks.shared.simulated_errors import (
+    evenness_p_value,
+    likeness_p_values,
+    log_lengths,
+)
 from divulge.core import Proportions, Records, UpdateDefence, UpdateView
 from divulge.training.cluster import RayCluster
 from divulge.training.recipe import Recipe
@@ -160,7 +164,13 @@ class ShadowClientSimulation:
             left_out = regression.guess_left_out(raw, signs, rare, shares, null_error)
             lengths, own = self._lengths(mine, victims, shown)
             share = np.array([guesses[victim].share for victim in victims])
-            like = left_out.likeness_p_values(lengths[uneven], share, own)
+            even = regression.project_all(reading.shares.others)
+            like = likeness_p_values(
+                np.concatenate([left_out.share, even]),
+                np.concatenate([lengths[uneven], lengths[~uneven]]),
+                share,
+                own,
+            )
             for victim, p_value in zip(victims, like.tolist(), strict=True):
                 errors = left_out.errors_like(guesses[victim], p_value)
                 judged[victim] = replace(guesses[victim], errors=errors)

@@ -19,6 +19,7 @@ from divulge.attacks.shared.observed_round import ObservedRound, first_rounds
 from divulge.attacks.shared.simulated_errors import (
     SimulatedGuesses,
     evenness_p_value,
+    likeness_p_values,
     log_lengths,
 )
 from divulge.core import Need, Proportions, Tensors, UpdateView
@@ -135,9 +136,10 @@ class LDIA:
         )
         lengths, own = (
             log_lengths(np.split(part.astype(np.float64), rounds, axis=1))
-            for part in (shadows, changes)
+            for part in (inside, changes)
         )
-        like = simulated.likeness_p_values(lengths, shares, own)
+        known = np.concatenate([simulated.share, of_even])
+        like = likeness_p_values(known, lengths, shares, own)
         guesses = []
         for row, p_value in zip(shares, like.tolist(), strict=True):
             guess = Proportions(row, row == 0, even=evenness_p_value(row, of_even))

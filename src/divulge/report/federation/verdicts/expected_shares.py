@@ -58,8 +58,9 @@ class ExpectedShares:
     @cached_property
     def read(self) -> Bool[np.ndarray, " clients"]:
         """Clients shown to be uneven, of whose like guesses are nearer than equal shares."""
-        nearer = [self._beats_equal(one) for one in self.errors]
-        return (self.even <= ERROR) & ~self.strange & np.array(nearer)
+        nearer = np.array([self._beats_equal(one) for one in self.errors])
+        read: Bool[np.ndarray, " clients"] = (self.even <= ERROR) & ~self.strange & nearer
+        return read
 
     def _beats_equal(self, one: SimulatedErrors) -> bool:
         confidence = 1 - ERROR / len(self.errors)
