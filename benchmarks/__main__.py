@@ -63,6 +63,7 @@ from benchmarks import (
     start,
     table_intervals,
     threshold_signals,
+    unknown_truth,
     which_client,
 )
 from benchmarks.peers import labels as labels_only
@@ -231,6 +232,7 @@ BENCHMARKS = {
     "shifts": Benchmark(shifts.SUMMARY, shifts.run),
     "near-copies": Benchmark(near_copies.SUMMARY, near_copies.run),
     "nulls": Benchmark(nulls.SUMMARY, nulls.run),
+    "unknown-truth": Benchmark(unknown_truth.SUMMARY, unknown_truth.run),
 }
 
 MISSING = 2  # exit code

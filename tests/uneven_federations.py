@@ -17,9 +17,9 @@ from divulge.core import NOBODY, Assignment, Collusion, Interactions, Proportion
 from divulge.metrics import conditional
 from divulge.metrics.uninformed import assignment, composition, interactions
 from divulge.report.federation.verdicts.assignment import AssignmentWords
+from divulge.report.federation.verdicts.case import VerdictWords
 from divulge.report.federation.verdicts.composition import CompositionWords
 from divulge.report.federation.verdicts.interactions import InteractionWords
-from divulge.report.federation.verdicts.judge import VerdictWords
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from divulge.attacks import catalog
-from divulge.attacks.composition import ldia
+from divulge.attacks.composition.ldia import attack, network, shadow_clients
 from divulge.attacks.shared.observed_round import first_rounds
 from divulge.errors import NotApplicable, SpecError
 from divulge.testing import updates
@@ -18,7 +18,7 @@ torch: Any = pytest.importorskip("torch")
 
 
 def test_as_many_shadow_clients_hold_one_class_as_two_and_all() -> None:
-    counts = ldia.draw_counts([50] * 400, 4, np.random.default_rng(0))
+    counts = shadow_clients.draw_counts([50] * 400, 4, np.random.default_rng(0))
     assert (counts.sum(axis=1) == 50).all()
     assert (counts >= 0).all()
     there = (counts > 0).sum(axis=1)
@@ -31,7 +31,7 @@ def test_as_many_shadow_clients_hold_one_class_as_two_and_all() -> None:
 
 def test_shares_of_shadow_clients_are_cut_at_random() -> None:
     """With two classes the cut is a whole number from 1 to all of the records, each as likely."""
-    counts = ldia.draw_counts([5] * 2000, 2, np.random.default_rng(1))[1000:]
+    counts = shadow_clients.draw_counts([5] * 2000, 2, np.random.default_rng(1))[1000:]
     first = np.bincount(counts[:, 0], minlength=6)
     second = np.bincount(counts[:, 1], minlength=6)
     assert first[0] == second[5] == 0
@@ -41,7 +41,9 @@ def test_shares_of_shadow_clients_are_cut_at_random() -> None:
 def test_shadow_clients_hold_records_of_their_classes_and_train_like_victims() -> None:
     game = Mixes().leaky(0)
     stages = first_rounds(game.views, 3)
-    counts, rows = ldia._draw_shadow_clients(stages, game.views, 24, np.random.default_rng(0))
+    counts, rows = shadow_clients.draw_shadow_clients(
+        stages, game.views, 24, np.random.default_rng(0)
+    )
     label = updates.reference().y
     for held, mine in zip(counts, rows, strict=True):
         np.testing.assert_array_equal(np.bincount(label[mine], minlength=len(held)), held)
@@ -51,14 +53,14 @@ def test_shadow_clients_hold_records_of_their_classes_and_train_like_victims() -
             assert uses.max(initial=0) <= -(-max(held.sum(), 1) // (label == k).sum())
             assert uses.sum() == count
     (stage, _) = stages[0]
-    shown = ldia._train_shadows(stage, rows[:3], 7)
-    again = ldia._train_shadows(stage, rows[:3], 7)
+    shown = attack._train_shadows(stage, rows[:3], 7)
+    again = attack._train_shadows(stage, rows[:3], 7)
     np.testing.assert_array_equal(shown, again)
     name = stage.layer.weight
     victim = game.views[3].victim
     got = stage.round.received[victim].tensors[name]
     np.testing.assert_allclose(
-        ldia._flatten(stage, victim), (stage.round.sent[name] - got).ravel(), rtol=1e-4, atol=1e-7
+        attack._flatten(stage, victim), (stage.round.sent[name] - got).ravel(), rtol=1e-4, atol=1e-7
     )
 
 
@@ -72,13 +74,13 @@ def test_the_loss_is_the_sum_of_three_by_hand() -> None:
             total += 2 * (q * np.log(q / (p + 1e-7)) if q else 0.0)
             total += 0.5 * (p - q) ** 2  # shares are less than 1 apart
         total += 3 * abs(np.var(wanted, ddof=1) - np.var(mine, ddof=1))
-    found = ldia.loss(torch.tensor(said), torch.tensor(held))
+    found = network.loss(torch.tensor(said), torch.tensor(held))
     assert found.item() == pytest.approx(total / 5, rel=1e-9)
 
 
 def test_rounding_lets_gradients_through() -> None:
     said = torch.tensor([[0.12345, 0.87655]], dtype=torch.float64, requires_grad=True)
-    rounded = ldia.round_shares(said)
+    rounded = network.round_shares(said)
     assert rounded.tolist() == [[0.123, 0.877]]
     (rounded * torch.tensor([3.0, 5.0])).sum().backward()
     assert said.grad.tolist() == [[3.0, 5.0]]
@@ -88,10 +90,10 @@ def test_the_network_has_the_published_widths_and_learns_a_linear_map() -> None:
     rng = np.random.default_rng(3)
     shares = rng.dirichlet(np.ones(3), 300)
     seen = (shares @ rng.normal(size=(3, 12))).astype(np.float32)
-    network: Any = ldia.train_network(seen[:250], shares[:250], 30, 0)
-    widths = [layer.out_features for layer in network if isinstance(layer, torch.nn.Linear)]
+    trained: Any = network.train_network(seen[:250], shares[:250], 30, 0)
+    widths = [layer.out_features for layer in trained if isinstance(layer, torch.nn.Linear)]
     assert widths == [512, 64, 3]
-    found = ldia.read_shares(network, seen[250:])
+    found = network.read_shares(trained, seen[250:])
     constant = np.abs(shares[250:] - shares[:250].mean(axis=0)).sum(axis=1).mean()
     assert np.abs(found - shares[250:]).sum(axis=1).mean() < constant / 4
     assert (np.round(found, 3) == found).all()

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 from divulge.audits import config
 from divulge.cli.main import main
-from divulge.core import ReceivedUpdate, Round, Status
+from divulge.core import CompositionFacts, ReceivedUpdate, Round, Status
+from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import DataError, SpecError, StoreError
 from divulge.federation import Federation, Transcript, exact, simulate
 from divulge.federation.transcript import writer
@@ -56,7 +57,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "subject.py").write_text(SUBJECT)
     rows = "\n".join(f'"{k}" = {row.tolist()}' for k, row in enumerate(federations.COUNTS))
     (folder / "audit.toml").write_text(SETTINGS.format(counts=f"[updates.counts]\n{rows}"))
-    (folder / "blind.toml").write_text(SETTINGS.format(counts='clients = ["3", "1"]'))
+    blind = SETTINGS.format(counts='clients = ["3", "1"]').replace("clients = 24", "clients = 60")
+    (folder / "blind.toml").write_text(blind)
     pool = federations.records(240, 100)
     recipe = Recipe(federations.relu, lr=0.05, epochs=1, batch_size=20)
     clients = exact(pool, federations.COUNTS)
@@ -75,7 +77,7 @@ def test_the_command_stores_findings_guesses_and_a_page_and_renders_them_again(
     answer = json.loads(said.output.splitlines()[-1])
     assert [finding["status"] for finding in answer["findings"]] == ["done"] * 3
     assert answer["findings"][0]["metrics"]["l1"]["value"] < 0.2
-    assert "24 virtual clients" in answer["findings"][2]["how"]
+    assert "36 virtual clients" in answer["findings"][2]["how"]
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "Client 3 seems to hold mostly cat (100\u202f%)" in page
     assert "and nothing of &lt;b&gt;ant&lt;/b&gt;, bee and dog" in page
@@ -120,17 +122,42 @@ def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
         assert "are unknown" in finding.unmeasured["l1"]
         assert guess is not None
         np.testing.assert_allclose([one.share.sum() for one in guess], 1)
-    assert (
-        "the true label distributions are unknown" in (place / "blind" / "report.html").read_text()
-    )
-    assert len(found.lines()) == 4 + 2 + 3  # the verdict, the clients, the attacks
-    assert found.verdict.level == "nothing measured"
-    assert "counts in [updates]" in found.verdict.next_step
+    assert found.verdict.level == "expected leak"
+    assert found.verdict.attack == found.findings[2].label
+    assert "2 of 2 clients" in found.verdict.sentences[0]
+    again = load_federation(place / "blind")
+    assert again.verdict == found.verdict
+    page = (place / "blind" / "report.html").read_text(encoding="utf-8")
+    assert "Expected leak, estimated without the truth" in page
+    assert "errors are those about simulated clients" in page
+    for given, judged in zip(found.guesses[2], again.guesses[2], strict=True):
+        assert given.errors.l1.shape == (40,)
+        np.testing.assert_array_equal(given.errors.null, judged.errors.null)
+    command = ["audit", str(place / "blind.toml"), "--run", str(place / "gated"), "--fail-on"]
+    said = CliRunner().invoke(main, [*command, "leak"])
+    assert said.exit_code == 4, said.output
+    assert "Verdict: expected leak." in said.output
+
+
+def test_a_secure_sum_is_kept_and_said_to_hide_single_updates(place: Path, tmp_path: Path) -> None:
+    pool = federations.records(240, 100)
+    recipe = Recipe(federations.relu, lr=0.05, epochs=1, batch_size=20)
+    clients = exact(pool, federations.COUNTS)
+    hidden = Federation(pool, clients, recipe, workers=1, defence=SecureSum())
+    simulate(hidden, 2, tmp_path / "transcript")
+    (tmp_path / "subject.py").write_text(SUBJECT)
+    (tmp_path / "audit.toml").write_text(SETTINGS.format(counts=""))
+    found = audit_federation(tmp_path / "audit.toml", tmp_path / "run")
+    assert isinstance(found.facts, CompositionFacts)
+    assert found.facts.sums == (5, 5)
+    assert "A defence hides single updates" in found.verdict.headline
+    assert "In 2 rounds the server got the sum of 5 clients or more" in found.verdict.sentences[0]
+    assert found.verdict.next_step.startswith("Keep the protection")
 
 
 def test_what_cannot_be_attacked_says_why(place: Path) -> None:
     text = (place / "blind.toml").read_text().replace('level = "bias"', "threshold = 1e9")
-    (place / "odd.toml").write_text(text.replace("clients = 24", "clients = 24\nfaithful = true"))
+    (place / "odd.toml").write_text(text.replace("clients = 60", "clients = 60\nfaithful = true"))
     settings = (place / "odd.toml").read_text().replace("threshold = 1e9", "faithful = true")
     (place / "odd.toml").write_text(settings.replace("rounds = 1", "threshold = 1e9"))
     found = audit_federation(place / "odd.toml", place / "odd")

@@ -144,6 +144,19 @@ def test_without_a_truth_there_are_guesses_alone(place: Path) -> None:
     assert not (place / "blind" / "figures").exists()
 
 
+def test_without_a_truth_simulated_clients_say_how_good_guesses_are(place: Path) -> None:
+    learner = 'learner = "subject.py:films"'
+    path = settings(place, "simulated", 'truth = "films.csv"', learner)
+    found = audit_federation(path, place / "run-simulated")
+    assert found.verdict.level == "expected leak", found.lines()
+    assert found.verdict.attack == "raifle"
+    assert "16 simulated clients" in found.verdict.sentences[1]
+    assert "twin_auc" not in found.contents.entries[1].arrays  # a coin reads nothing
+    again = load_federation(place / "run-simulated")
+    assert again.verdict == found.verdict
+    assert audit_federation(path, place / "run-simulated", resume=True).verdict == found.verdict
+
+
 def test_the_view_has_the_rows_handed_out_and_no_others(place: Path) -> None:
     transcript = Transcript.open(place / "films")
     world = recommender()
@@ -167,6 +180,10 @@ def test_a_secure_sum_shows_no_client_and_says_so(place: Path) -> None:
     found = audit_federation(path, place / "run-summed")
     assert found.findings[0].status is Status.NOT_APPLICABLE
     assert "updates" in found.findings[0].reason
+    assert isinstance(found.facts, InteractionFacts)
+    assert found.facts.sums == (4,)
+    assert "the server saw sums alone" in found.verdict.headline
+    assert found.verdict.next_step.startswith("Keep the protection")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from .assignment.source_inference import SIA as SIA
 from .assignment.stacking.attack import Stacking as Stacking
 from .composition.decaf.attack import Decaf as Decaf
 from .composition.label_counts import LabelCounts as LabelCounts
-from .composition.ldia import LDIA as LDIA
+from .composition.ldia.attack import LDIA as LDIA
 from .interactions.baselines import RandomInteractions as RandomInteractions
 from .interactions.community import CommunityInference as CommunityInference
 from .interactions.label_search import InteractionSearch as InteractionSearch

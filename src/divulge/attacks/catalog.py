@@ -52,7 +52,7 @@ CATALOGUE: Mapping[str, Mapping[str, str]] = {
     "composition": {
         "decaf": "divulge.attacks.composition.decaf.attack:Decaf",
         "label-counts": "divulge.attacks.composition.label_counts:LabelCounts",
-        "ldia": "divulge.attacks.composition.ldia:LDIA",
+        "ldia": "divulge.attacks.composition.ldia.attack:LDIA",
     },
     "interactions": {
         "raifle": "divulge.attacks.interactions.raifle.attack:RAIFLE",

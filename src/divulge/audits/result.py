@@ -43,7 +43,8 @@ from divulge.report import exposed as exposing
 from divulge.report import summary as summaries
 from divulge.report.evidence import limits_by_metric
 from divulge.report.federation.story import FederationReport, ImageSheet, PageContent
-from divulge.report.federation.verdicts.judge import Judgement, is_uninformed
+from divulge.report.federation.verdicts.case import Judgement
+from divulge.report.federation.verdicts.judge import is_uninformed
 from divulge.report.markdown import make_inert
 from divulge.report.schema import ClaimRow, Conclusion, Limits
 

@@ -21,7 +21,8 @@ _LEVELS: Mapping[str, tuple[str, ...]] = {
     "leak-or-shift": ("leak or shift",),
     "confounded": ("confounded",),
     "control-failed": ("instrument failed",),
-    "undecided": ("undecided", "nothing measured"),
+    # an estimate without the truth shows no leak of this federation, and rules none out
+    "undecided": ("undecided", "nothing measured", "expected leak"),
     "contradicted": ("contradicted",),
     "undecidable": ("undecidable",),
 }

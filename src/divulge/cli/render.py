@@ -12,7 +12,7 @@ from divulge.canaries.result import CanaryAudit
 from divulge.cli.terminal import Grid, Part, show, show_table
 from divulge.core import Control, ControlOutcome, Entry, Finding, Status
 from divulge.metrics.questions import QuestionsRow
-from divulge.report.federation.verdicts.judge import Judgement
+from divulge.report.federation.verdicts.case import Judgement
 from divulge.report.markdown import p_value_note
 from divulge.report.ranking import group_lost, strength
 from divulge.report.schema import ClaimRow, Conclusion

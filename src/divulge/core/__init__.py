@@ -24,6 +24,7 @@ from divulge.core.attacks import (
     Proportions,
     Reconstruction,
     Scores,
+    SimulatedErrors,
 )
 from divulge.core.defences import (
     AnswerDefence,
@@ -184,6 +185,7 @@ __all__ = [
     "ShadowModel",
     "ShadowThreshold",
     "Shadows",
+    "SimulatedErrors",
     "Status",
     "StreamingTarget",
     "Target",

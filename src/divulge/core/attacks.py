@@ -40,6 +40,27 @@ class Membership:
 
 
 @dataclass(frozen=True, slots=True)
+class SimulatedErrors:
+    """How far off guesses are about simulated clients like the victim, whose shares are known.
+
+    None of them was used to learn how to guess about it.
+    """
+
+    which: Int[np.ndarray, " alike"]
+    """Number of each of them among all that were simulated."""
+    l1: Float64[np.ndarray, " alike"]
+    """L1 distance of the guess about each of them."""
+    equal: Float64[np.ndarray, " alike"]
+    """L1 distance of equal shares of all classes from what it holds."""
+    null: Int[np.ndarray, "alike 4"]
+    """Classes declared null, those of them that it holds, classes that it lacks, and those of them
+    that were not declared null."""
+    far: float
+    """P-value that the victim trains as simulated clients do: how often the update of one of them
+    differs in length as much from those of others with such guesses."""
+
+
+@dataclass(frozen=True, slots=True)
 class Proportions:
     """What share of each class a client holds, and which classes it lacks: a guess, or the truth.
 
@@ -56,6 +77,8 @@ class Proportions:
     as uneven as this one; None if that was not tested."""
     how: str = ""
     """What a guess rests on, where the attack has a choice; empty for the truth."""
+    errors: SimulatedErrors | None = None
+    """How far off such guesses are, where the attack simulates clients."""
 
     def __post_init__(self) -> None:
         if not (self.share >= 0).all() or abs(self.share.sum() - 1) > 1e-6:

@@ -137,6 +137,8 @@ class CompositionFacts:
     """Empty, or one name a class."""
     notes: tuple[str, ...] = ()
     """What was left out of the audit, in sentences."""
+    sums: tuple[int, ...] = ()
+    """Of each round that showed the server a sum alone, how many clients it sums up."""
     kind: Literal["composition"] = "composition"
 
     def __post_init__(self) -> None:
@@ -169,10 +171,11 @@ class InteractionFacts:
     items: tuple[int, ...]
     """The number of items that each client was shown."""
     acted: tuple[tuple[int, ...], ...] | None
-    """Positions of the items that each client interacted with, among those that it was shown;
-    None if nobody said."""
+    """Positions of clicked items among those shown, by client; None if nobody said."""
     notes: tuple[str, ...] = ()
     """What was left out of the audit, in sentences."""
+    sums: tuple[int, ...] = ()
+    """Of each round that showed the server a sum alone, how many clients it sums up."""
     kind: Literal["interactions"] = "interactions"
 
     @property
@@ -215,8 +218,7 @@ class Head(Generic[F_co]):
     attacks: tuple[str, ...] = ()
     """Labels of all attacks asked for, in order."""
     findings: tuple[Key, ...] = ()
-    """Their keys, in an audit of one secret. The folder may hold further findings, asked for before
-    with other settings."""
+    """Their keys, in an audit of one secret; the folder may hold others, of other settings."""
     divulge: str = BEFORE_NAMING
     schema: int = SCHEMA
 

@@ -72,7 +72,7 @@ class TranscriptUpdates:
                 return self._model(played, client)
         raise NotApplicable(
             f"expected an own update of client {client!r} in one of {len(self.rounds)} rounds, "
-            "got none: leave the client out, or record rounds without secure aggregation"
+            "got none: leave the client out; where secure aggregation hides its updates, keep it"
         )
 
     def _model(self, played: Round, client: str) -> TorchTarget:

@@ -24,6 +24,7 @@ SCHEMA = 3
 
 Level = Literal[
     "leak",
+    "expected leak",
     "no leak found",
     "inputs doubtful",
     "undecided",

@@ -21,9 +21,10 @@ from divulge.metrics import conditional
 from divulge.metrics.uninformed import assignment, composition, interactions
 from divulge.metrics.uninformed.draws import ERROR
 from divulge.report.federation.verdicts.assignment import AssignmentWords
+from divulge.report.federation.verdicts.case import Judgement, VerdictWords
 from divulge.report.federation.verdicts.composition import CompositionWords
 from divulge.report.federation.verdicts.interactions import InteractionWords
-from divulge.report.federation.verdicts.judge import Judgement, VerdictWords, judge_federation
+from divulge.report.federation.verdicts.judge import judge_federation
 from tests.uneven_federations import SHAPES, SMALLEST, Knowledge, Question, Shape
 
 DONE = Finding("a", "a", "", {}, Status.DONE)

@@ -166,7 +166,7 @@ def _refuse_absent(evidence: Evidence, names: Sequence[str]) -> None:
     if len(absent):
         raise NotApplicable(
             f"expected a round with the own updates of {FEWEST} clients or more, among them "
-            f"{names[absent[0]]!r}, got none: record updates without secure aggregation"
+            f"{names[absent[0]]!r}, got none: where a defence hides single updates, keep it"
         )
 
 

@@ -10,7 +10,13 @@ from divulge._util.arguments import CountFromZero
 from divulge._util.progress import Track, track_silently
 from divulge._util.toml import Section
 from divulge.audits.secrets.base import Controls, FederatedSecret, unmeasured
-from divulge.core import CompositionFacts, Measurements, Proportions, UpdateView
+from divulge.core import (
+    CompositionFacts,
+    Measurements,
+    Proportions,
+    SimulatedErrors,
+    UpdateView,
+)
 from divulge.metrics import composition
 from divulge.metrics.intervals import CONFIDENCE
 
@@ -64,7 +70,7 @@ class CompositionSecret(FederatedSecret[CompositionFacts, tuple[UpdateView, ...]
 
     def encode(self, guess: Sequence[Proportions]) -> Mapping[str, np.ndarray]:
         """Class shares, one client after another."""
-        return {
+        return _encode_errors(guess) | {
             "share": np.concatenate([client.share for client in guess]),
             "null": np.concatenate([client.null for client in guess]),
             "even": np.array([np.nan if c.even is None else c.even for c in guess]),
@@ -83,4 +89,40 @@ class CompositionSecret(FederatedSecret[CompositionFacts, tuple[UpdateView, ...]
             raise ValueError("null classes that are no truth values")
         share, null = (arrays[name].reshape(clients, -1) for name in ("share", "null"))
         even = [None if np.isnan(p) else float(p) for p in arrays["even"]]
-        return tuple(Proportions(*parts) for parts in zip(share, null, even, strict=True))
+        errors = _decode_errors(arrays, clients)
+        return tuple(
+            Proportions(share[k], null[k], even[k], errors=errors[k]) for k in range(clients)
+        )
+
+
+def _encode_errors(guess: Sequence[Proportions]) -> dict[str, np.ndarray]:
+    """What guesses about simulated clients are off by, one client after another."""
+    errors = [client.errors for client in guess if client.errors is not None]
+    if len(errors) < len(guess):
+        return {}
+    arrays = {f"alike_{name}": [getattr(one, name) for one in errors] for name in _ALIKE}
+    joined = {name: np.concatenate(parts).ravel() for name, parts in arrays.items()}
+    return joined | {"far": np.array([one.far for one in errors])}
+
+
+def _decode_errors(
+    arrays: Mapping[str, np.ndarray], clients: int
+) -> Sequence[SimulatedErrors | None]:
+    """What `_encode_errors` made into arrays; of earlier runs none."""
+    if "far" not in arrays:
+        return [None] * clients
+    for name, kind in {
+        **{f"alike_{name}": kind for name, kind in _ALIKE.items()},
+        "far": "f",
+    }.items():
+        if arrays[name].dtype.kind != kind or not np.isfinite(arrays[name]).all():
+            raise ValueError(f"no finite numbers of simulated clients as {name}")
+    which, l1, equal, null = (arrays[f"alike_{name}"].reshape(clients, -1) for name in _ALIKE)
+    if not which.shape == l1.shape == equal.shape or null.shape[1] != 4 * l1.shape[1]:
+        raise ValueError("simulated clients that do not fit")
+    parts = zip(which, l1, equal, null.reshape(clients, -1, 4), arrays["far"].tolist(), strict=True)
+    return [SimulatedErrors(*part) for part in parts]
+
+
+_ALIKE = {"which": "i", "l1": "f", "equal": "f", "null": "i"}
+"""Arrays of `SimulatedErrors`, and what they hold."""

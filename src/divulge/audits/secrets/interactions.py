@@ -18,7 +18,7 @@ from divulge.core import (
 )
 from divulge.metrics import interactions
 from divulge.metrics.intervals import CONFIDENCE
-from divulge.metrics.uninformed.interactions import BeyondPublic
+from divulge.metrics.uninformed.interactions import BeyondPublic, SimulatedClicks
 
 
 class InteractionsSpec(Section):
@@ -54,17 +54,22 @@ class InteractionSecret(FederatedSecret[InteractionFacts, tuple[UpdateView, ...]
         self, view: Any, attack: Any, guess: Any, seed: int, track: Track[Any] = track_silently
     ) -> Controls:
         """The attack on updates of shuffled clicks, held against the real ones."""
-        from divulge.audits.secrets import blind  # reading a run needs no control
+        from divulge.audits.secrets import blind, simulated_clicks  # reading a run needs neither
 
-        run, aucs = blind.control_on_interactions(view, self, attack, seed, track)
         if self.facts.truth is None:
-            return Controls(blind=run)
+            told = simulated_clicks.attack_simulated_clicks(view, self, attack, guess, seed, track)
+            return Controls(arrays={} if told is None else encode_simulated(told))
+        run, aucs = blind.control_on_interactions(view, self, attack, seed, track)
         left = blind.correlate_beyond_public(guess, self.facts.truth, view, seed)
         return Controls(blind=run, arrays=encode_beyond(BeyondPublic(left, aucs)))
 
     def _extras(self, entries: Sequence[Entry]) -> Mapping[str, Any]:
         decode = partial(decode_beyond, clients=len(self.facts.clients))
-        return {"beyond": decode_all(entries, decode)}
+        simulated = partial(decode_simulated, clients=len(self.facts.clients))
+        return {
+            "beyond": decode_all(entries, decode),
+            "simulated": decode_all(entries, simulated),
+        }
 
     def measure(
         self, guess: Sequence[Reconstruction], confidence: float = CONFIDENCE
@@ -117,10 +122,35 @@ def decode_beyond(arrays: Mapping[str, np.ndarray], clients: int) -> BeyondPubli
     """
     if "correlation" not in arrays:
         return None
-    for name in ("correlation", "shuffled"):
+    _check_numbers(arrays, ("correlation", "shuffled"), clients)
+    return BeyondPublic(arrays["correlation"], arrays.get("shuffled"))
+
+
+def encode_simulated(told: SimulatedClicks) -> dict[str, np.ndarray]:
+    """How an attack does on simulated twins, as arrays of one dimension by name."""
+    return {"twin_auc": told.auc, "twin_longer": told.longer}
+
+
+def decode_simulated(arrays: Mapping[str, np.ndarray], clients: int) -> SimulatedClicks | None:
+    """What `encode_simulated` made into arrays; None if there are no twins.
+
+    Args:
+        arrays: of a finding.
+        clients: the number of clients.
+
+    Raises:
+        ValueError: there are more or fewer numbers than clients, or some that are not finite.
+    """
+    if "twin_auc" not in arrays:
+        return None
+    _check_numbers(arrays, ("twin_auc", "twin_longer"), clients)
+    return SimulatedClicks(arrays["twin_auc"], arrays["twin_longer"])
+
+
+def _check_numbers(arrays: Mapping[str, np.ndarray], names: Sequence[str], clients: int) -> None:
+    for name in names:
         array = arrays.get(name)
         if array is None:
             continue
         if array.shape != (clients,) or array.dtype.kind != "f" or not np.isfinite(array).all():
             raise ValueError(f"not a finite number for each of {clients} clients as {name}")
-    return BeyondPublic(arrays["correlation"], arrays.get("shuffled"))

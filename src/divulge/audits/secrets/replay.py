@@ -41,6 +41,22 @@ def replay_updates(
     )
 
 
+def train_with(
+    view: UpdateView, acted: Bool[np.ndarray, " items"], rng: np.random.Generator
+) -> UpdateView:
+    """The view of a client that acted on these items, and trained as its learner says.
+
+    Args:
+        view: of the client, with a learner.
+        acted: of each item, whether it acted on it.
+        rng: draws its private embedding, and the order of its steps.
+    """
+    seen = view.rounds[0]
+    return _replace_update(
+        view, _as_received(seen.change(view.victim), _train_again(view, acted, rng))
+    )
+
+
 def public_features(
     views: Sequence[UpdateView], truths: Sequence[Interactions], seed: int
 ) -> tuple[Float[np.ndarray, "_ covariates"], ...]:
@@ -76,8 +92,7 @@ def _replay_client(
     change = seen.change(view.victim)
     rows = [name for name, value in change.items() if value.shape == view.inputs.shape]
     if view.learner is not None:
-        changed = _train_again(view, rng.permutation(acted), rng)
-        told = {name: changed[name].astype(value.dtype) for name, value in change.items()}
+        told = _as_received(change, _train_again(view, rng.permutation(acted), rng))
     elif rows:
         order = rng.permutation(len(acted))
         told = {name: change[name][order] for name in rows}
@@ -86,7 +101,18 @@ def _replay_client(
             "expected a learner, or an update with a row for each item, got neither: say how "
             "clients train"
         )
-    got = replace(seen.received[view.victim], tensors=_as_sent(seen, told))
+    return _replace_update(view, told)
+
+
+def _as_received(change: Tensors, simulated: Tensors) -> dict[str, np.ndarray]:
+    """What a simulated update has of the tensors that really arrived, in their types."""
+    return {name: simulated[name].astype(value.dtype) for name, value in change.items()}
+
+
+def _replace_update(view: UpdateView, change: Tensors) -> UpdateView:
+    """The view as if this had arrived, and nothing else."""
+    seen = view.rounds[0]
+    got = replace(seen.received[view.victim], tensors=_as_sent(seen, change))
     only = replace(seen, received={view.victim: got}, aggregated=None)
     return replace(view, rounds=(only,))
 

@@ -27,6 +27,11 @@ _RULES: dict[str, tuple[_Severity, str, str]] = {
         "The model or the federation leaks its training data",
         "One exact test of all attacks together found a leak at the 5 % level.",
     ),
+    "expected-leak": (
+        "warning",
+        "A leak of the federation is expected",
+        "The truth is unknown. Simulated clients, whose truth is known, are read by their updates.",
+    ),
     "leak-or-shift": (
         "warning",
         "Members stand out, by a leak or by a difference of the two sets",

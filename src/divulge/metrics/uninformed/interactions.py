@@ -27,6 +27,16 @@ class BeyondPublic:
     None if there is no such update."""
 
 
+@dataclass(frozen=True, slots=True)
+class SimulatedClicks:
+    """How an attack does on a simulated twin of each user, who clicks at random."""
+
+    auc: Float64[np.ndarray, " users"]
+    """Of the guess about each twin, against its clicks."""
+    longer: Float64[np.ndarray, " users"]
+    """Logarithm of the length of the real update over that of the twin's."""
+
+
 def randomise(
     guesses: Sequence[Sequence[Reconstruction] | None],
     truths: Sequence[Interactions],

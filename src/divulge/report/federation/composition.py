@@ -1,7 +1,9 @@
 """The page of an attack on composition: class shares of each client, in sentences and a figure."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, TypedDict
+
+import numpy as np
 
 from divulge._util import showable
 from divulge._util.random import stream
@@ -17,6 +19,7 @@ from divulge.report.federation.story import (
     join_words,
 )
 from divulge.report.federation.verdicts.composition import SCOPE, CompositionWords
+from divulge.report.federation.verdicts.expected_shares import COLUMNS, ExpectedShares
 from divulge.report.federation.verdicts.judge import judge_federation
 
 UNEVEN = 0.05
@@ -37,8 +40,30 @@ _MEASURES = (
     "accuracy, precision and recall of the attack in naming null classes."
 )
 
+_EXPECTED = (
+    "L1 is the distance between predicted and true label distributions, at most 2: twice the share "
+    "of records in wrong classes. Nobody gave the truth: these are distances about clients that "
+    "the attack simulates, of which it knows the truth. Uneven are clients that equal shares do "
+    "not explain (p = 0.05 or less, corrected for the number of clients)."
+)
+_NOT_ESTIMATED = ("not estimated",) * len(COLUMNS)
+
 _MOST_NAMED = 3
 """Most classes that a sentence names."""
+
+_STANDS_OUT = 1.5
+"""A class stands out from this many equal shares on."""
+
+_NOT_SHOWN = "no test shows that its classes are uneven"
+
+_SAME = 1e-9
+"""Shares that differ by less are equal but for rounding."""
+
+_DOUBTS = {
+    False: "the true label distributions are unknown, so nothing here could be checked",
+    True: "the truth is unknown, so errors are those about simulated clients",
+}
+"""What figures leave open without the truth, by whether clients were simulated."""
 
 Mixes = Sequence[Proportions]
 
@@ -50,23 +75,26 @@ def page_content(
     unsound: Collection[int] = (),
 ) -> PageContent:
     """What the attacks say of class shares; see `FederatedSecret.page_content`."""
-    first = headline_attack(findings)
-    told = None if first is None else guesses[first]
     known = facts.truth is not None
+    expected = [ExpectedShares.of(guess) for guess in guesses]
+    judged = [k for k, one in enumerate(expected) if one is not None and not known]
+    first = judged[0] if judged else headline_attack(findings)
+    told = None if first is None else guesses[first]
+    by = None if first is None else expected[first]
     tested = None
     if facts.truth is not None:
         tested = uninformed.randomise(guesses, facts.truth, stream(0, "permutations of clients"))
     return PageContent(
-        verdict=judge_federation(CompositionWords(guesses, facts.truth, tested), findings, unsound),
+        verdict=judge_federation(
+            CompositionWords(guesses, facts.truth, tested, facts.sums), findings, unsound
+        ),
         title="What each client’s updates reveal about its classes",  # noqa: RUF001
-        doubt=""
-        if known
-        else "the true label distributions are unknown, so nothing here could be checked",
-        sentences=tuple(_client_sentence(facts, k, guess) for k, guess in enumerate(told or ())),
-        columns=tuple(_TITLES.values()),
-        cells=tuple(estimate_cells(finding, tuple(_TITLES)) for finding in findings),
-        caption="Means over clients with 95 % intervals",
-        measures=_MEASURES,
+        doubt="" if known else _DOUBTS[by is not None],
+        speaker=first,
+        sentences=tuple(
+            _client_sentence(facts, k, guess, by) for k, guess in enumerate(told or ())
+        ),
+        **_attack_table(findings, None if known else expected),
         headline=("l1", "mean L1 distance"),
         summary={
             "clients": list(facts.clients),
@@ -77,12 +105,41 @@ def page_content(
                 "shares": None if guess is None else [g.share.tolist() for g in guess],
                 "null": None if guess is None else [g.null.tolist() for g in guess],
                 "even": None if guess is None else [g.even for g in guess],
+                "expected": None if one is None else one.figures(),
             }
-            for guess in guesses
+            for guess, one in zip(guesses, expected, strict=True)
         ),
         scope=SCOPE,
         figures=tuple if told is None else lambda: (_share_figure(facts, told),),
     )
+
+
+class _AttackTable(TypedDict):
+    """Fields of `PageContent` that are the table of attacks."""
+
+    columns: tuple[str, ...]
+    cells: tuple[tuple[str, ...], ...]
+    caption: str
+    measures: str
+
+
+def _attack_table(
+    findings: Sequence[Finding], expected: Sequence[ExpectedShares | None] | None
+) -> _AttackTable:
+    """What was measured or, without the truth, what is expected."""
+    if expected is None:
+        return {
+            "columns": tuple(_TITLES.values()),
+            "cells": tuple(estimate_cells(finding, tuple(_TITLES)) for finding in findings),
+            "caption": "Means over clients with 95 % intervals",
+            "measures": _MEASURES,
+        }
+    return {
+        "columns": COLUMNS,
+        "cells": tuple(_NOT_ESTIMATED if one is None else one.cells() for one in expected),
+        "caption": "Means over the simulated clients that are like each client",
+        "measures": _EXPECTED,
+    }
 
 
 def _class_name(facts: CompositionFacts, label: int) -> str:
@@ -90,24 +147,43 @@ def _class_name(facts: CompositionFacts, label: int) -> str:
     return showable.make_showable(names[label]) if label < len(names) else f"class {label}"
 
 
-def _client_sentence(facts: CompositionFacts, client: int, guess: Proportions) -> str:
-    order = sorted(range(len(guess.share)), key=lambda label: -guess.share[label])
-    most = [label for label in order[:_MOST_NAMED] if guess.share[label] > 0]
-    named = [f"{_class_name(facts, k)} ({100 * guess.share[k]:.0f} %)" for k in most]
-    parts = [
-        f"Client {showable.make_showable(facts.clients[client])} seems to hold mostly "
-        f"{join_words(named)}"
-    ]
-    absent = [_class_name(facts, k) for k, null in enumerate(guess.null) if null]
-    if absent:
-        parts.append(f"and nothing of {join_words(absent)}")
-    text = " ".join(parts)
-    if guess.even is not None and guess.even > UNEVEN:
-        text += f"; no test shows that its classes are uneven (p = {guess.even:.2g})"
+def _client_sentence(
+    facts: CompositionFacts, client: int, guess: Proportions, by: ExpectedShares | None
+) -> str:
+    name = f"Client {showable.make_showable(facts.clients[client])}"
+    p_value = guess.even if by is None else by.even[client]
+    uneven = p_value is not None and p_value <= UNEVEN
+    if _is_flat(guess) and not uneven:
+        said = "" if p_value is None else f" (p = {p_value:.2g})"
+        text = f"{name} seems to be even: no class stands out{said}"
+    else:
+        text = f"{name} {_largest_classes(facts, guess)}"
+        if p_value is not None:
+            shown = "its classes are uneven" if uneven else _NOT_SHOWN
+            text += f"; {shown} (p = {p_value:.2g})"
     if facts.truth is not None:
         off = composition.distance(guess, facts.truth[client])["l1"] / 2
         text += f"; the prediction puts {100 * off:.0f} % of its records into wrong classes"
-    return f"{text}."
+    more = "" if by is None or facts.truth is not None else f" {by.describe_client(client)}"
+    return f"{text}.{more}"
+
+
+def _is_flat(guess: Proportions) -> bool:
+    """Whether no class is absent, and none has much more than an equal share."""
+    return not guess.null.any() and float(guess.share.max()) < _STANDS_OUT / len(guess.share)
+
+
+def _largest_classes(facts: CompositionFacts, guess: Proportions) -> str:
+    """What a client seems to hold, as a clause that follows its name."""
+    there = [label for label in range(len(guess.share)) if guess.share[label] > 0]
+    absent = [_class_name(facts, k) for k, null in enumerate(guess.null) if null]
+    without = f" and nothing of {join_words(absent)}" if absent else ""
+    if len(there) > 1 and np.ptp(guess.share[there]) < _SAME:
+        many = f"{len(there)} classes"
+        return f"seems to hold equal shares of {many}{without}"
+    most = sorted(there, key=lambda label: -guess.share[label])[:_MOST_NAMED]
+    named = [f"{_class_name(facts, k)} ({100 * guess.share[k]:.0f} %)" for k in most]
+    return f"seems to hold mostly {join_words(named)}{without}"
 
 
 def _share_figure(facts: CompositionFacts, guesses: Mixes) -> Figure:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,14 @@ _MEASURES = (
 MOST_ROWS = 30
 """Most clients in the table."""
 
+_DOUBTS = {
+    (False, False): "",
+    (False, True): "",
+    (True, False): "the true interactions are unknown, so nothing here could be checked",
+    (True, True): "the true interactions are unknown: how good this is, simulated clients say",
+}
+"""What figures leave open, by whether the truth is unknown, and whether clients were simulated."""
+
 _BINS = np.linspace(0, 1, 11)
 
 Guesses = Sequence[Reconstruction]
@@ -47,26 +55,25 @@ def page_content(
     guesses: tuple[Guesses | None, ...],
     unsound: Collection[int] = (),
     beyond: tuple[uninformed.BeyondPublic | None, ...] = (),
+    simulated: tuple[uninformed.SimulatedClicks | None, ...] = (),
 ) -> PageContent:
     """What attacks say of items, of which none is named; see `FederatedSecret.page_content`."""
-    clients, items, truth = facts.clients, facts.items, facts.truth
-    first = headline_attack(findings)
+    truth = facts.truth
+    judged = [k for k, one in enumerate(simulated) if one is not None]
+    first = judged[0] if judged else headline_attack(findings)
     told = None if first is None else guesses[first]
-    doubt, sentences = "", tuple[str, ...]()
+    doubt, sentences = _DOUBTS[truth is None, bool(judged)], tuple[str, ...]()
     figures: Callable[[], Iterable[Figure]] = tuple
-    if truth is None:
-        doubt = "the true interactions are unknown, so nothing here could be checked"
     if told is not None and first is not None:
         if truth is None:
-            sentences = (_sentence_without_truth(items, told),)
+            sentences = (_sentence_without_truth(facts.items, told),)
         else:
             sentences = tuple(_sentences_with_truth(findings[first], told, truth))
-            labels = [finding.label for finding in findings]
-            figures = partial(_recovery_figure, first, labels, guesses, truth)
+            figures = partial(_recovery_figure, first, findings, guesses, truth)
     tested = None
     if truth is not None:
         tested = uninformed.randomise(guesses, truth, stream(0, "signs of clients"), beyond)
-    case = InteractionWords(guesses, truth, tested, beyond)
+    case = InteractionWords(guesses, truth, tested, beyond, simulated, facts.sums)
     return PageContent(
         verdict=judge_federation(case, findings, unsound),
         title="What each client’s update reveals about its interactions",  # noqa: RUF001
@@ -78,14 +85,18 @@ def page_content(
         measures=_MEASURES,
         headline=("auc", "mean AUC"),
         summary={
-            "clients": list(clients),
-            "items": list(items),
+            "clients": list(facts.clients),
+            "items": list(facts.items),
             "acted": None if truth is None else [int(one.acted.sum()) for one in truth],
         },
-        details=tuple(_client_details(guess, truth) for guess in guesses),
+        details=tuple(
+            _client_details(guess, truth) | _simulated_details(twins)
+            for guess, twins in zip_longest(guesses, simulated)
+        ),
         scope=SCOPE,
+        speaker=first,
         figures=figures,
-        tables=() if told is None else (_client_table(clients, told, truth),),
+        tables=() if told is None else (_client_table(facts.clients, told, truth),),
     )
 
 
@@ -182,8 +193,12 @@ def _client_details(guess: Guesses | None, truth: Truth | None) -> dict[str, JSO
     }
 
 
+def _simulated_details(twins: uninformed.SimulatedClicks | None) -> dict[str, JSON]:
+    return {"simulated_auc": None if twins is None else twins.auc.tolist()}
+
+
 def _recovery_figure(
-    first: int, labels: Sequence[str], guesses: Sequence[Guesses | None], truth: Truth
+    first: int, findings: Sequence[Finding], guesses: Sequence[Guesses | None], truth: Truth
 ) -> Iterator[Figure]:
     """Clients by what was recovered of them: an area for the attack that speaks, lines beside."""
     from divulge.report import chart_style
@@ -193,7 +208,7 @@ def _recovery_figure(
         return
     done = [first, *(k for k, guess in enumerate(guesses) if guess is not None and k != first)]
     done = done[: len(chart_style.COLOURS)]
-    names = words.shorten_names([labels[k] for k in done], 46)
+    names = words.shorten_names([findings[k].label for k in done], 46)
     rows = [
         row
         for name, k in zip(names, done, strict=True)

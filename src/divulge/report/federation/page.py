@@ -118,7 +118,8 @@ def _summary_tree(told: FederationReport) -> dict[str, JSON]:
 
 
 def _render_page(told: FederationReport, figures: Sequence[Figure], drawn: dict[str, str]) -> str:
-    story, speaker = told.story, headline_attack(told.findings)
+    story = told.story
+    speaker = headline_attack(told.findings) if story.speaker is None else story.speaker
     return (
         template_environment()
         .get_template("federated.html.j2")

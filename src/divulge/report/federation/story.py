@@ -7,7 +7,7 @@ from typing import Any
 from divulge._util.json import Settings
 from divulge.core import BlindRun, ControlOutcome, Estimate, Finding, Status
 from divulge.report import unmeasured, words
-from divulge.report.federation.verdicts.judge import Judgement
+from divulge.report.federation.verdicts.case import Judgement
 from divulge.report.schema import NotMeasured
 
 
@@ -80,6 +80,8 @@ class PageContent:
     figures: Callable[[], Iterable[Figure]] = tuple
     """Draws the charts: nothing loads the chart library before."""
     tables: tuple[PageTable, ...] = ()
+    speaker: int | None = None
+    """Position of the attack that sentences and figures are about; None for the first done."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,11 @@ TrainedLayers = Literal["auto", "all", "last"]
 _REFINEMENTS = 5
 """Number of times that the refined level adds half as many virtual clients near its guesses."""
 
-_REFINED = 1 + _REFINEMENTS / 2
-"""How many times as many virtual clients the refined level trains in all."""
+_EVEN = 1 / 2
+"""Virtual clients with even mixes that are added at last, as a share of those at first."""
+
+_TRAINED: dict[DecafLevel, float] = {"virtual": 1 + _EVEN, "refined": 1 + _REFINEMENTS / 2 + _EVEN}
+"""How many times as many virtual clients a level trains in all as at first."""
 
 
 class _Way(NamedTuple):
@@ -74,7 +77,8 @@ class Decaf:
         layers: which layers virtual clients train: ``all``; or the ``last``, up to a quarter of the
             operations of a chain of layers, what precedes them is computed once a round. ``auto``
             takes all if the budget allows, and always beside a defence or DP-SGD.
-        clients: virtual clients at first; ``refined`` adds half as many, five times.
+        clients: virtual clients at first; ``refined`` adds half as many, five times, and both add
+            half as many with even mixes at last.
         rounds: largest number of rounds, the first ones of each victim.
         budget: seconds of one core that training may take, estimated from the network's operations,
             so that the choice is the same on any machine.
@@ -187,7 +191,7 @@ class Decaf:
         levels: Sequence[DecafLevel] = ("refined", "virtual")
         for level in levels if self.level == "auto" else (self.level,):
             for way in ways:
-                if way.seconds * (_REFINED if level == "refined" else 1) <= self.budget:
+                if way.seconds * _TRAINED[level] <= self.budget:
                     return _Plan(level, way.before, self._why(way, "within"))
         return _Plan(self.level, ways[-1].before, self._why(ways[-1], "above"))
 
@@ -198,7 +202,7 @@ class Decaf:
             NotApplicable: the last layers alone are asked for, and the network is no chain.
         """
         ways = [] if self.layers == "last" else [_Way(None, seconds)]
-        if self._needs_whole_updates or (ways and seconds * _REFINED <= self.budget):
+        if self._needs_whole_updates or (ways and seconds * _TRAINED["refined"] <= self.budget):
             return ways
         last = find_last_layers(stage)
         if last is not None:
@@ -233,7 +237,8 @@ class Decaf:
         rehearsal.add(self.clients)
         for _ in range(_REFINEMENTS if refine else 0):
             rehearsal.add(self.clients // 2, near=self._likely_shares(rehearsal))
-        return rehearsal.guesses(self.null_error)
+        rehearsal.add_even(int(_EVEN * self.clients))
+        return rehearsal.guesses(self.null_error, judged=True)
 
     def _likely_shares(
         self, rehearsal: ShadowClientSimulation

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 from scipy.spatial.distance import cdist
 
+from divulge.attacks.shared.simulated_errors import SimulatedGuesses
 from divulge.federation.output_layer import solve_on_simplex
 
 FeatureKinds = tuple[Float64[np.ndarray, "_ _"], ...]
@@ -178,18 +179,29 @@ def absent_classes(
     return low
 
 
-def evenness_p_value(
-    guess: Float64[np.ndarray, " classes"], even: Float64[np.ndarray, "clients classes"]
-) -> float:
-    """P-value of the hypothesis that a client holds equally many records of each class.
+def guess_left_out(
+    raw: ClientShares,
+    signs: ClientShares,
+    rare: Bool[np.ndarray, "virtual classes"],
+    true_shares: ClientShares,
+    error: float,
+) -> SimulatedGuesses:
+    """Guess about each virtual client as about a victim, without what it taught itself.
 
     Args:
-        guess: guessed shares of the victim.
-        even: guessed shares of virtual clients that hold equally many, each by a fit without it.
+        raw: guessed shares of each, by a fit without it.
+        signs: as of `absent_classes`, likewise.
+        rare: as of `absent_classes`.
+        true_shares: the shares that they hold.
+        error: as of `absent_classes`.
     """
-    spread = np.abs(even - 1 / even.shape[1]).sum(axis=1)
-    mine = np.abs(guess - 1 / len(guess)).sum()
-    return float((1 + (spread >= mine).sum()) / (1 + len(spread)))
+    others = ~np.eye(len(raw), dtype=np.bool_)
+    null = np.array([
+        absent_classes(sign, signs[rest], rare[rest], error)
+        for sign, rest in zip(signs, others, strict=True)
+    ])  # fmt: skip
+    share = np.array([project_shares(*pair) for pair in zip(raw, null, strict=True)])
+    return SimulatedGuesses(share, null, true_shares)
 
 
 def project_shares(
@@ -199,3 +211,9 @@ def project_shares(
     shares = np.zeros(len(raw))
     shares[~null] = solve_on_simplex(np.eye(int((~null).sum())), raw[~null])
     return shares
+
+
+def project_all(raw: ClientShares) -> ClientShares:
+    """Project guesses to the nearest shares, none of which has to be 0."""
+    none = np.zeros(raw.shape[1], np.bool_)
+    return np.array([project_shares(row, none) for row in raw])

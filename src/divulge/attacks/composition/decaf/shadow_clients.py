@@ -102,6 +102,15 @@ def draw_shadow_clients(
     return _draw_records(reference, np.array(counts), np.arange(many) % EVEN == 0, rng)
 
 
+def draw_even_clients(
+    reference: Records, sizes: Sequence[int], many: int, rng: np.random.Generator
+) -> ShadowClients:
+    """Draw virtual clients with equally many records of each class."""
+    classes = int(reference.y.max()) + 1
+    counts = [_even_counts(int(size), classes, rng) for size in rng.choice(sizes, many)]
+    return _draw_records(reference, np.array(counts), np.ones(many, np.bool_), rng)
+
+
 def draw_near_guesses(
     reference: Records,
     sizes: Sequence[int],

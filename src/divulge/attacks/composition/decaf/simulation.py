@@ -1,14 +1,15 @@
 """Virtual clients are simulated in the rounds of real ones, to learn to read real updates."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util.random import stream
 from divulge.attacks.composition.decaf import regression
+from divulge.attacks.composition.decaf.client_workers import make_client_workers
 from divulge.attacks.composition.decaf.regression import (
     ClientShares,
     CombinedFit,
@@ -17,6 +18,7 @@ from divulge.attacks.composition.decaf.regression import (
 )
 from divulge.attacks.composition.decaf.shadow_clients import (
     ShadowClients,
+    draw_even_clients,
     draw_near_guesses,
     draw_shadow_clients,
 )
@@ -27,12 +29,14 @@ from divulge.attacks.composition.decaf.update_features import (
     update_features,
 )
 from divulge.attacks.shared.observed_round import ObservedRound
-from divulge.core import Proportions, Records, Tensors, UpdateDefence, UpdateView
+from divulge.attacks.shared.simulated_errors import (
+    evenness_p_value,
+    likeness_p_values,
+    log_lengths,
+)
+from divulge.core import Proportions, Records, UpdateDefence, UpdateView
 from divulge.training.cluster import RayCluster
-from divulge.training.recipe import RaggedRows, Recipe
-
-if TYPE_CHECKING:
-    from divulge.training.engine.remote_clients import TrainClients
+from divulge.training.recipe import Recipe
 
 T = TypeVar("T")
 
@@ -86,12 +90,23 @@ class ShadowClientSimulation:
             many: the number of further clients.
             near: guesses of class shares near which their mixes are drawn; None draws all kinds.
         """
-        before = 0 if self._cast is None else len(self._cast.rows)
-        rng = stream(self._seed, "mixes", before)
+        rng = stream(self._seed, "mixes", self._trained)
         if near is None:
-            more = draw_shadow_clients(self._pool, self._sizes, many, rng)
+            self._train(draw_shadow_clients(self._pool, self._sizes, many, rng))
         else:
-            more = draw_near_guesses(self._pool, self._sizes, near, many, rng)
+            self._train(draw_near_guesses(self._pool, self._sizes, near, many, rng))
+
+    def add_even(self, many: int) -> None:
+        """Train more virtual clients with even mixes: no guess is learned from them."""
+        rng = stream(self._seed, "even mixes", self._trained)
+        self._train(draw_even_clients(self._pool, self._sizes, many, rng))
+
+    @property
+    def _trained(self) -> int:
+        return 0 if self._cast is None else len(self._cast.rows)
+
+    def _train(self, more: ShadowClients) -> None:
+        before = self._trained
         for number, (stage, victims) in self._rounds.items():
             client_workers = self._client_workers(stage.recipe, self._pools[number])
             if self._defence is not None:
@@ -108,7 +123,7 @@ class ShadowClientSimulation:
             self._shown[number].append(shown)
         self._cast = more if self._cast is None else self._cast.concatenate(more)
 
-    def guesses(self, null_error: float) -> tuple[Proportions, ...]:
+    def guesses(self, null_error: float, *, judged: bool = False) -> tuple[Proportions, ...]:
         """Guess what the victims hold, from all virtual clients so far.
 
         Rounds count by the inverse of their mean squared error on virtual clients, each guessed
@@ -116,6 +131,7 @@ class ShadowClientSimulation:
 
         Args:
             null_error: how often a class that is there may be declared null.
+            judged: whether guesses say how far off such guesses about virtual clients are.
         """
         assert self._cast is not None
         shown = {number: stack_features(rows) for number, rows in self._shown.items()}
@@ -125,7 +141,54 @@ class ShadowClientSimulation:
             self._fits(shown, cast.shares),
             self._fits(shown, cast.presence),
         )
-        return tuple(self._guess(k, fits, null_error) for k in range(len(self._views)))
+        guesses = [self._guess(k, fits, null_error) for k in range(len(self._views))]
+        return tuple(self._judge(guesses, shown, fits, null_error) if judged else guesses)
+
+    def _judge(
+        self,
+        guesses: Sequence[Proportions],
+        shown: Mapping[int, UpdateFeatures],
+        fits: "_RoundFits",
+        null_error: float,
+    ) -> list[Proportions]:
+        """The guesses, with the errors of guesses about virtual clients in the same rounds."""
+        assert self._cast is not None
+        uneven, judged = ~self._cast.even, list(guesses)
+        by_rounds: dict[tuple[int, ...], list[int]] = {}
+        for victim in range(len(self._views)):
+            by_rounds.setdefault(self._rounds_of(victim), []).append(victim)
+        for mine, victims in by_rounds.items():
+            reading = self._read(victims[0], fits)  # of virtual clients the same for all of them
+            rare, shares = self._cast.rare[uneven], self._cast.shares[uneven]
+            raw, signs = reading.shares.left_out, reading.signs
+            left_out = regression.guess_left_out(raw, signs, rare, shares, null_error)
+            lengths, own = self._lengths(mine, victims, shown)
+            share = np.array([guesses[victim].share for victim in victims])
+            even = regression.project_all(reading.shares.others)
+            like = likeness_p_values(
+                np.concatenate([left_out.share, even]),
+                np.concatenate([lengths[uneven], lengths[~uneven]]),
+                share,
+                own,
+            )
+            for victim, p_value in zip(victims, like.tolist(), strict=True):
+                errors = left_out.errors_like(guesses[victim], p_value)
+                judged[victim] = replace(guesses[victim], errors=errors)
+        return judged
+
+    def _lengths(
+        self, rounds: Sequence[int], victims: Sequence[int], shown: Mapping[int, UpdateFeatures]
+    ) -> tuple[Float64[np.ndarray, "virtual _"], Float64[np.ndarray, "victims _"]]:
+        """Logarithms of how far a step moves each tensor, of virtual clients and of victims."""
+        own = []
+        for number in rounds:
+            places = [self._rounds[number][1].index(victim) for victim in victims]
+            own += [kind[places] for kind in self._victims[number].tensors]
+        theirs = [kind for number in rounds for kind in shown[number].tensors]
+        return log_lengths(theirs), log_lengths(own)
+
+    def _rounds_of(self, victim: int) -> tuple[int, ...]:
+        return tuple(number for number, (_, victims) in self._rounds.items() if victim in victims)
 
     def _fits(
         self, shown: Mapping[int, UpdateFeatures], holds: ClientShares, *, whole: bool = False
@@ -157,87 +220,37 @@ class ShadowClientSimulation:
 
     def _guess(self, victim: int, fits: "_RoundFits", null_error: float) -> Proportions:
         assert self._cast is not None
-        mine = [number for number, (_, victims) in self._rounds.items() if victim in victims]
+        reading, rare = self._read(victim, fits), self._cast.rare[~self._cast.even]
+        null = regression.absent_classes(reading.sign, reading.signs, rare, null_error)
+        rounds = ", ".join(map(str, self._rounds_of(victim)))
+        return Proportions(
+            regression.project_shares(reading.shares.guess, null),
+            null,
+            even=evenness_p_value(reading.coarse.guess, reading.coarse.others),
+            how=f"{len(self._cast.rows)} virtual clients, rounds {rounds}",
+        )
+
+    def _read(self, victim: int, fits: "_RoundFits") -> "_Reading":
+        mine = self._rounds_of(victim)
         places = [self._rounds[number][1].index(victim) for number in mine]
 
-        def guess(by_round: Mapping[int, RegressionFit]) -> CombinedFit:
+        def combine(by_round: Mapping[int, RegressionFit]) -> CombinedFit:
             attacked = [len(self._rounds[n][1]) for n in mine]
             return regression.combine_fits([by_round[n] for n in mine], places, attacked)
 
-        shares, coarse, presence = map(guess, fits)
-        rare = self._cast.rare[~self._cast.even]
+        shares, coarse, presence = map(combine, fits)
         # shares and presence on one scale: each in its own errors, then added
-        signs = [fit.guess / fit.error**0.5 for fit in (shares, presence)]
-        known = [fit.left_out / fit.error**0.5 for fit in (shares, presence)]
-        null = regression.absent_classes(np.sum(signs, 0), np.sum(known, 0), rare, null_error)
-        return Proportions(
-            regression.project_shares(shares.guess, null),
-            null,
-            even=regression.evenness_p_value(coarse.guess, coarse.others),
-            how=f"{len(self._cast.rows)} virtual clients, rounds {', '.join(map(str, mine))}",
-        )
+        both = shares, presence
+        sign = np.sum([fit.guess / fit.error**0.5 for fit in both], 0)
+        signs = np.sum([fit.left_out / fit.error**0.5 for fit in both], 0)
+        return _Reading(shares, coarse, sign, signs)
 
     def _client_workers(self, recipe: Recipe, pool: Records) -> Any:
         key = recipe, id(pool)
         if key not in self._prepared:
-            self._prepared[key] = self._make_client_workers(recipe, pool)
+            private, cluster = self._private, self._cluster
+            self._prepared[key] = make_client_workers(recipe, pool, private, cluster)
         return self._prepared[key]
-
-    def _make_client_workers(self, recipe: Recipe, pool: Records) -> Any:
-        from divulge.training.engine.clients import ClientWorkers
-        from divulge.training.engine.remote_clients import RemoteClientWorkers
-
-        if self._cluster is not None:
-            make = partial(_train_one_by_one, recipe, pool, self._private)
-            return RemoteClientWorkers(self._cluster, make)
-        if self._private is None:
-            return ClientWorkers(recipe, pool)
-        return _PrivateClientWorkers(recipe, pool, self._private)
-
-
-def _train_one_by_one(
-    recipe: Recipe, pool: Records, private: tuple[float, float] | None
-) -> "TrainClients":
-    """What trains virtual clients in one process."""
-    from divulge.training.engine.clients import ClientWorkers
-
-    if private is None:
-        return ClientWorkers(recipe, pool, 1).one_by_one
-    return _PrivateClientWorkers(recipe, pool, private).one_by_one
-
-
-class _PrivateClientWorkers:
-    """Trains as `divulge.training.ClientWorkers` does, but by DP-SGD."""
-
-    def __init__(self, recipe: Recipe, pool: Records, private: tuple[float, float]) -> None:
-        from divulge.defences.training.dp_sgd.trainer import DPSGD
-
-        noise, norm = private
-        # the promise is not asked for, so δ is of no account
-        self._trainer = DPSGD(recipe, 1e-5, noise_multiplier=noise, max_grad_norm=norm, jobs=1)
-        self._pool = pool
-
-    def each(
-        self,
-        start: Tensors,
-        rows: Sequence[RaggedRows],
-        seeds: Sequence[int],
-        use: Callable[[int, dict[str, np.ndarray]], T],
-    ) -> list[T]:
-        """What a function makes of each network's state after its training."""
-        return [use(k, state) for k, state in enumerate(self.one_by_one(start, rows, seeds))]
-
-    def one_by_one(
-        self, start: Tensors, rows: Sequence[RaggedRows], seeds: Sequence[int]
-    ) -> Iterator[dict[str, np.ndarray]]:
-        """The state dictionary of each network after its training."""
-        from divulge.training.weights import as_arrays, as_tensors
-
-        first = as_tensors(start)
-        for mine, seed in zip(rows, seeds, strict=True):
-            own, every = self._pool.take(mine), np.ones((1, len(mine)), np.bool_)
-            (network,) = self._trainer.networks(own, every, [seed], first)
-            yield as_arrays(network.state_dict())
 
 
 class _RoundFits(NamedTuple):
@@ -250,3 +263,14 @@ class _RoundFits(NamedTuple):
     that virtual clients, whose records the others have too, err as victims do."""
     presence: Mapping[int, RegressionFit]
     """Regressions of the presence of each class on class features alone."""
+
+
+class _Reading(NamedTuple):
+    """What the regressions of a victim's rounds say together, of it and of virtual clients."""
+
+    shares: CombinedFit
+    coarse: CombinedFit
+    sign: Float64[np.ndarray, " classes"]
+    """A score of each class at the victim, larger for classes that it holds."""
+    signs: ClientShares
+    """Scores at virtual clients, each by a fit without it."""

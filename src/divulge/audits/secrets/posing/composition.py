@@ -7,7 +7,7 @@ from divulge._util import imports
 from divulge._util.digest import digest
 from divulge.audits.secrets.base import FederationChallenge
 from divulge.audits.secrets.composition import CompositionSecret, UpdatesSpec
-from divulge.audits.secrets.posing.transcripts import choose_clients
+from divulge.audits.secrets.posing.transcripts import choose_clients, count_summed
 from divulge.core import CompositionFacts, UpdateView
 from divulge.data import records
 from divulge.errors import SpecError
@@ -28,7 +28,8 @@ def pose(
     counts = _counts(spec, clients)
     views = tuple(transcript.view(c, network, reference, broken.of(c)) for c in clients)
     name, notes = transcript.header.name, broken.notes
-    facts = CompositionFacts(name, clients, counts, spec.class_names, notes)
+    sums = count_summed(transcript)
+    facts = CompositionFacts(name, clients, counts, spec.class_names, notes, sums)
     facts.truth  # noqa: B018 - refuses a client without records
     text = repr((transcript.header, transcript.entries(), clients, counts))
     return FederationChallenge(

@@ -9,7 +9,7 @@ from divulge._util import imports
 from divulge._util.digest import digest
 from divulge.audits.secrets.base import FederationChallenge
 from divulge.audits.secrets.interactions import InteractionSecret, InteractionsSpec
-from divulge.audits.secrets.posing.transcripts import choose_clients
+from divulge.audits.secrets.posing.transcripts import choose_clients, count_summed
 from divulge.core import InteractionFacts, UpdateView
 from divulge.data import interactions
 from divulge.errors import DataError
@@ -31,7 +31,8 @@ def pose(
     notes += unshown
     truth = None if spec.truth is None else _truth(folder / spec.truth, transcript, clients, shown)
     items = tuple(len(client.item) for client in shown)
-    facts = InteractionFacts(transcript.header.name, clients, items, truth, notes)
+    sums = count_summed(transcript)
+    facts = InteractionFacts(transcript.header.name, clients, items, truth, notes, sums)
     text = repr((transcript.header, transcript.entries(), facts, spec.learner))
     code = files.fingerprint_code(spec.learner, folder)
     return FederationChallenge(

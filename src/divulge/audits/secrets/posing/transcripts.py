@@ -26,3 +26,8 @@ def choose_clients(transcript: Transcript, wanted: Sequence[str]) -> tuple[str, 
             hint = did_you_mean(client, participants)
             raise SpecError(f"expected a client of the transcript, got {client!r}: {hint}")
     return tuple(wanted) or participants
+
+
+def count_summed(transcript: Transcript) -> tuple[int, ...]:
+    """Of each round that showed the server a sum alone, the number of its clients."""
+    return tuple(len(entry.sum.clients) for entry in transcript.entries() if entry.sum)

@@ -10,7 +10,7 @@ from divulge.metrics import assignment, membership
 from divulge.metrics.uninformed.assignment import TOPS
 from divulge.metrics.uninformed.draws import RandomisationTest
 from divulge.report import words
-from divulge.report.federation.verdicts.judge import (
+from divulge.report.federation.verdicts.case import (
     Detectable,
     VerdictWords,
 )
@@ -49,6 +49,10 @@ class AssignmentWords(VerdictWords):
     defend: ClassVar[str] = (
         "Train the clients’ models with differential privacy (DP-SGD), or stop training "  # noqa: RUF001
         "earlier."
+    )
+    unjudged: ClassVar[str] = (
+        "No attack here simulates clients whose records it knows, so nothing says how often they "
+        "are right."
     )
     enough: ClassVar[str] = (
         "Give more candidates: 4 that a client trained on and 4 others, all of one class, are "

@@ -5,16 +5,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from divulge.core import Estimate, Proportions
+from divulge._util import showable
+from divulge.core import Estimate, Finding, Proportions
 from divulge.metrics import composition
 from divulge.metrics.uninformed.draws import RandomisationTest
 from divulge.report import words
-from divulge.report.federation.verdicts.judge import (
+from divulge.report.federation.verdicts.case import (
     OTHER_ROUNDS,
     PROTECT_UPDATES,
     Detectable,
+    Judgement,
     VerdictWords,
 )
+from divulge.report.federation.verdicts.expected_shares import ExpectedShares
 from divulge.report.schema import NotMeasured
 
 SCOPE = (
@@ -40,6 +43,7 @@ class CompositionWords(VerdictWords):
     guesses: Sequence[Sequence[Proportions] | None]
     truth: Sequence[Proportions] | None
     test: RandomisationTest | None
+    sums: Sequence[int] = ()
     leaks: ClassVar[str] = "This federation’s updates leak which classes each client holds"  # noqa: RUF001
     subject: ClassVar[str] = "what the clients hold"
     setting: ClassVar[str] = "counts in [updates]"
@@ -48,9 +52,21 @@ class CompositionWords(VerdictWords):
         "Audit 4 or more clients whose class shares all differ: 4 are enough to show a "
         "perfect leak."
     )
+    unjudged: ClassVar[str] = (
+        "None of the attacks that ran simulates clients whose class shares it knows, as decaf "
+        "(level virtual or refined) and ldia do, so nothing says how far off they are."
+    )
     detectable: ClassVar = Detectable(
         "l1", "Guesses that truly put {} or fewer there", -0.5, math.floor
     )
+
+    def judge_expected(self, findings: Sequence[Finding], tried: Sequence[int]) -> Judgement | None:
+        """See `VerdictWords`: by the first attack that simulates clients."""
+        expectations = ((k, ExpectedShares.of(self.guesses[k])) for k in tried)
+        for attack, found in expectations:
+            if found is not None:
+                return found.judge(showable.make_showable(findings[attack].label))
+        return None
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
         """See `VerdictWords`."""

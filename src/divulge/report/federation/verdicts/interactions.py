@@ -5,17 +5,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from divulge.core import Estimate, Interactions, Reconstruction
+from divulge._util import showable
+from divulge.core import Estimate, Finding, Interactions, Reconstruction
 from divulge.metrics import interactions, membership
 from divulge.metrics.uninformed.draws import RandomisationTest
-from divulge.metrics.uninformed.interactions import FEWEST, BeyondPublic
+from divulge.metrics.uninformed.interactions import FEWEST, BeyondPublic, SimulatedClicks
 from divulge.report import words
-from divulge.report.federation.verdicts.judge import (
+from divulge.report.federation.verdicts.case import (
     OTHER_ROUNDS,
     PROTECT_UPDATES,
     Detectable,
+    Judgement,
     VerdictWords,
 )
+from divulge.report.federation.verdicts.expected_clicks import judge_clicks
 from divulge.report.schema import NotMeasured
 
 SCOPE = (
@@ -45,6 +48,9 @@ class InteractionWords(VerdictWords):
     test: RandomisationTest | None
     beyond: Sequence[BeyondPublic | None] = ()
     """By attack, what its guess owes to nothing public."""
+    simulated: Sequence[SimulatedClicks | None] = ()
+    """By attack, how it does on simulated clients."""
+    sums: Sequence[int] = ()
     leaks: ClassVar[str] = "This federation’s updates leak which items each client clicked"  # noqa: RUF001
     subject: ClassVar[str] = "what the clients acted on"
     setting: ClassVar[str] = "truth in [interactions]"
@@ -54,9 +60,21 @@ class InteractionWords(VerdictWords):
         "alone. Each client counts once: a client clicks similar items, so who guesses one of "
         "them by luck guesses many."
     )
+    unjudged: ClassVar[str] = (
+        "Attacks on simulated clients would say how good they are: that needs a learner "
+        "(learner in [interactions]), which says how clients train."
+    )
     explained: ClassVar[str] = "chance, or what is public, explains"
     detectable: ClassVar = Detectable("auc", "An attack that truly picks it {} of the time")
     figures: ClassVar[int] = 1
+
+    def judge_expected(self, findings: Sequence[Finding], tried: Sequence[int]) -> Judgement | None:
+        """See `VerdictWords`: by the first attack that was tried on simulated clients."""
+        for attack in tried:
+            told = self.simulated[attack] if self.simulated else None
+            if told is not None:
+                return judge_clicks(told, showable.make_showable(findings[attack].label))
+        return None
 
     def describe_enough(self) -> str:
         """See `VerdictWords`; runs of earlier versions lack what the test needs."""

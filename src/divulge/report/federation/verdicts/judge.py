@@ -1,113 +1,16 @@
 """One exact test over all attacks decides whether a federation leaks, whatever the secret is."""
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple
+from collections.abc import Collection, Sequence
 
 from divulge._util import showable
 from divulge.attacks.catalog import UNINFORMED
 from divulge.core import Finding, Status
 from divulge.metrics.uninformed.draws import ERROR, RandomisationTest
 from divulge.report import words
-from divulge.report.schema import Level, NotMeasured
-
-PROTECT_UPDATES = (
-    "Hide single updates from the server (secure aggregation), or let clients add noise before "
-    "they send (local noise)."
-)
-"""What protects clients whose updates leak."""
-OTHER_ROUNDS = NotMeasured(
-    "scope",
-    "Other rounds",
-    "The audit covers only the rounds in the transcript: more rounds may leak more.",
-)
+from divulge.report.federation.verdicts.case import Judgement, VerdictWords
 
 _AGAIN = "run the audit again"
-
-
-@dataclass(frozen=True, slots=True)
-class Judgement:
-    """The verdict on a federation."""
-
-    level: Level
-    headline: str
-    sentences: tuple[str, ...]
-    """What was found, with limits that hold for all attacks together, and what that means."""
-    next_step: str
-    """What to do now, in one sentence."""
-    p_value: float | None
-    """P-value of the one test over all attacks; None if nothing could be tested."""
-    attack: str | None
-    """Label of the attack that the first sentence speaks of."""
-
-
-class Detectable(NamedTuple):
-    """A sentence on what four of five such audits would find."""
-
-    statistic: str
-    """The statistic of the test."""
-    sentence: str
-    """With a place for the share that would be found."""
-    factor: float = 1.0
-    """From the statistic to that share."""
-    rounded: Callable[[float], int] = math.ceil
-
-
-class VerdictWords(ABC):
-    """The words of a verdict that depend on the secret."""
-
-    leaks: ClassVar[str]
-    """The headline for a leak."""
-    subject: ClassVar[str]
-    """A clause on what the attacks guess; it follows "nobody gave the truth"."""
-    setting: ClassVar[str]
-    """The settings in which the truth is given."""
-    defend: ClassVar[str]
-    """A sentence on what helps against a leak."""
-    enough: ClassVar[str]
-    """A sentence on how many clients, records or items would be enough."""
-    detectable: ClassVar[Detectable]
-    explained: ClassVar[str] = "chance explains"
-    """What explains a result that shows no leak, with its verb."""
-    figures: ClassVar[int] = 2
-    """Number of figures of each attack that sentences may give; their limits hold together."""
-    guesses: Sequence[Any]
-    """By attack, its guess; None where it is not done."""
-    truth: Any
-    """None where it is unknown."""
-    test: RandomisationTest | None
-    """The test of all done attacks; None without the truth."""
-
-    def measured(self, attack: int) -> tuple[Any, Any, RandomisationTest]:
-        """The guess of an attack that is done, the truth that is known, and the test."""
-        guess = self.guesses[attack]
-        assert guess is not None
-        assert self.truth is not None
-        assert self.test is not None
-        return guess, self.truth, self.test
-
-    def describe_enough(self) -> str:
-        """A sentence on how many clients, records or items would be enough here."""
-        return self.enough
-
-    @abstractmethod
-    def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
-        """A clause, without its full stop, on what an attack achieves; it follows the name."""
-
-    @abstractmethod
-    def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
-        """A sentence on how large a leak could still hide from these attacks."""
-
-    def describe_detectable(self, tested: RandomisationTest) -> str:
-        """A sentence on what four of five such audits would find; empty if nothing can be said."""
-        needed = tested.detectable_value(self.detectable.statistic)
-        if needed is None:
-            return ""
-        share = words.percent_words(needed * self.detectable.factor, self.detectable.rounded)
-        found = "would be found in four of five such audits."
-        return f"{self.detectable.sentence.format(share)} {found}"
+_CANARIES = "To measure what sums leak of a client, let canary clients take part (divulge canary)."
 
 
 def judge_federation(
@@ -126,9 +29,9 @@ def judge_federation(
     ]
     tested = case.test
     if not tried:
-        return _conclude_nothing_tried(len(findings))
+        return _conclude_sums(case) if case.sums else _conclude_nothing_tried(len(findings))
     if tested is None:
-        return _conclude_unchecked(case)
+        return case.judge_expected(findings, tried) or _conclude_unchecked(case)
     if tested.smallest > ERROR * (1 + 1e-9):
         return _conclude_too_small(case, tested)
     sound = [k for k in tried if k not in unsound]
@@ -164,6 +67,41 @@ def _conclude_nothing_tried(asked: int) -> Judgement:
     )
 
 
+def _conclude_sums(case: VerdictWords) -> Judgement:
+    fewest, rounds = min(case.sums), words.format_count(len(case.sums), "round")
+    if fewest < 3:
+        seen = (
+            "A sum of one client is its update."
+            if fewest == 1
+            else "Either client of two takes its own update off, and has the other's."
+        )
+        return Judgement(
+            "undecided",
+            "Some sums are of so few clients that they hide little",
+            (
+                f"A defence shows the server sums of updates alone in {rounds}; the fewest clients "
+                f"of a sum are {fewest}. {seen}",
+                f"No attack here reads {case.subject} from a sum, so nothing was measured.",
+            ),
+            f"Keep the protection, and let each sum be of more clients. {_CANARIES}",
+            None,
+            None,
+        )
+    return Judgement(
+        "nothing measured",
+        "A defence hides single updates: the server saw sums alone",
+        (
+            f"In {rounds} the server got the sum of {fewest} clients or more, and no client's own "
+            "update, so attacks on single updates do not apply.",
+            "A sum shows what its clients have in common. No attack here reads from it "
+            f"{case.subject}: this audit rules out no leak by sums.",
+        ),
+        f"Keep the protection. {_CANARIES}",
+        None,
+        None,
+    )
+
+
 def _conclude_unchecked(case: VerdictWords) -> Judgement:
     return Judgement(
         "nothing measured",
@@ -171,6 +109,7 @@ def _conclude_unchecked(case: VerdictWords) -> Judgement:
         (
             f"The attacks made predictions, but nobody gave the truth ({case.subject}), so no "
             "prediction was checked.",
+            case.unjudged,
             "This audit neither shows a leak nor rules one out.",
         ),
         f"Give the truth ({case.setting}), then {_AGAIN}.",

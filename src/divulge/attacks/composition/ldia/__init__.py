@@ -1,0 +1,1 @@
+"""LDIA: infers class shares from an update by a network."""
