@@ -23,6 +23,8 @@ from divulge.audits.secrets.registry import gated_metrics, lead_metric
 from divulge.errors import SpecError, did_you_mean
 from divulge.report.schema import ClaimRow, Conclusion, Limits
 from divulge.report.sentences import next_step
+from divulge.report.terms import Terms
+from divulge.report.units import PERSON, RECORD, Unit
 
 _LEVELS: Mapping[str, tuple[str, ...]] = {
     "leak": ("leak",),
@@ -272,6 +274,7 @@ def hold_against_gate(
     verdict: JudgedVerdict,
     limits: Mapping[str, Limits],
     untested: Mapping[str, str] = MappingProxyType({}),
+    unit: Unit = RECORD,
 ) -> Ruling:
     """Hold an audit against a gate.
 
@@ -280,6 +283,7 @@ def hold_against_gate(
         verdict: of the audit.
         limits: of each metric, over all attacks.
         untested: by label of an attack, why its controls could not be run.
+        unit: what was drawn and counted.
 
     Returns:
         Where the inputs are doubtful nothing passes, whatever was asked: no figure counts then.
@@ -293,7 +297,7 @@ def hold_against_gate(
     if _UNTESTED in gate.words:
         ruling += _on_untested(untested)
     for name, ceiling in gate.ceilings:
-        ruling += _on_ceiling(name, ceiling, gate.judge, verdict, limits.get(name))
+        ruling += _on_ceiling(name, ceiling, gate.judge, verdict, limits.get(name), unit)
     return ruling
 
 
@@ -416,7 +420,12 @@ def _on_untested(untested: Mapping[str, str]) -> Ruling:
 
 
 def _on_ceiling(
-    name: str, ceiling: float, judge: str, verdict: JudgedVerdict, limits: Limits | None
+    name: str,
+    ceiling: float,
+    judge: str,
+    verdict: JudgedVerdict,
+    limits: Limits | None,
+    unit: Unit,
 ) -> Ruling:
     if limits is None:
         said = f"{name} was measured by no attack, so nothing shows that it is at most {ceiling:g}"
@@ -426,7 +435,7 @@ def _on_ceiling(
         since = "the two sets differ" if differ else f"the verdict is {verdict.level!r}"
         said = f"{name} cannot be compared with {ceiling:g}, since {since}"
         # beside a leak, the next step of the verdict is about the leak
-        advice = next_step("confounded") if differ else verdict.next_step
+        advice = next_step("confounded", terms=Terms(unit=unit)) if differ else verdict.next_step
         return Ruling(undecided=(f"{said}. {advice}",))
     low = judge == "low"
     compared, what = (limits.estimate.low, "lower limit") if low else (limits.most, "value")
@@ -434,7 +443,9 @@ def _on_ceiling(
         said = f"{name} of {limits.attack}: {what} {compared:.4g} exceeds {ceiling:g}"
         return Ruling(failed=(said,))
     below = limits.highest is not None and limits.highest <= ceiling
-    why = limits.undecided or (verdict.next_step if verdict.level == "undecided" else "")
+    why = verdict.next_step if verdict.level == "undecided" else ""
+    if limits.undecided:
+        why = limits.undecided + (", each a person" if unit is PERSON else "")
     if why and not below:
         said = f"{name} cannot be compared with {ceiling:g}: {why}"
         return Ruling(undecided=(said,))
