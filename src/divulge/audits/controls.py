@@ -79,11 +79,13 @@ class ControlGames:
     """The games of both controls, each made when it is first needed, for all attacks.
 
     Their targets remember what they answered about the candidates: the next attack need not wait.
+    So does ``scores`` what an attack on people gave records: the next rule need not wait.
     """
 
     def __init__(self) -> None:
         self._of: tuple[Game[ModelView, Membership], int] | None = None
         self._made: dict[str, Game[ModelView, Membership]] = {}
+        self.scores = attempt.SharedScores()
 
     def planted(
         self, challenge: Game[ModelView, Membership], seed: int
@@ -125,7 +127,7 @@ def run_controls(
         games: keeps the games of the controls for further attacks on the same challenge.
     """
     games = games or ControlGames()
-    result = _attempt(games.planted(challenge, seed), attack, seed)
+    result = _attempt(games.planted(challenge, seed), attack, seed, games.scores)
     done = result.finding.status is Status.DONE
     covered = _count_covered(guess, challenge.truth, seed)
     return Control(
@@ -139,10 +141,13 @@ def run_controls(
 
 
 def _attempt(
-    challenge: Game[ModelView, Membership], attack: MembershipAttack, seed: int
+    challenge: Game[ModelView, Membership],
+    attack: MembershipAttack,
+    seed: int,
+    shared: attempt.SharedScores,
 ) -> attempt.AttackResult:
     """One attack on a control, of which only the AUC counts."""
-    return attempt.run_on_model(challenge, attack, seed, measure_guess=_measure_auc)
+    return attempt.run_on_model(challenge, attack, seed, measure_guess=_measure_auc, shared=shared)
 
 
 def _measure_auc(guess: Scores, truth: Membership, delta: float) -> Measurements:
@@ -169,7 +174,7 @@ def control_on_shuffled(
     the two sets differ in themselves, it may rightly fail: it does not measure the model alone.
     """
     games = games or ControlGames()
-    result = _attempt(games.shuffled(challenge, seed), attack, seed)
+    result = _attempt(games.shuffled(challenge, seed), attack, seed, games.scores)
     if isinstance(result.error, BudgetSpent):  # says nothing about the attack
         return BlindRun(None, None, ControlOutcome.NOT_TESTED, result.finding.reason)
     if result.guess is None:
