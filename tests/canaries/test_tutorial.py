@@ -56,7 +56,7 @@ def test_an_opacus_script_leads_to_a_verdict(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(secrets, "randbits", lambda bits: bits)  # the same coins in each run
     data, script, sampling, chosen, *_ = snippets(START, "python")
-    plan, make, audit = snippets(START, "sh")
+    plan, make, audit, make_people, audit_people = snippets(START, "sh")
     assert "canary plan" in plan
     run(data)
     assert call(make)[0] == 0
@@ -74,6 +74,12 @@ def test_an_opacus_script_leads_to_a_verdict(
         watch = "recorder.watch(model, optimizer)"
         run(script.replace(line, sampling).replace(watch, lines + watch))
         assert expected in call(audit)[1]
+    for folder in ("canaries", "runs"):
+        Path(folder).rename(f"{folder}-of-records")
+    Path("white.npz").unlink()
+    assert call(make_people)[0] == 0
+    run(script)
+    assert "for one person cannot be tested with 24 canaries" in call(audit_people)[1]
 
 
 def test_a_federation_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
