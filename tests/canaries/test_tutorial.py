@@ -1,4 +1,4 @@
-"""The snippets and commands of docs/canary.md, run as a newcomer does, in small."""
+"""The snippets and commands of docs/canary.md, in small, as a newcomer runs them; also with people."""
 
 import re
 import runpy
@@ -16,7 +16,10 @@ import torch
 
 from divulge.cli.main import main
 
-PAGE = (Path(__file__).parents[2] / "docs" / "canary.md").read_text("utf-8")
+PAGE, PEOPLE = (
+    (Path(__file__).parents[2] / "docs" / name).read_text("utf-8")
+    for name in ("canary.md", "people.md")
+)
 START, FEDERATION = PAGE.split("\n## In a federation\n")
 
 
@@ -56,7 +59,7 @@ def test_an_opacus_script_leads_to_a_verdict(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(secrets, "randbits", lambda bits: bits)  # the same coins in each run
     data, script, sampling, chosen, *_ = snippets(START, "python")
-    plan, make, audit, make_people, audit_people = snippets(START, "sh")
+    plan, make, audit = snippets(START, "sh")
     assert "canary plan" in plan
     run(data)
     assert call(make)[0] == 0
@@ -77,9 +80,11 @@ def test_an_opacus_script_leads_to_a_verdict(
     for folder in ("canaries", "runs"):
         Path(folder).rename(f"{folder}-of-records")
     Path("white.npz").unlink()
-    assert call(make_people)[0] == 0
+    (commands,) = (each for each in snippets(PEOPLE, "sh") if "--records-each 5" in each)
+    make, audit = commands.splitlines()
+    assert call(make)[0] == 0
     run(script)
-    assert "for one person cannot be tested with 24 canaries" in call(audit_people)[1]
+    assert "for one person cannot be tested with 24 canaries" in call(audit)[1]
 
 
 def test_a_federation_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
