@@ -79,8 +79,11 @@ ANY_ARRAY = arrays.arrays(
     st.sampled_from([np.float64, np.float32, np.int64, np.uint8, np.bool_, np.complex128]),
     arrays.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
 )
+INTEGER = st.integers(max_value=20) | st.integers(min_value=2**63)
+"""Some thousands are no bad argument, and would be trained."""
+
 SCALAR = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20), st.binary()
+    st.none(), st.booleans(), INTEGER, st.floats(), st.text(max_size=20), st.binary()
 )
 ANYTHING = st.one_of(
     ANY_ARRAY,

@@ -20,6 +20,10 @@ from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer, trainer_identity
 
 
+OPTIONAL_SETS = ("reference", "pool")
+"""Sets of records that an audit can do without."""
+
+
 class GivenSets(NamedTuple):
     """Records as users give them, with people and strata; see `divulge.audit`."""
 
@@ -92,7 +96,7 @@ def read_sets(
     """The sets of records that Python users give, with people and subpopulations, and their names.
 
     Args:
-        pairs: by name; None where there is no such set.
+        pairs: by name; None for one of `OPTIONAL_SETS` that there is not.
         given: the same with people and strata.
         read: makes records of a set.
         features: the columns that the model knows, if it knows any.
@@ -109,7 +113,10 @@ def read_sets(
         beside.append(values)
         # a model that knows the column needs it
         pairs = pairs if what == "strata" and column in features else bare
-    sets = {name: None if pair is None else read(pair, name) for name, pair in pairs.items()}
+    sets = {
+        name: None if pair is None and name in OPTIONAL_SETS else read(pair, name)
+        for name, pair in pairs.items()
+    }
     return grouping.attach(sets, beside[0], beside[1])
 
 
