@@ -102,12 +102,14 @@ def run_size(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print a table of comma-separated values: how often each verdict comes where nothing leaks."""
     seeds = 2 if quick else SIZE_SEEDS
     levels = ("leak", "confounded", "undecided", "no leak found")
-    print("people,records each,alike,audits," + ",".join(_head(level) for level in levels))
+    heads = ",".join(_head(level) for level in (*levels, "another verdict"))
+    print(f"people,records each,alike,audits,{heads}")
     for crowd in SIZES:
         counts = Counter(
             audit(Case(crowd, leaks=False), seed, grouped=True) for seed in range(seeds)
         )
-        rates = ",".join(_row(counts[level], seeds) for level in levels)
+        counts["another"] = seeds - sum(counts[level] for level in levels)
+        rates = ",".join(_row(counts[level], seeds) for level in (*levels, "another"))
         print(f"{','.join(crowd.cells())},{seeds},{rates}", flush=True)
 
 

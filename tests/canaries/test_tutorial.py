@@ -1,4 +1,4 @@
-"""The snippets and commands of docs/canary.md, in small, as a newcomer runs them; also with people."""
+"""The snippets and commands of docs/canary.md, in small, as newcomers run them; people too."""
 
 import re
 import runpy

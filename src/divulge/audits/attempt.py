@@ -51,7 +51,7 @@ class AttackResult(NamedTuple):
     """Error that ended the attack; None if none did."""
 
 
-class Scored(NamedTuple):
+class AttackScores(NamedTuple):
     """What an attack on a model gave."""
 
     scores: Scores
@@ -66,15 +66,15 @@ class SharedScores:
 
     def __init__(self) -> None:
         self._attack: MembershipAttack | None = None
-        self._kept: list[tuple[object, int, Scored]] = []
+        self._kept: list[tuple[object, int, AttackScores]] = []
 
     def score(
         self,
         attack: MembershipAttack,
         view: ModelView,
         place: tuple[object, int],
-        run: Callable[[MembershipAttack], Scored],
-    ) -> Scored:
+        run: Callable[[MembershipAttack], AttackScores],
+    ) -> AttackScores:
         """The scores of the candidates; those of records are computed once for all rules.
 
         Args:
@@ -148,12 +148,12 @@ def run_on_model(
     counting = CountingTarget(challenge.view.target)
     view, known = dataclasses.replace(challenge.view, target=counting), shared or SharedScores()
 
-    def guess(rng: np.random.Generator) -> Scored:
+    def guess(rng: np.random.Generator) -> AttackScores:
         return known.score(
             attack,
             view,
             (challenge, seed),
-            lambda inner: Scored(_guess(inner, view, rng), counting.query_count),
+            lambda inner: AttackScores(_guess(inner, view, rng), counting.query_count),
         )
 
     found = attempt(

@@ -139,7 +139,7 @@ def _score(
     rng: np.random.Generator,
 ) -> Scores:
     return shared.score(
-        attack, stand_in, place, lambda inner: attempt.Scored(inner(stand_in, rng))
+        attack, stand_in, place, lambda inner: attempt.AttackScores(inner(stand_in, rng))
     ).scores
 
 
