@@ -222,6 +222,7 @@ BENCHMARKS = {
     "start": Benchmark(start.SUMMARY, start.run),
     "people": Benchmark(people.SUMMARY, people.run),
     "people-audits": Benchmark(people_audits.SUMMARY, people_audits.run),
+    "people-size": Benchmark(people_audits.SIZE, people_audits.run_size),
     **{
         f"people-{name}": Benchmark(
             f"{people_data.SUMMARY}: {name}", partial(people_data.run, name=name)

@@ -53,9 +53,13 @@ class Crowd(NamedTuple):
     """Correlation between two records of one person."""
 
     def __str__(self) -> str:
+        return f"| {' | '.join(self.cells())} |"
+
+    def cells(self) -> tuple[str, str, str]:
+        """The first three cells of a row."""
         each = f"1 to {UNEQUAL}" if self.each is None else f"{self.each}"
         alike = "-" if self.each == 1 else f"{self.alike:g}"
-        return f"| {self.people} | {each} | {alike} |"
+        return f"{self.people}", each, alike
 
     def sizes(self) -> range:
         """The numbers of records that a person may have, equally likely."""

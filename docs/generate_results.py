@@ -124,6 +124,7 @@ def _overview(papers: Sequence[Paper], tables: Mapping[str, Stored]) -> str:
         "`papers/results` of the repository.",
         "## Other measurements",
         "* [divulge and other tools](peers.md): strength, time and memory on the same models;\n"
+        "* [how often audits of people err](people.md), where nothing leaks;\n"
         "* [what shadow attacks find](shadow-quality.md) with 2 to 64 shadow models;\n"
         "* [what private clients cost](federated-utility.md) in accuracy;\n"
         "* [benchmarks](benchmarks.md) of time and memory.",

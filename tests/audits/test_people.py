@@ -1,9 +1,10 @@
 """Audits of people with several records: the person is what is drawn, tested and counted."""
 
 import csv
+import dataclasses
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -11,8 +12,9 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import divulge
+from divulge.audits.gate import Gate, hold_against_gate
 from divulge.audits.people import guarantee_for_people
-from divulge.core import Guarantee, Verdict
+from divulge.core import Guarantee, ModelView, Scores, Verdict
 from divulge.errors import DataError
 from divulge.metrics import people
 from divulge.metrics.membership import auc
@@ -135,6 +137,53 @@ def test_more_records_of_members_are_no_leak() -> None:
     alike = audit(0, 20, 3, leaks=True, unequal=True)
     check = next(check for check in alike.checks if check.name == "records each")
     assert check.verdict is Verdict.PASS
+
+
+def test_a_gate_and_a_claim_say_what_to_do_with_people() -> None:
+    promised = divulge.Options(guarantee=Guarantee(8.0, 0.0))
+    found = audit(0, 100, 1, leaks=True, options=promised)
+    (claim,) = found.claims
+    assert claim is not None
+    assert "with 200 people: even a model that leaks every person" in claim.sentence
+    assert f"About {claim.needed:,} people, half of them members" in claim.sentence
+    (few,) = found.gate(fail_above={"tpr@0.01": 0.2}).undecided
+    assert few.endswith(", each a person")
+    differ = dataclasses.replace(found.verdict, confounding="The two sets differ.")
+    gate = Gate(fail_above={"auc": 0.6})
+    (advice,) = hold_against_gate(gate, differ, found.limits, unit=found.unit).undecided
+    assert advice.endswith(
+        "Draw people at random from one pool, each with all of their records, remove copies, and "
+        "run the audit again."
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Counted(divulge.attacks.Threshold):
+    """The loss with noise; counts how often it is carried out."""
+
+    runs: ClassVar[list[int]] = []
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        self.runs.append(len(view.records))
+        view.target.predict(view.records.x[:7])
+        score = super().__call__(view, rng).score
+        return Scores(score + 0.1 * rng.normal(size=len(score)))
+
+
+def test_rules_take_the_scores_of_one_run_of_their_attack() -> None:
+    Counted.runs.clear()
+    both = audit(1, 20, 3, leaks=True, attacks=(Counted(),))
+    assert Counted.runs == [120] * 3  # before the model, and before both controls
+    rules: tuple[people.Rule, ...] = ("mean", "max")
+    for place, rule in enumerate(rules):
+        options = divulge.Options(person_scores=(rule,))
+        alone = audit(1, 20, 3, leaks=True, attacks=(Counted(),), options=options)
+        one, other = alone.contents.entries[0], both.contents.entries[place]
+        np.testing.assert_array_equal(one.score, other.score)
+        assert dataclasses.replace(one.finding, seconds=0) == dataclasses.replace(
+            other.finding, seconds=0
+        )
+        assert one.control == other.control
 
 
 def test_rules_are_chosen(tmp_path: Path) -> None:
@@ -265,6 +314,18 @@ def test_settings_name_a_column_of_tables(tmp_path: Path) -> None:
         options=divulge.Options(person_scores=("mean",)),
     )
     assert table.findings[0].metrics["auc"] == found.findings[0].metrics["auc"]
+    # ids that are people: their names, where exposed.csv wants them
+    settings = (tmp_path / "audit.toml").read_text().replace("group", 'id = "who"\ngroup')
+    (tmp_path / "audit.toml").write_text(settings)
+    (tmp_path / "table.toml").write_text(
+        '[predictions]\nfile = "answers.csv"\nid = "who"\ngroup = "who"\n'
+        '[[attacks]]\nname = "threshold"\n'
+    )
+    for name in ("audit", "table"):
+        named = divulge.audit_file(tmp_path / f"{name}.toml", run=tmp_path / f"named-{name}")
+        assert named.sizes["members"] == 20
+        rows = csv.DictReader((tmp_path / f"named-{name}" / "exposed.csv").read_text().splitlines())
+        assert {row["id"] for row in rows} == set(crowds["in"].names("in"))
     with pytest.raises(
         divulge.errors.DivulgeError, match="column of its own as group, got 'label'"
     ):

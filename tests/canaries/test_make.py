@@ -144,10 +144,12 @@ def test_records_are_left_alone(tmp_path: Path) -> None:
     assert (given.x == sets.records().x).all()
 
 
-def test_records_of_people_are_refused(tmp_path: Path) -> None:
-    """A canary is one record: no bound by person comes of it."""
+def test_records_of_people_need_the_number_of_records_of_a_canary(tmp_path: Path) -> None:
+    """A canary of one record gives no bound by person."""
     x, y = np.random.default_rng(0).normal(size=(60, 3)), np.arange(60) % 2
     records = Records(x, y, group=np.arange(60) // 2)
     with pytest.raises(SpecError, match="got records of people"):
         make_canaries(records, tmp_path / "canaries", 20)
     assert not (tmp_path / "canaries").exists()
+    made = make_canaries(records, tmp_path / "canaries", 20, records_each=2)
+    assert files.read_candidates(made.folder).count == 20

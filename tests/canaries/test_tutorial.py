@@ -1,4 +1,4 @@
-"""The snippets and commands of docs/canary.md, run as a newcomer does, in small."""
+"""The snippets and commands of docs/canary.md, in small, as newcomers run them; people too."""
 
 import re
 import runpy
@@ -16,7 +16,10 @@ import torch
 
 from divulge.cli.main import main
 
-PAGE = (Path(__file__).parents[2] / "docs" / "canary.md").read_text("utf-8")
+PAGE, PEOPLE = (
+    (Path(__file__).parents[2] / "docs" / name).read_text("utf-8")
+    for name in ("canary.md", "people.md")
+)
 START, FEDERATION = PAGE.split("\n## In a federation\n")
 
 
@@ -75,6 +78,14 @@ def test_an_opacus_script_leads_to_a_verdict(
         watch = "recorder.watch(model, optimizer)"
         run(script.replace(line, sampling).replace(watch, lines + watch))
         assert expected in call(audit)[1]
+    for folder in ("canaries", "runs"):
+        Path(folder).rename(f"{folder}-of-records")
+    Path("white.npz").unlink()
+    (commands,) = (each for each in snippets(PEOPLE, "sh") if "--records-each 5" in each)
+    make, audit = commands.splitlines()
+    assert call(make)[0] == 0
+    run(script)
+    assert "for one person cannot be tested with 24 canaries" in call(audit)[1]
 
 
 def test_one_command_takes_all_steps_and_goes_on_after_a_failure(

@@ -10,7 +10,13 @@ import numpy as np
 from divulge._util.contents import quote_error
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
-from divulge.audits.wrapped import PerPerson, attack_label, attack_settings, check_scores
+from divulge.audits.wrapped import (
+    PerPerson,
+    attack_label,
+    attack_settings,
+    check_scores,
+    stream_label,
+)
 from divulge.core import (
     Assignment,
     AssignmentAttack,
@@ -45,6 +51,52 @@ class AttackResult(NamedTuple):
     """Error that ended the attack; None if none did."""
 
 
+class AttackScores(NamedTuple):
+    """What an attack on a model gave."""
+
+    scores: Scores
+    queries: int = 0
+
+
+class SharedScores:
+    """What one attack gave the records of people, from which each rule makes its scores of people.
+
+    Rules of an attack follow each other, so what one attack at a time gave is kept.
+    """
+
+    def __init__(self) -> None:
+        self._attack: MembershipAttack | None = None
+        self._kept: list[tuple[object, int, AttackScores]] = []
+
+    def score(
+        self,
+        attack: MembershipAttack,
+        view: ModelView,
+        place: tuple[object, int],
+        run: Callable[[MembershipAttack], AttackScores],
+    ) -> AttackScores:
+        """The scores of the candidates; those of records are computed once for all rules.
+
+        Args:
+            attack: on records, or on people.
+            view: what it sees.
+            place: the very object that tells one view from another, and a number: the seed, or that
+                of a shadow model in the target's place.
+            run: carries out an attack on records.
+        """
+        if not isinstance(attack, PerPerson):
+            return run(attack)
+        if self._attack is not attack.attack:
+            self._attack, self._kept = attack.attack, []
+        where, number = place
+        kept = (made for one, other, made in self._kept if one is where and other == number)
+        made = next(kept, None)
+        if made is None:
+            made = run(attack.attack)
+            self._kept.append((where, number, made))
+        return made._replace(scores=attack.combine(made.scores, view))
+
+
 def attempt(
     attack: Attack[Any, Any],
     seed: int,
@@ -54,7 +106,8 @@ def attempt(
     """One attack, whatever it attacks.
 
     An attack that cannot run or breaks ends as a finding that says why; nothing is dropped. It
-    draws from a random stream of its own, so its result does not depend on the others.
+    draws from a random stream of its own, so its result does not depend on the others; attacks on
+    people that differ in their rule alone share one.
 
     Args:
         attack: for its name and settings.
@@ -65,7 +118,7 @@ def attempt(
     begun = time.perf_counter()
     finding = _start_finding(attack)
     try:
-        guessed = guess(stream(seed, "attack", finding.label))
+        guessed = guess(stream(seed, "attack", stream_label(attack)))
         metrics, unmeasured = measure(guessed)
     except Exception as error:  # whatever breaks inside an attack is a finding, not the end
         return AttackResult(_end_finding(finding, error), None, error)
@@ -80,6 +133,7 @@ def run_on_model(
     seed: int = 0,
     delta: float = 0.0,
     measure_guess: Callable[[Scores, Membership, float], Measurements] = measure,
+    shared: SharedScores | None = None,
 ) -> AttackResult:
     """One attack on one model; see `attempt` for what becomes of one that cannot run.
 
@@ -89,18 +143,26 @@ def run_on_model(
         seed: of the audit.
         delta: δ of the bound on ε.
         measure_guess: holds the guess against the truth, by this δ.
+        shared: what attacks on people gave records already.
     """
     counting = CountingTarget(challenge.view.target)
-    view = dataclasses.replace(challenge.view, target=counting)
+    view, known = dataclasses.replace(challenge.view, target=counting), shared or SharedScores()
+
+    def guess(rng: np.random.Generator) -> AttackScores:
+        return known.score(
+            attack,
+            view,
+            (challenge, seed),
+            lambda inner: AttackScores(_guess(inner, view, rng), counting.query_count),
+        )
+
     found = attempt(
-        attack,
-        seed,
-        lambda rng: _guess(attack, view, rng),
-        lambda guess: measure_guess(guess, challenge.truth, delta),
+        attack, seed, guess, lambda made: measure_guess(made.scores, challenge.truth, delta)
     )
     if found.guess is None:
         return found
-    return found._replace(finding=dataclasses.replace(found.finding, queries=counting.query_count))
+    finding = dataclasses.replace(found.finding, queries=found.guess.queries)
+    return found._replace(finding=finding, guess=found.guess.scores)
 
 
 def run_on_clients(
@@ -145,11 +207,7 @@ def run_on_federation(
 
 def _guess(attack: MembershipAttack, view: ModelView, rng: np.random.Generator) -> Scores:
     _check_needs(attack, view.offers)
-    guess = attack(view, rng)
-    # one on people has checked the scores that it made theirs of
-    return (
-        guess if isinstance(attack, PerPerson) else check_scores(attack, guess, len(view.records))
-    )
+    return check_scores(attack, attack(view, rng), len(view.records))
 
 
 def _guesses(

@@ -65,6 +65,9 @@ about 0.002: a test at a much lower level cannot tell it from luck.
 """
 
 
+ModelGame = Game[ModelView, Membership]
+
+
 def fewest_covered(shuffles: int) -> int:
     """The count below which 95 % intervals would fall with probability `FALSE_ALARM`.
 
@@ -78,38 +81,36 @@ def fewest_covered(shuffles: int) -> int:
 class ControlGames:
     """The games of both controls, each made when it is first needed, for all attacks.
 
-    Their targets remember what they answered about the candidates: the next attack need not wait.
+    Their targets remember what they answered about the candidates: the next attack need not wait,
+    nor need the next rule for people, as ``scores`` remembers what an attack gave records.
     """
 
     def __init__(self) -> None:
-        self._of: tuple[Game[ModelView, Membership], int] | None = None
-        self._made: dict[str, Game[ModelView, Membership]] = {}
+        self._of: tuple[ModelGame, int] | None = None
+        self._made: dict[str, ModelGame] = {}
+        self.scores = attempt.SharedScores()
 
-    def planted(
-        self, challenge: Game[ModelView, Membership], seed: int
-    ) -> Game[ModelView, Membership]:
+    def planted(self, challenge: ModelGame, seed: int) -> ModelGame:
         """See `plant_leak`."""
         self._forget_others(challenge, seed)
         if "planted" not in self._made:
             self._made["planted"] = plant_leak(challenge, seed)
         return self._made["planted"]
 
-    def shuffled(
-        self, challenge: Game[ModelView, Membership], seed: int
-    ) -> Game[ModelView, Membership]:
+    def shuffled(self, challenge: ModelGame, seed: int) -> ModelGame:
         """See `shuffle_predictions`."""
         self._forget_others(challenge, seed)
         if "shuffled" not in self._made:
             self._made["shuffled"] = shuffle_predictions(challenge, seed)
         return self._made["shuffled"]
 
-    def _forget_others(self, challenge: Game[ModelView, Membership], seed: int) -> None:
+    def _forget_others(self, challenge: ModelGame, seed: int) -> None:
         if self._of is None or self._of[0] is not challenge or self._of[1] != seed:
             self._of, self._made = (challenge, seed), {}
 
 
 def run_controls(
-    challenge: Game[ModelView, Membership],
+    challenge: ModelGame,
     attack: MembershipAttack,
     guess: Scores,
     seed: int = 0,
@@ -125,7 +126,7 @@ def run_controls(
         games: keeps the games of the controls for further attacks on the same challenge.
     """
     games = games or ControlGames()
-    result = _attempt(games.planted(challenge, seed), attack, seed)
+    result = _attempt(games.planted(challenge, seed), attack, seed, games.scores)
     done = result.finding.status is Status.DONE
     covered = _count_covered(guess, challenge.truth, seed)
     return Control(
@@ -139,10 +140,13 @@ def run_controls(
 
 
 def _attempt(
-    challenge: Game[ModelView, Membership], attack: MembershipAttack, seed: int
+    challenge: ModelGame,
+    attack: MembershipAttack,
+    seed: int,
+    shared: attempt.SharedScores,
 ) -> attempt.AttackResult:
     """One attack on a control, of which only the AUC counts."""
-    return attempt.run_on_model(challenge, attack, seed, measure_guess=_measure_auc)
+    return attempt.run_on_model(challenge, attack, seed, measure_guess=_measure_auc, shared=shared)
 
 
 def _measure_auc(guess: Scores, truth: Membership, delta: float) -> Measurements:
@@ -151,7 +155,7 @@ def _measure_auc(guess: Scores, truth: Membership, delta: float) -> Measurements
 
 
 def control_on_shuffled(
-    challenge: Game[ModelView, Membership],
+    challenge: ModelGame,
     attack: MembershipAttack,
     seed: int = 0,
     games: ControlGames | None = None,
@@ -169,7 +173,7 @@ def control_on_shuffled(
     the two sets differ in themselves, it may rightly fail: it does not measure the model alone.
     """
     games = games or ControlGames()
-    result = _attempt(games.shuffled(challenge, seed), attack, seed)
+    result = _attempt(games.shuffled(challenge, seed), attack, seed, games.scores)
     if isinstance(result.error, BudgetSpent):  # says nothing about the attack
         return BlindRun(None, None, ControlOutcome.NOT_TESTED, result.finding.reason)
     if result.guess is None:
@@ -221,9 +225,7 @@ def too_few(
     return f"{len(truth)} {what} are too few for this control"
 
 
-def shuffle_predictions(
-    challenge: Game[ModelView, Membership], seed: int = 0
-) -> Game[ModelView, Membership]:
+def shuffle_predictions(challenge: ModelGame, seed: int = 0) -> ModelGame:
     """The same candidates and truth before a model that answers about another candidate."""
     view = challenge.view
     ways, rng = (view.records, *view.augmented), stream(seed, "shuffled answers")
@@ -235,9 +237,7 @@ def shuffle_predictions(
     return dataclasses.replace(challenge, view=view)
 
 
-def plant_leak(
-    challenge: Game[ModelView, Membership], seed: int = 0
-) -> Game[ModelView, Membership]:
+def plant_leak(challenge: ModelGame, seed: int = 0) -> ModelGame:
     """The same candidates before a model that leaks a random half of them on purpose.
 
     Where candidates are people, it leaks all records of a random half of the people.

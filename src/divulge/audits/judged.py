@@ -6,6 +6,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from divulge.audits.changes import ComparableAudit
 from divulge.core import Estimate, Finding
+from divulge.report.units import RECORD, Unit
 
 
 class Sample(NamedTuple):
@@ -25,6 +26,8 @@ class Attempts:
     findings: Sequence[Finding] = ()
     figures: Mapping[str, Mapping[str, Estimate]] = field(default_factory=dict)
     """By label of each attack that counts, its metrics."""
+    unit: Unit = RECORD
+    """What was drawn and counted."""
 
 
 NONE = Attempts()

@@ -47,6 +47,7 @@ from divulge.report.federation.verdicts.case import Judgement
 from divulge.report.federation.verdicts.judge import is_uninformed
 from divulge.report.markdown import make_inert
 from divulge.report.schema import ClaimRow, Conclusion, Limits
+from divulge.report.units import Unit, unit_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -237,6 +238,11 @@ class Audit(SecretAudit):
     def limits(self) -> Mapping[str, Limits]:
         """By metric, intervals that hold for all attacks at once: what a gate compares."""
         return self.verdict.limits
+
+    @property
+    def unit(self) -> Unit:
+        """What was drawn and counted."""
+        return unit_of(self.summary)
 
     @property
     def claims(self) -> tuple[ClaimRow | None, ...]:

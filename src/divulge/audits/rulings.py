@@ -15,6 +15,8 @@ from divulge.metrics.ceiling import find_side, records_to_decide
 from divulge.report.federation.verdicts.judge import is_uninformed
 from divulge.report.schema import ClaimRow, Conclusion, Limits
 from divulge.report.sentences import next_step
+from divulge.report.terms import Terms
+from divulge.report.units import PERSON, Unit
 
 _LEVELS: Mapping[str, tuple[str, ...]] = {
     "leak": ("leak",),
@@ -61,7 +63,7 @@ def hold_against_gate(
     for name, ceiling in gate.agreed:
         ruling += _on_ceiling(name, ceiling, verdict, limits.get(name), attempts)
     for name, ceiling in gate.ceilings:
-        ruling += _on_excess(name, ceiling, gate.judge, verdict, limits.get(name))
+        ruling += _on_excess(name, ceiling, gate.judge, verdict, limits.get(name), attempts.unit)
     if words := [word for word in gate.words if word != _UNTESTED]:
         ruling += _on_verdict(words, verdict, untested)
     if _UNTESTED in gate.words:
@@ -157,7 +159,7 @@ def _on_ceiling(
     attempts: Attempts,
 ) -> Ruling:
     """Whether every attack is shown to be under an agreed ceiling."""
-    if limits is None or (why := _why_incomparable(name, ceiling, verdict)):
+    if limits is None or (why := _why_incomparable(name, ceiling, verdict, attempts.unit)):
         return Ruling(undecided=(_not_measured(name, ceiling) if limits is None else why,))
     side = find_side(limits.estimate.low, limits.highest, ceiling)
     figures = _describe_limits(limits)
@@ -177,7 +179,7 @@ def _on_ceiling(
 def _what_decides(limits: Limits, ceiling: float, attempts: Attempts) -> str:
     """How many records would show on which side of the ceiling a metric is."""
     if limits.undecided and limits.most > ceiling:
-        return limits.undecided
+        return _why_undecided(limits, attempts.unit)
     if attempts.sample is None or limits.highest is None:
         return "give more records"
     size, unit = attempts.sample
@@ -215,14 +217,19 @@ def _not_measured(name: str, ceiling: float) -> str:
     return f"{name} was measured by no attack, so nothing shows that it is at most {ceiling:g}"
 
 
-def _why_incomparable(name: str, ceiling: float, verdict: JudgedVerdict) -> str:
+def _why_undecided(limits: Limits, unit: Unit) -> str:
+    """Why an attack has no lower limit, which names how many records would do."""
+    return limits.undecided + ", each a person" * (unit is PERSON and bool(limits.undecided))
+
+
+def _why_incomparable(name: str, ceiling: float, verdict: JudgedVerdict, unit: Unit) -> str:
     """Why no figure of an audit is about the model alone; empty if they are."""
     differ = isinstance(verdict, Conclusion) and verdict.confounding
     if not differ and verdict.level not in _INCOMPARABLE:
         return ""
     since = "the two sets differ" if differ else f"the verdict is {verdict.level!r}"
     # beside a leak, the next step of the verdict is about the leak
-    advice = next_step("confounded") if differ else verdict.next_step
+    advice = next_step("confounded", terms=Terms(unit=unit)) if differ else verdict.next_step
     return f"{name} cannot be compared with {ceiling:g}, since {since}. {advice}"
 
 
@@ -233,10 +240,15 @@ def _describe_limits(limits: Limits) -> str:
 
 
 def _on_excess(
-    name: str, ceiling: float, judge: str, verdict: JudgedVerdict, limits: Limits | None
+    name: str,
+    ceiling: float,
+    judge: str,
+    verdict: JudgedVerdict,
+    limits: Limits | None,
+    unit: Unit,
 ) -> Ruling:
     """Whether an attack is proven to exceed a value."""
-    if limits is None or (why := _why_incomparable(name, ceiling, verdict)):
+    if limits is None or (why := _why_incomparable(name, ceiling, verdict, unit)):
         return Ruling(undecided=(_not_measured(name, ceiling) if limits is None else why,))
     low = judge == "low"
     compared, what = (limits.estimate.low, "lower limit") if low else (limits.most, "value")
@@ -244,7 +256,9 @@ def _on_excess(
     if compared > ceiling:
         return Ruling(failed=(f"{name}: {what} {compared:.4g} exceeds {ceiling:g} ({figures})",))
     below = limits.highest is not None and limits.highest <= ceiling
-    why = limits.undecided or (verdict.next_step if verdict.level == "undecided" else "")
+    why = _why_undecided(limits, unit) or (
+        verdict.next_step if verdict.level == "undecided" else ""
+    )
     if why and not below:
         said = f"{name} cannot be compared with {ceiling:g}: {why}"
         return Ruling(undecided=(said,))

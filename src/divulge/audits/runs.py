@@ -19,6 +19,7 @@ from divulge.audits.stored import StoredRun
 from divulge.core import Check, Estimate
 from divulge.errors import SpecError, StoreError
 from divulge.report.schema import ClaimRow, Limits
+from divulge.report.units import RECORD, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,6 +189,11 @@ class GatedAudit(FinishedRun):
         """By label of an attack that is done, why its controls could not be run."""
         raise NotImplementedError
 
+    @property
+    def unit(self) -> Unit:
+        """What was drawn and counted."""
+        return RECORD
+
     def figures(self, best_of: int = 1) -> Mapping[str, Mapping[str, Estimate]]:
         """By label of each attack that passed its controls, its metrics.
 
@@ -219,7 +225,7 @@ class GatedAudit(FinishedRun):
         Raises:
             SpecError: a claim is asked about where not one model was audited.
         """
-        attempts = Attempts(self.sample, self.findings, self.figures())
+        attempts = Attempts(self.sample, self.findings, self.figures(), self.unit)
         ruling = hold_against_gate(gate, self.verdict, self.limits, self.untested, attempts)
         for one in self.claims if gate.claim else ():
             ruling += hold_claim_against_gate(one)

@@ -56,7 +56,12 @@ class Turn(NamedTuple):
 
 
 def thresholds_from_shadows(
-    view: ModelView, attack: MembershipAttack, guess: Scores, truth: Membership, seed: int
+    view: ModelView,
+    attack: MembershipAttack,
+    guess: Scores,
+    truth: Membership,
+    seed: int,
+    shared: attempt.SharedScores | None = None,
 ) -> tuple[ShadowThreshold, ...]:
     """The thresholds of one attack, and what they achieve on the target.
 
@@ -70,12 +75,13 @@ def thresholds_from_shadows(
         guess: its scores of the candidates.
         truth: who is a member of the target.
         seed: of the audit.
+        shared: what attacks on people gave records already.
     """
     shadows = view.shadows
     if attack.name not in (*ON_TRUE_CLASS, *ON_RESIDUALS) or shadows is None or not shadows.online:
         return ()
     rows = np.sort(stream(seed, "shadow thresholds").permutation(len(view.records))[:CHOSEN_ON])
-    turns = list(_attack_each(view, attack, rows, seed))
+    turns = list(_attack_each(view, attack, rows, seed, shared or attempt.SharedScores()))
     chosen = ((intended, _choose(turns, intended)) for intended in INTENDED)
     return tuple(
         _hold_against_target(intended, found, guess, truth) for intended, found in chosen if found
@@ -107,17 +113,34 @@ def threshold_at(score: Score, member: Member, fpr: float) -> float:
 
 
 def _attack_each(
-    view: ModelView, attack: MembershipAttack, rows: Int[np.ndarray, " chosen"], seed: int
+    view: ModelView,
+    attack: MembershipAttack,
+    rows: Int[np.ndarray, " chosen"],
+    seed: int,
+    shared: attempt.SharedScores,
 ) -> Iterator[Turn]:
     """Each shadow model in turn; one that the attack cannot be tried on is left out."""
     assert view.shadows is not None
     for k in range(min(TURNS, view.shadows.phi.shape[1])):
         stand_in, member = put_in_place_of_target(view, rows, k)
-        found = attempt.attempt(attack, seed, partial(attack, stand_in), _measure_nothing)
+        score = partial(_score, stand_in, attack, shared, (view, k))
+        found = attempt.attempt(attack, seed, score, _measure_nothing)
         if (person := stand_in.records.people) is not None:
             member = people.first_of_each(member, person)
         if found.guess is not None and member.any() and not member.all():
             yield Turn(found.guess.score, member)
+
+
+def _score(
+    stand_in: ModelView,
+    attack: MembershipAttack,
+    shared: attempt.SharedScores,
+    place: tuple[ModelView, int],
+    rng: np.random.Generator,
+) -> Scores:
+    return shared.score(
+        attack, stand_in, place, lambda inner: attempt.AttackScores(inner(stand_in, rng))
+    ).scores
 
 
 def _measure_nothing(guess: Scores) -> Measurements:

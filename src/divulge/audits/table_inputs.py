@@ -67,7 +67,8 @@ def _read_people(
     spec: config.PredictionsSpec, path: Path, records: Records
 ) -> tuple[Records, tuple[str, ...]]:
     """The rows of a table with whose they are and their subpopulation, and the latter's names."""
-    taken = {spec.member, spec.label, spec.id, spec.loss, spec.score} - {None}
+    # the user's own ids may be people: whoever names them so wants their names in exposed.csv
+    taken = {spec.member, spec.label, spec.loss, spec.score} - {None}
     for what, column in (("group", spec.group), ("strata", spec.strata)):
         if column is not None and (column in taken if what == "group" else column == spec.member):
             raise SpecError(

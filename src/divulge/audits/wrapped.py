@@ -103,10 +103,19 @@ class PerPerson:
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """One score a person, in the order in which people appear, and those of the records."""
+        by_record = self.attack(view, rng)
+        return self.combine(check_scores(self.attack, by_record, len(view.records)), view)
+
+    def combine(self, by_record: Scores, view: ModelView) -> Scores:
+        """The same from the scores of the records.
+
+        Args:
+            by_record: what the attack gave them.
+            view: the records, and whose they are.
+        """
         person = view.records.people
         assert person is not None
-        score = check_scores(self.attack, self.attack(view, rng), len(view.records)).score
-        return Scores(people.combine(score, person, self.rule), by_record=score)
+        return Scores(people.combine(by_record.score, person, self.rule), by_record.score)
 
 
 def attack_people(
@@ -131,6 +140,11 @@ def check_scores(attack: MembershipAttack, guess: Any, candidates: int) -> Score
     if guess.score.shape != (candidates,):
         raise SpecError(f"expected {candidates} scores, got an array of shape {guess.score.shape}")
     return guess
+
+
+def stream_label(attack: Attack[Any, Any]) -> str:
+    """The name of an attack's random stream: every rule combines the same scores of records."""
+    return attack_label(attack.attack if isinstance(attack, PerPerson) else attack)
 
 
 def unwrap(attack: Attack[Any, Any]) -> Attack[Any, Any]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 import pydantic
@@ -16,15 +16,15 @@ from divulge.audits.stored import PAGE
 from divulge.canaries.batches import check_batches
 from divulge.canaries.facts import BoxResult, CanaryFacts, RoundResult
 from divulge.canaries.noise import check_noise
-from divulge.canaries.plan import Epsilon
+from divulge.canaries.plan import Epsilon, promise_to_canary
 from divulge.canaries.result import SUMMARY, CanaryAudit, audit_of, begin_run
-from divulge.core import Estimate, NoiseAssumption
+from divulge.core import Estimate, Guarantee, NoiseAssumption
 from divulge.data.canary_coins import open_coins
 from divulge.data.canary_files import Canaries, Coins, read_candidates
 from divulge.data.canary_scores import CanaryScores, read_arrays, read_scores
 from divulge.errors import DataError, SpecError
 from divulge.metrics import epsilon as bounds
-from divulge.metrics import membership
+from divulge.metrics import membership, people
 from divulge.metrics.difference import subtract
 from divulge.metrics.intervals import CONFIDENCE, wilson
 from divulge.metrics.max_test import LEVEL_BELOW, max_test
@@ -40,6 +40,7 @@ def audit_canaries(
     *,
     epsilon: Epsilon | None = None,
     delta: Annotated[float, pydantic.Field(gt=0, lt=1)] | None = None,
+    unit: Literal["record", "person"] = "record",
     noise: NoiseAssumption = "any",
     utility: FilePath | None = None,
     run: FilePath | None = None,
@@ -57,6 +58,9 @@ def audit_canaries(
         epsilon: the ε that is stated for adding or removing one record, or for what the canary
             clients' coins decide. By default what the transcript of a federation states.
         delta: its δ; give both or none.
+        unit: whether they are stated for one record or for one person. Where canaries are people,
+            what is stated for one record is turned into what it promises a person with as many
+            records, see `divulge.Guarantee.for_group`.
         noise: what is supposed about the training, see `metrics.epsilon`: ``any`` nothing;
             ``gaussian`` that its trade-off curve is that of Gaussian noise, as with full batches;
             ``independent-gaussian`` that canaries do not interact besides: the bound is far higher,
@@ -71,12 +75,15 @@ def audit_canaries(
         StoreError: canaries or coins were changed, or were opened before for other scores; or a
             file cannot be read or written.
         DataError: a score is missing, or scores are of other canaries or of different models.
-        SpecError: no scores, two files of one kind, or no ε and δ, here or in the transcript.
+        SpecError: no scores, two files of one kind, no ε and δ, here or in the transcript, or what
+            is stated promises a canary nothing.
     """
     held = read_candidates(Path(canaries))
     found = [read_scores(Path(path), held) for path in scores]
     _check_together(found)
-    claim = (*_find_claim(epsilon, delta, found), noise)
+    claim = promise_to_canary(
+        *_find_claim(epsilon, delta, found), noise, held.records_each if unit == "record" else 1
+    )
     change = None if utility is None else _utility_change(Path(utility))
     if run is None:
         return audit_of(_open_and_judge(Path(canaries), held, found, claim, change))
@@ -123,15 +130,14 @@ def _open_and_judge(
     folder: Path,
     canaries: Canaries,
     found: Sequence[CanaryScores],
-    claim: tuple[float, float, NoiseAssumption],
+    claim: Guarantee,
     change: Estimate | None,
 ) -> CanaryFacts:
-    epsilon, delta, noise = claim
-    count = len(canaries.y)
+    epsilon, delta, noise, count = claim.epsilon, claim.delta, claim.noise, canaries.count
     tries = sum(1 if one.rounds is None else 2 for one in found)
     inserted = open_coins(folder, canaries, [one.digest for one in found], noise)
     reach = bounds.largest_bound(count, delta, drawn="coins", noise=noise, tries=tries)
-    centred = [centre_by_class(one.score, canaries.y) for one in found]
+    centred = [combine_by_canary(canaries, one) for one in found]
     below = max_test(np.stack(centred), inserted).p_below <= LEVEL_BELOW
     needed: int | None = count
     if reach <= epsilon:
@@ -146,6 +152,8 @@ def _open_and_judge(
         needed,
         change,
         canaries.flipped,
+        canaries.records_each,
+        claim.mechanism,
     )  # fmt: skip
 
 
@@ -157,7 +165,7 @@ def _measure(
 ) -> BoxResult:
     """All scores together, and those of each round; rounds share a part of the error."""
     delta, noise, tries = how
-    score = centre_by_class(one.score, canaries.y)
+    score = combine_by_canary(canaries, one)
 
     def bound(score: Score, tries: int) -> Estimate:
         return bounds.epsilon_lower_bound(
@@ -186,6 +194,14 @@ def _measure(
         if one.noise is None
         else check_noise(one.noise, one.steps, "step" if canaries.neighbours is None else "round"),
     )
+
+
+def combine_by_canary(canaries: Canaries, scores: CanaryScores) -> Score:
+    """One score a canary, less what training shows of its class; of people the mean of records."""
+    score, y, person = scores.score, canaries.y, canaries.person
+    if canaries.records_each > 1:
+        score, y = people.combine(score, person, "mean"), people.first_of_each(y, person)
+    return centre_by_class(score, y)
 
 
 def centre_by_class(score: Score, y: Int64[np.ndarray, " canaries"]) -> Score:

@@ -120,6 +120,10 @@ class CanaryFacts:
     """Change of the accuracy by the canaries, with its 95 % interval; None where not given."""
     neighbours: str = "adding or removing one record"
     """What ε is for."""
+    records_each: int = 1
+    """How many records each canary has; from 2 on a canary is a person."""
+    promise: str = ""
+    """What ε was stated for one record, where the one for a person follows from it."""
 
     def __post_init__(self) -> None:
         if not self.results:  # a damaged file
@@ -155,7 +159,7 @@ class CanaryFacts:
     @property
     def headline(self) -> str:
         """The verdict in one sentence."""
-        stated = f"ε = {self.epsilon:g} at δ = {self.delta:g}"
+        stated = f"ε = {self.epsilon:g} at δ = {self.delta:g}{self._whom}"
         if self.bound <= self.epsilon and self.faults:
             return f"{stated} is not this training's: {self._why}"
         if self.level == "contradicted":
@@ -171,6 +175,18 @@ class CanaryFacts:
             return f"The canaries do not contradict {stated}"
         many = "more than 10 million" if self.needed is None else f"{self.needed:,} or more"
         return f"{stated} cannot be tested with {self.canaries:,} canaries: make {many}"
+
+    @property
+    def _whom(self) -> str:
+        return "" if self.records_each == 1 else " for one person"
+
+    @property
+    def unit(self) -> str:
+        """What a canary is, in words; empty where it is one record or client."""
+        if self.records_each == 1:
+            return ""
+        follows = f"; from {self.promise}" if self.promise else ""
+        return f"a person with {self.records_each} records{follows}"
 
     @property
     def _backwards(self) -> tuple[BoxResult, ...]:
@@ -216,7 +232,7 @@ class CanaryFacts:
 
     def lines(self) -> tuple[str, ...]:
         """What each box shows, what the canaries cost, and what to do now; indented as a list."""
-        lines: list[str] = []
+        lines = [f"  Unit: {self.unit}"] if self.unit else []
         for one in self.results:
             least = words.format_lower_bound(one.bound.value)
             lines.append(f"  {one.box} box: ε is at least {least}, AUC {words.format_auc(one.auc)}")

@@ -16,8 +16,8 @@ from divulge.data.canary_files import (
     Canaries,
     Coins,
     commit,
+    digest_canaries,
     remove_unfinished,
-    sha256,
     write_canaries,
 )
 from divulge.data.records import as_records
@@ -34,6 +34,9 @@ _LENGTH = 3.0
 FEWEST = 20
 """Fewer canaries refute no ε worth stating."""
 
+RecordsEach = Annotated[int, pydantic.Field(ge=1, lt=LARGEST)]
+"""How many records each canary has; from 2 on a canary is a person."""
+
 CanaryCount = Annotated[int, pydantic.Field(ge=FEWEST, lt=LARGEST)]
 
 
@@ -46,6 +49,8 @@ class MadeCanaries(NamedTuple):
     inserted: int
     commitment: str
     """SHA-256 digest of salt, coins and canaries."""
+    records_each: int = 1
+    """How many records each canary has."""
 
 
 @check_arguments
@@ -54,6 +59,7 @@ def make_canaries(
     folder: FilePath,
     count: CanaryCount,
     *,
+    records_each: RecordsEach = 1,
     kind: CanaryKind | None = None,
     seed: Seed | None = None,
 ) -> MadeCanaries:
@@ -67,6 +73,10 @@ def make_canaries(
             (tables, images) or texts, with classes as labels.
         folder: a new folder.
         count: how many canaries; about half are inserted. `plan_canaries` says how many it takes.
+        records_each: how many records each canary has. With several a canary is a person, one coin
+            decides about all of its records, and ε is for one person more or less. They are as
+            alike as records of a person can be, equal or in one direction, since their gradients
+            add up then; ``group`` in the trainer's file says whose each is.
         kind: ``direction``, in which no other record lies, for arrays of numbers: the strongest
             for scores from gradients; ``out-of-distribution``, each feature (or word) drawn by
             itself, with a random label; ``mislabelled``, copies of the records with another label.
@@ -76,7 +86,8 @@ def make_canaries(
 
     Raises:
         DataError: the records are neither arrays of numbers nor texts, or have no two classes.
-        SpecError: texts and ``direction``, or records that are grouped by person.
+        SpecError: texts and ``direction``, or records that are grouped by person, and one record a
+            canary.
         StoreError: the folder is not new, or cannot be written.
 
     References:
@@ -85,27 +96,27 @@ def make_canaries(
         Steinke, Nasr and Jagielski (2023), Privacy auditing with one (1) training run: coins.
     """
     found = as_records(records, "canaries")
-    if found.group is not None:
+    if found.group is not None and records_each == 1:
         raise SpecError(
-            "expected records without groups, got records of people: each canary is one record of "
-            "its own, and the bound on ε is for one record; leave groups out"
+            "expected how many records each canary has, got records of people and one record each: "
+            "the bound on ε would be for one record; pass records_each, or leave groups out"
         )
     rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
-    made = _make(found, kind, count, rng)
+    made = _repeat(_make(found, kind, count, rng), records_each)
     # of its own: who sees the canaries could work out what else their generator drew
     coins = np.random.default_rng(secrets.randbits(128)) if seed is None else rng
     inserted = flip_coins(coins, count)
     salt = coins.integers(256, size=32, dtype=np.uint8)
-    commitment = commit(inserted, salt, sha256(made.x, made.y))
+    commitment = commit(inserted, salt, digest_canaries(made.x, made.y, records_each))
     labels = np.array(found.classes)[made.y] if found.classes else made.y
-    order = rng.permutation(np.flatnonzero(inserted))
+    order = rng.permutation(np.flatnonzero(np.repeat(inserted, records_each)))
     place = Path(folder)
     with take_folder(place, ("*.npz",)):
         remove_unfinished(place)
         create_folder(place)
-        canaries = Canaries(made.x, made.y, commitment)
+        canaries = Canaries(made.x, made.y, commitment, records_each)
         write_canaries(place, canaries, inserted, salt, labels, order)
-    return MadeCanaries(place, made.kind, count, int(inserted.sum()), commitment)
+    return MadeCanaries(place, made.kind, count, int(inserted.sum()), commitment, records_each)
 
 
 def flip_coins(rng: np.random.Generator, count: int) -> Coins:
@@ -154,6 +165,19 @@ def _make(
         return _Content(kind, _draw_directions(rows, count, rng), labels)
     draw = _draw_words if texts else _draw_features
     return _Content(kind, draw(rows, count, rng), labels)
+
+
+def _repeat(made: _Content, each: int) -> _Content:
+    """Each canary with so many records, one after the other.
+
+    Those of one direction get longer, up to twice, so that no two are equal: clipping takes the
+    length away, and a training may drop rows that repeat.
+    """
+    x, y = np.repeat(made.x, each, axis=0), np.repeat(made.y, each)
+    if made.kind == "direction" and made.x.dtype.kind == "f":
+        longer = 1 + np.tile(np.arange(each), len(made.y)) / each
+        x = (x * longer.reshape(-1, *[1] * (x.ndim - 1))).astype(x.dtype)
+    return _Content(made.kind, x, y)
 
 
 def _texts(records: Records) -> list[str]:

@@ -43,6 +43,7 @@ def render(told: Any, created: str = "") -> str:
         created: when it was made, UTC; empty where that is not known.
     """
     clients = any(one.gaussian is not None for one in told.results)
+    of_records = told.neighbours if told.records_each == 1 else "adding or removing one record"
     return (
         template_environment("divulge.canaries")
         .get_template("canaries.html.j2")
@@ -52,6 +53,6 @@ def render(told: Any, created: str = "") -> str:
             clients=clients,
             level=_LEVELS[told.level],
             noise=_NOISE[told.noise],
-            unseen=_UNSEEN.get(told.neighbours, ""),
+            unseen=_UNSEEN.get(of_records, ""),
         )
     )

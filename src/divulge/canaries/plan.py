@@ -1,7 +1,7 @@
 """How many canaries it takes to contradict a stated ε."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Annotated
 
@@ -12,8 +12,8 @@ from scipy import optimize
 from divulge._util.arguments import check_arguments
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
-from divulge.canaries.make import CanaryCount
-from divulge.core import NoiseAssumption
+from divulge.canaries.make import CanaryCount, RecordsEach
+from divulge.core import Guarantee, NoiseAssumption
 from divulge.errors import SpecError
 from divulge.metrics import epsilon as bounds
 from divulge.metrics.epsilon.curves import gaussian_delta
@@ -53,11 +53,14 @@ class CanaryPlan:
     faults: tuple[PlannedFault, ...]
     reach: float | None
     """The largest ε that the number of canaries asked about can contradict; None without one."""
+    promise: str = ""
+    """Of canaries that are people, what ε is stated for a record."""
 
     def __str__(self) -> str:
+        promise = f"{self.promise}; " if self.promise else ""
         lines = [
-            f"To contradict ε = {self.epsilon:g} at δ = {self.delta:g} (noise: {self.noise}), "
-            f"scores from gradients:",
+            f"To contradict ε = {self.epsilon:g} at δ = {self.delta:g} ({promise}"
+            f"noise: {self.noise}), scores from gradients:",
             "",
             "true ε      canaries  chance",
         ]
@@ -82,6 +85,7 @@ def plan_canaries(
     delta: float,
     *,
     canaries: CanaryCount | None = None,
+    records_each: RecordsEach = 1,
     noise: NoiseAssumption = "any",
     power: float = 0.8,
     progress: Progress = False,
@@ -93,15 +97,18 @@ def plan_canaries(
     one of the audit.
 
     Args:
-        epsilon: the ε that is stated.
+        epsilon: the ε that is stated, for one record.
         delta: its δ, above 0.
         canaries: their number; by default the number is sought for each fault.
+        records_each: how many records each canary has, see `make_canaries`: the plan is for what is
+            promised to a person with so many. An ε that is stated for one person takes as many
+            canaries, whatever records these have: leave it at 1.
         noise: what the audit will suppose, see `audit_canaries`.
         power: the chance to see the fault, above 0.05 and below 1.
         progress: True shows how far the simulation is; see `divulge.Options`.
 
     Raises:
-        SpecError: a number is out of its range.
+        SpecError: a number is out of its range, or what is stated promises a canary nothing.
 
     Examples:
         >>> [one.chance for one in plan_canaries(4.0, 1e-5, canaries=100).faults][-1]
@@ -112,6 +119,8 @@ def plan_canaries(
             f"expected power above 0.05 and below 1, and delta above 0 and below 1, got "
             f"{power} and {delta}: 0.8 and 1e-5 are usual"
         )
+    promised = promise_to_canary(epsilon, delta, noise, records_each)
+    epsilon, delta = promised.epsilon, promised.delta
     faults = tuple(
         _plan_fault(epsilon, times * epsilon, delta, noise, power)
         if canaries is None
@@ -121,7 +130,34 @@ def plan_canaries(
         for times in as_track(progress)(TIMES, "Simulating trainings")
     )
     reach = canaries and bounds.largest_bound(canaries, delta, drawn="coins", noise=noise)
-    return CanaryPlan(epsilon, delta, noise, power, faults, reach)
+    return CanaryPlan(epsilon, delta, noise, power, faults, reach, promised.mechanism)
+
+
+def promise_to_canary(
+    epsilon: float, delta: float, noise: NoiseAssumption, records: int
+) -> Guarantee:
+    """What is stated for one record, as it is for a canary with so many; itself for 1.
+
+    Args:
+        epsilon: the ε that is stated.
+        delta: its δ.
+        noise: what is supposed about the training.
+        records: of each canary.
+
+    Raises:
+        SpecError: it promises a canary nothing: δ reaches 1.
+    """
+    stated = Guarantee(epsilon, delta, noise=noise)
+    if records == 1:
+        return stated
+    promised = stated.for_group(records)
+    if promised is None:
+        raise SpecError(
+            f"expected a statement that promises something to a person with {records} records, got "
+            f"ε = {epsilon:g} at δ = {delta:g} for one record, whose δ grows beyond 1: make "
+            "canaries of fewer records, or name the person as unit if that is who ε is stated for"
+        )
+    return replace(promised, noise=noise)
 
 
 def _plan_fault(

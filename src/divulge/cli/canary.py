@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Literal, NoReturn
 
 import click
 
@@ -53,6 +53,15 @@ formats = click.option(
 )
 
 
+records_each = click.option(
+    "--records-each",
+    type=int,
+    default=1,
+    show_default=True,
+    help="Records of each canary. From 2 on a canary is a person, and ε is for one person.",
+)
+
+
 @click.group(cls=Group)
 def canary() -> None:
     """Test a stated ε of differential privacy by canaries in one training.
@@ -68,12 +77,18 @@ def canary() -> None:
 @stated[0]
 @stated[1]
 @click.option("--canaries", type=int, help="Their number. Default: as many as it takes.")
+@records_each
 @noises
 @click.option(
     "--power", type=float, default=0.8, show_default=True, help="Probability of finding a fault."
 )
 def plan(
-    epsilon: float, delta: float, canaries: int | None, noise: NoiseAssumption, power: float
+    epsilon: float,
+    delta: float,
+    canaries: int | None,
+    records_each: int,
+    noise: NoiseAssumption,
+    power: float,
 ) -> None:
     """Show how many canaries contradict a stated ε when more is let through.
 
@@ -82,20 +97,33 @@ def plan(
     with track_visibly.step("Loading divulge"):
         from divulge.canaries.plan import plan_canaries
 
-    echo(plan_canaries(epsilon, delta, canaries=canaries, noise=noise, power=power, progress=True))
+    echo(
+        plan_canaries(
+            epsilon,
+            delta,
+            canaries=canaries,
+            records_each=records_each,
+            noise=noise,
+            power=power,
+            progress=True,
+        )
+    )
 
 
 @canary.command()
 @click.argument("records")
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.option("--count", type=int, required=True, help="Number of canaries; half are inserted.")
+@records_each
 @click.option(
     "--kind",
     type=click.Choice(["direction", "out-of-distribution", "mislabelled"]),
     help="Default: direction for numbers, out-of-distribution for texts.",
 )
 @click.option("--label", default="label", show_default=True, help="Column of a table's classes.")
-def make(records: str, folder: Path, count: int, kind: CanaryKind | None, label: str) -> None:
+def make(
+    records: str, folder: Path, count: int, records_each: int, kind: CanaryKind | None, label: str
+) -> None:
     """Make canaries like RECORDS in FOLDER: a file to train on, and sealed coins.
 
     RECORDS is a data file (.npz, .csv, ...), or FILE.py:NAME.
@@ -108,9 +136,10 @@ def make(records: str, folder: Path, count: int, kind: CanaryKind | None, label:
         from divulge.data.records import load_record_sets
 
         (found,) = load_record_sets([records], label, Path())
-        made = make_canaries(found, folder, count, kind=kind)
-    echo(f"Train on: your records and the {made.inserted:,} of {folder / files.TRAIN}")
-    echo(f"Score: the {made.canaries:,} of {folder / files.CANDIDATES} (kind {made.kind})")
+        made = make_canaries(found, folder, count, records_each=records_each, kind=kind)
+    many = f" people, each with {records_each:,} records," if records_each > 1 else ""
+    echo(f"Train on: your records and the {made.inserted:,}{many} of {folder / files.TRAIN}")
+    echo(f"Score: the {made.canaries:,}{many} of {folder / files.CANDIDATES} (kind {made.kind})")
     echo(f"Sealed, for the auditor alone: {folder / files.SEALED}")
     echo(f"Commitment (SHA-256): {made.commitment}")
 
@@ -241,6 +270,14 @@ def run_(
     "--epsilon", type=float, help="The ε that is stated. Default: as the transcript says."
 )
 @click.option("--delta", type=float, help="The δ of the same statement.")
+@click.option(
+    "--unit",
+    type=click.Choice(["record", "person"]),
+    default="record",
+    show_default=True,
+    help="Who the statement is for. What is stated for a record is turned into what it promises a "
+    "canary with several.",
+)
 @noises
 @click.option(
     "--utility",
@@ -256,6 +293,7 @@ def audit(
     scores: tuple[Path, ...],
     epsilon: float | None,
     delta: float | None,
+    unit: Literal["record", "person"],
     noise: NoiseAssumption,
     utility: Path | None,
     run: Path | None,
@@ -274,7 +312,14 @@ def audit(
 
         place = run or numbered_folder(Path("runs") / "canaries")
         found = audit_canaries(
-            folder, scores, epsilon=epsilon, delta=delta, noise=noise, utility=utility, run=place
+            folder,
+            scores,
+            epsilon=epsilon,
+            delta=delta,
+            unit=unit,
+            noise=noise,
+            utility=utility,
+            run=place,
         )
     _finish(found, fail_on, shape)
 

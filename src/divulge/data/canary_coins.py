@@ -18,9 +18,9 @@ from divulge.data.canary_files import (
     Coins,
     changed_error,
     commit,
+    digest_training,
     read_file,
     read_text,
-    sha256,
 )
 from divulge.errors import StoreError
 
@@ -59,11 +59,11 @@ def open_coins(folder: Path, canaries: Canaries, scores: Sequence[str], noise: s
         StoreError: a file is missing, damaged or changed; or the coins were opened before for
             other scores.
     """
-    sealed = _read_sealed(folder / SEALED, len(canaries.y))
-    train = read_file(folder / TRAIN, ("x", "y", "commitment"))
+    sealed = _read_sealed(folder / SEALED, canaries.count)
+    train = read_file(folder / TRAIN, ("x", "y", "commitment"), more=True)
     for path, actual, expected in (
         (CANDIDATES, canaries.digest, sealed.candidates),
-        (TRAIN, sha256(train["x"], train["y"]), sealed.train),
+        (TRAIN, digest_training(train), sealed.train),
         (
             TRAIN,
             read_text(train["commitment"], folder / TRAIN),

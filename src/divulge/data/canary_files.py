@@ -5,9 +5,10 @@
     FOLDER/for-auditor/sealed.npz       the coins and a random salt
     FOLDER/for-auditor/opened.json      written when the coins are first used: for which scores
 
-Canaries are records, or clients of a federation. For the latter x holds secret keys of directions,
-as text, and y in the trainer's file says whether a client sends its direction (1) or the opposite
-(-1).
+Canaries are records, people with several records, or clients of a federation. Of people the files
+hold all records, and the trainer's says whose each is (group). For clients x holds secret keys of
+directions, as text, and y in the trainer's file says whether a client sends its direction (1) or
+the opposite (-1).
 
 The trainer's files carry the SHA-256 digest of salt, coins and canaries (a commitment), and the
 sealed one the digests of the trainer's. So neither side can be changed later without notice.
@@ -16,7 +17,7 @@ sealed one the digests of the trainer's. So neither side can be changed later wi
 import hashlib
 import re
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple, get_args
@@ -50,17 +51,29 @@ _KEY = re.compile(r"(add-or-remove|replace):[0-9a-f]{64}")
 class Canaries:
     """All canaries of one training, without the coins."""
 
-    x: Shaped[np.ndarray, "canaries *features"]
+    x: Shaped[np.ndarray, "records *features"]
     """Numbers, or texts."""
-    y: Int64[np.ndarray, " canaries"]
+    y: Int64[np.ndarray, " records"]
     """Numbers of their classes."""
     commitment: str
     """SHA-256 digest of salt, coins and canaries, as 64 hexadecimal digits."""
+    records_each: int = 1
+    """How many records, one after the other, are a canary."""
+
+    @property
+    def count(self) -> int:
+        """How many canaries there are."""
+        return len(self.y) // self.records_each
+
+    @property
+    def person(self) -> Int64[np.ndarray, " records"]:
+        """The canary that each record is of."""
+        return np.repeat(np.arange(self.count), self.records_each)
 
     @property
     def digest(self) -> str:
         """SHA-256 digest of the canaries."""
-        return sha256(self.x, self.y)
+        return digest_canaries(self.x, self.y, self.records_each)
 
     @property
     def neighbours(self) -> Neighbours | None:
@@ -76,8 +89,9 @@ class Canaries:
     @property
     def flipped(self) -> str:
         """What a coin flips, in words."""
+        one = "record" if self.records_each == 1 else f"person with {self.records_each} records"
         return {
-            None: "adding or removing one record",
+            None: f"adding or removing one {one}",
             "add-or-remove": "adding or removing one client",
             "replace": "replacing the update of one client",
         }[self.neighbours]
@@ -92,12 +106,22 @@ def sha256(*parts: np.ndarray) -> str:
     return digest.hexdigest()
 
 
+def digest_canaries(x: np.ndarray, y: np.ndarray, records_each: int) -> str:
+    """SHA-256 digest of canaries with so many records each."""
+    return sha256(x, y, *([] if records_each == 1 else [np.array([records_each])]))
+
+
+def digest_training(train: Mapping[str, np.ndarray]) -> str:
+    """SHA-256 digest of what is trained on: records, and of people whose each is."""
+    return sha256(*(train[name] for name in ("x", "y", "group") if name in train))
+
+
 def write_canaries(
     folder: Path,
     canaries: Canaries,
     inserted: Coins,
     salt: np.ndarray,
-    labels: Shaped[np.ndarray, " canaries"],
+    labels: Shaped[np.ndarray, " records"],
     order: Int64[np.ndarray, " inserted"],
 ) -> None:
     """Write the three files into a new folder; who sees the trainer's sees a whole set.
@@ -107,8 +131,8 @@ def write_canaries(
         canaries: all of them.
         inserted: the coins.
         salt: random bytes.
-        labels: the user's own label of each canary.
-        order: the inserted canaries, in the order of the trainer's file.
+        labels: the user's own label of each record.
+        order: the records of the inserted canaries, in the order of the trainer's file.
 
     Raises:
         StoreError: they cannot be written.
@@ -119,13 +143,16 @@ def write_canaries(
             (staged / part).mkdir(mode=0o700, parents=True)
     commitment = np.array([canaries.commitment])
     train = {"x": canaries.x[order], "y": labels[order]}
+    candidates = {"x": canaries.x, "y": canaries.y, "digest": np.array([canaries.digest])}
+    if canaries.records_each > 1:
+        train["group"] = canaries.person[order]
+        candidates["records_each"] = np.array([canaries.records_each])
     sealed = {
         "inserted": inserted,
         "salt": salt,
         "candidates": np.array([canaries.digest]),
-        "train": np.array([sha256(train["x"], train["y"])]),
+        "train": np.array([digest_training(train)]),
     }
-    candidates = {"x": canaries.x, "y": canaries.y, "digest": np.array([canaries.digest])}
     atomic.write_arrays(staged / SEALED, sealed)
     atomic.write_arrays(staged / CANDIDATES, candidates | {"commitment": commitment})
     atomic.write_arrays(staged / TRAIN, train | {"commitment": commitment})
@@ -173,11 +200,14 @@ def read_candidates(folder: Path) -> Canaries:
         StoreError: they are missing, damaged, or not those that were made.
     """
     path = folder / CANDIDATES
-    content = read_file(path, ("x", "y", "digest", "commitment"))
+    content = read_file(path, ("x", "y", "digest", "commitment"), more=True)
     x, y = content["x"], content["y"]
     if y.dtype != np.int64 or y.ndim != 1 or len(x) != len(y):
         raise changed_error(path, "x and y do not go together")
-    canaries = Canaries(x, y, read_text(content["commitment"], path))
+    each = content.get("records_each", np.array([1]))
+    if each.dtype.kind != "i" or each.shape != (1,) or each[0] < 1 or len(y) % each[0]:
+        raise changed_error(path, "not as many records of each canary")
+    canaries = Canaries(x, y, read_text(content["commitment"], path), int(each[0]))
     if canaries.digest != read_text(content["digest"], path):
         raise changed_error(path, "their digest is another")
     return canaries
@@ -229,16 +259,24 @@ def read_taking_part(folder: Path, canaries: Canaries) -> TakingPart:
     return TakingPart(np.array([place[key] for key in keys], np.int64), signs)
 
 
-def read_file(path: Path, names: Sequence[str]) -> dict[str, np.ndarray]:
+def read_file(path: Path, names: Sequence[str], *, more: bool = False) -> dict[str, np.ndarray]:
     """The arrays of one file of a set.
+
+    Args:
+        path: the file.
+        names: of the arrays that it must have.
+        more: whether to read all others, too.
 
     Raises:
         StoreError: it is missing or damaged.
     """
     try:
-        return arrays.read_npz(path, names, error=StoreError, links=False)
+        found = arrays.read_npz(path, None if more else names, error=StoreError, links=False)
     except arrays.DamagedArrays as error:
         raise changed_error(path, str(error)) from error
+    if missing := [name for name in names if name not in found]:
+        raise changed_error(path, f"no array {missing[0]!r}")
+    return found
 
 
 def read_text(array: np.ndarray, path: Path) -> str:

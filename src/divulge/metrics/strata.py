@@ -9,7 +9,8 @@ Whether strata differ is tested by permuting strata among members and among non-
 says nothing of the stratum, given membership, the test is exact, whatever attack was chosen by the
 same scores. Strata may also differ in their scores and not in their AUC, as where one is harder for
 the model. So what is permuted is the χ² of AUCs with their own variances, which is about the same
-under both: the raw spread of AUCs is not.
+under both: the raw spread of AUCs is not. That is approximate: at 5 % it errs in 7 to 9 % of draws
+where strata are small and hold other shares of members (docs/results/people.md).
 
 The smallest stratum that can be judged has `FEWEST` members and as many non-members: with eight of
 each, an interval reaches guessing even where all members score above all non-members. Where

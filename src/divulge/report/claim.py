@@ -17,6 +17,7 @@ from divulge.metrics.epsilon import count_usable, epsilon_lower_bound, largest_b
 from divulge.metrics.membership import Score
 from divulge.report import words
 from divulge.report.schema import AttackRow, ClaimOutcome, ClaimRow
+from divulge.report.units import RECORD, Unit
 
 
 class _BoundAssumptions(TypedDict):
@@ -31,6 +32,7 @@ def judge_claim(
     scores: Mapping[str, Score],
     truth: Membership,
     differ: str,
+    unit: Unit = RECORD,
 ) -> ClaimRow | None:
     """Compare the claim with what was measured; None if there is no claim.
 
@@ -40,6 +42,7 @@ def judge_claim(
         scores: the scores of each done attack, by its label.
         truth: which candidates are members, and how that was decided.
         differ: why figures may measure more than training, as a clause; empty if they do not.
+        unit: what was drawn and counted.
     """
     if claim is None:
         return None
@@ -63,7 +66,7 @@ def judge_claim(
         for label in sound
     }
     strongest = max(sound, key=lambda label: bounds[label].low)
-    return _judge_bound(claim, bounds[strongest], strongest, truth, tries)
+    return _judge_bound(claim, bounds[strongest], strongest, truth, tries, unit)
 
 
 def doubt_claim(row: ClaimRow | None, doubt: str) -> ClaimRow | None:
@@ -92,7 +95,7 @@ def doubt_claim(row: ClaimRow | None, doubt: str) -> ClaimRow | None:
 
 
 def _judge_bound(
-    claim: Claim, bound: Estimate, attack: str, truth: Membership, tries: int
+    claim: Claim, bound: Estimate, attack: str, truth: Membership, tries: int, unit: Unit
 ) -> ClaimRow:
     promised, (records, drawn) = claim.guarantee, count_usable(truth.member, truth.drawn)
     assumed: _BoundAssumptions = {"drawn": drawn, "noise": promised.noise, "tries": tries}
@@ -106,7 +109,7 @@ def _judge_bound(
         return _claim_row(claim, "contradicted", sentence, bound, attack, largest)
     if largest <= promised.epsilon:
         needed = records_needed(promised.epsilon, promised.delta, **assumed)
-        sentence = _too_few_sentence(claim, records, largest, needed)
+        sentence = _too_few_sentence(claim, records, largest, needed, unit)
         return _claim_row(claim, "undecidable", sentence, bound, attack, largest, needed)
     shown = (
         f"The strongest attack shows that ε is at least {words.format_lower_bound(bound.low)}"
@@ -115,7 +118,7 @@ def _judge_bound(
     )
     sentence = (
         f"the measurement does not contradict {_name_claim(claim)}, nor prove it. {shown}. "
-        f"The highest ε that {words.format_count(records, 'record')} can show is "
+        f"The highest ε that {unit.count(records)} can show is "
         f"{words.format_lower_bound(largest)}."
     )
     return _claim_row(claim, "consistent", sentence, bound, attack, largest)
@@ -129,12 +132,18 @@ def _untested_sentence(claim: Claim, why: str) -> str:
     return f"{_name_claim(claim)} was not tested: {why}."
 
 
-def _too_few_sentence(claim: Claim, records: int, largest: float, needed: int | None) -> str:
-    more = "No number of records" if needed is None else f"About {needed:,} records, half of them"
+def _too_few_sentence(
+    claim: Claim, counted: int, largest: float, needed: int | None, unit: Unit
+) -> str:
+    more = (
+        f"No number of {unit.many}"
+        if needed is None
+        else f"About {needed:,} {unit.many}, half of them"
+    )
     enough = "would do" if needed is None else "members, could contradict it"
     return (
-        f"{_name_claim(claim)} cannot be decided with {words.format_count(records, 'record')}. "
-        "Even a model that leaks every record would show no more than ε ≥ "
+        f"{_name_claim(claim)} cannot be decided with {unit.count(counted)}. "
+        f"Even a model that leaks every {unit.one} would show no more than ε ≥ "
         f"{words.format_lower_bound(largest)}. {more} {enough}."
     )
 

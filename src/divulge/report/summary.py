@@ -82,13 +82,13 @@ def summarise(contents: Contents) -> Summary:
     truth = Membership(candidates.member, facts.drawn)
     shift_excluded = shifts.leaves_out_shifts(checks, randomised=facts.randomised)
     differ = shifts.describe_difference(caveats.confounding(checks), shift_excluded=shift_excluded)
-    claim = judge_claim(facts.claim, rows, scores, truth, differ)
     terms = _terms(head, facts, shift_excluded=shift_excluded)
+    claim = judge_claim(facts.claim, rows, scores, truth, differ, terms.unit)
     delta, label = facts.delta, candidates.label
     verdict = judge_model(rows, scores, truth, checks, terms, claim, delta, label, ease)
     if verdict.confounding and not differ:  # found when the verdict took off what is explained
         differ = shifts.describe_difference(verdict.confounding, shift_excluded=shift_excluded)
-        claim = judge_claim(facts.claim, rows, scores, truth, differ)
+        claim = judge_claim(facts.claim, rows, scores, truth, differ, terms.unit)
     claim = doubt_claim(claim, verdict.doubt) if verdict.doubt else claim
     listed = exposed.find_exposed(rows, scores, candidates, differ, verdict.doubt)
     return Summary(

@@ -94,13 +94,14 @@ class MembershipChallenge:
         """One attack on the model."""
         with track.step(wrapped.attack_label(attack)):
             found = attempt.run_on_model(
-                self.game, attack, seed, self.facts.delta, measure_guess=self._measure
+                self.game, attack, seed, self.facts.delta, self._measure, self.control_games.scores
             )
         if not self.thresholds or found.guess is None:
             return found
         view, truth = self.game.view, self.game.truth
         with track.step(f"Thresholds of {wrapped.attack_label(attack)}"):
-            chosen = thresholds_from_shadows(view, attack, found.guess, truth, seed)
+            shared = self.control_games.scores
+            chosen = thresholds_from_shadows(view, attack, found.guess, truth, seed, shared)
         return found._replace(finding=replace(found.finding, shadow_thresholds=chosen))
 
     def _measure(self, guess: Scores, truth: Membership, delta: float) -> Measurements:

@@ -54,7 +54,7 @@ _RULES: dict[str, tuple[_Severity, str, str]] = {
     ),
     "undecided": (
         "warning",
-        "There are too few records for a verdict",
+        "There are too few records, or people, for a verdict",
         "The audit could not detect even a perfect leak, so it shows nothing.",
     ),
     "nothing-measured": (

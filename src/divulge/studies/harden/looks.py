@@ -320,8 +320,9 @@ def _attacked(
         return Measurements(metrics, unmeasured)
 
     seed = int(stream(shared.seed, "target", k).integers(2**31))
+    scores = attempt.SharedScores()
     for attack in shared.attacks:
-        done = attempt.run_on_model(game, attack, seed, measure_guess=measured)
+        done = attempt.run_on_model(game, attack, seed, measure_guess=measured, shared=scores)
         if done.guess is not None and done.finding.metrics:
             yield done.finding.label, Measurements(done.finding.metrics, {})
 
