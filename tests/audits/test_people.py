@@ -12,8 +12,10 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import divulge
-from divulge.audits.gate import Gate, hold_against_gate
+from divulge.audits.gate import Gate
+from divulge.audits.judged import Attempts
 from divulge.audits.people import guarantee_for_people
+from divulge.audits.rulings import hold_against_gate
 from divulge.core import Guarantee, ModelView, Scores, Verdict
 from divulge.errors import DataError
 from divulge.metrics import people
@@ -150,7 +152,9 @@ def test_a_gate_and_a_claim_say_what_to_do_with_people() -> None:
     assert few.endswith(", each a person")
     differ = dataclasses.replace(found.verdict, confounding="The two sets differ.")
     gate = Gate(fail_above={"auc": 0.6})
-    (advice,) = hold_against_gate(gate, differ, found.limits, unit=found.unit).undecided
+    (advice,) = hold_against_gate(
+        gate, differ, found.limits, attempts=Attempts(unit=found.unit)
+    ).undecided
     assert advice.endswith(
         "Draw people at random from one pool, each with all of their records, remove copies, and "
         "run the audit again."

@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from divulge.audits.gate import Gate, hold_against_gate
+from divulge.audits.gate import Gate
+from divulge.audits.rulings import hold_against_gate
 from divulge.core import CompositionFacts, Finding, Proportions, SimulatedErrors, Status
 from divulge.metrics.expected import adjust_p_values, largest_error, merge_p_values
 from divulge.metrics.uninformed.interactions import SimulatedClicks

@@ -19,8 +19,8 @@ ClientShares = Float64[np.ndarray, "virtual classes"]
 _WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 """Widths of the kernel that are tried, in root mean squared distances."""
 
-_RIDGES = tuple(10.0**k for k in range(-6, 1))
-"""Ridges that are tried."""
+_RIDGES = tuple(10.0**k for k in range(-6, 4))
+"""Ridges that are tried; the largest leave the first estimate as it is."""
 
 
 class RegressionInput(NamedTuple):
@@ -28,7 +28,7 @@ class RegressionInput(NamedTuple):
 
     kinds: FeatureKinds
     first: Float64[np.ndarray, "_ classes"]
-    """First estimate of the class shares, which needs no virtual clients."""
+    """First estimate of the class shares; of a virtual client, by a fit without it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Bool, Float64
+from jaxtyping import Float64
 
 from divulge._util.random import stream
 from divulge.attacks.composition.decaf import regression
+from divulge.attacks.composition.decaf.class_regression import fit_classes
 from divulge.attacks.composition.decaf.client_workers import make_client_workers
 from divulge.attacks.composition.decaf.regression import (
     ClientShares,
@@ -135,12 +136,8 @@ class ShadowClientSimulation:
         """
         assert self._cast is not None
         shown = {number: stack_features(rows) for number, rows in self._shown.items()}
-        cast = self._cast
-        fits = _RoundFits(
-            self._fits(shown, cast.shares, whole=True),
-            self._fits(shown, cast.shares),
-            self._fits(shown, cast.presence),
-        )
+        coarse, presence = self._fit_classes(shown)
+        fits = _RoundFits(self._fit_rest(shown, coarse), coarse, presence)
         guesses = [self._guess(k, fits, null_error) for k in range(len(self._views))]
         return tuple(self._judge(guesses, shown, fits, null_error) if judged else guesses)
 
@@ -190,31 +187,36 @@ class ShadowClientSimulation:
     def _rounds_of(self, victim: int) -> tuple[int, ...]:
         return tuple(number for number, (_, victims) in self._rounds.items() if victim in victims)
 
-    def _fits(
-        self, shown: Mapping[int, UpdateFeatures], holds: ClientShares, *, whole: bool = False
-    ) -> dict[int, RegressionFit]:
-        """Fit, for each round, a regression of what uneven virtual clients hold on their features.
+    def _fit_classes(
+        self, shown: Mapping[int, UpdateFeatures]
+    ) -> tuple[dict[int, RegressionFit], dict[int, RegressionFit]]:
+        """Fit, for each round, one regression for all classes: of shares, and of presence.
 
         Guessed are the victims and, after them, the virtual clients with even mixes: as these
-        teach nothing, no mix is favoured. ``whole`` uses all features, and not those of classes
-        alone.
+        teach nothing, no mix is favoured.
         """
+        assert self._cast is not None
+        even = self._cast.even
+        holds = self._cast.shares[~even], self._cast.presence[~even]
+        shares, presence = {}, {}
+        for number, rows in shown.items():
+            guessed = np.concatenate([self._victims[number].classes, rows.classes[even]])
+            shares[number], presence[number] = fit_classes(rows.classes[~even], holds, guessed)
+        return shares, presence
 
-        def select_features(
-            features: UpdateFeatures, rows: Bool[np.ndarray, " _"]
-        ) -> RegressionInput:
-            kinds = features.tensors + features.classes if whole else features.classes
-            return RegressionInput(tuple(kind[rows] for kind in kinds), features.first[rows])
-
+    def _fit_rest(
+        self, shown: Mapping[int, UpdateFeatures], coarse: Mapping[int, RegressionFit]
+    ) -> dict[int, RegressionFit]:
+        """Fit, for each round, what tensors say about class shares beyond a first estimate."""
         assert self._cast is not None
         even, fits = self._cast.even, {}
         for number, rows in shown.items():
             guessed = stack_features([self._victims[number], rows])
-            victims = np.ones(len(self._victims[number].first), np.bool_)
+            others = np.append(np.ones(len(self._victims[number].classes), np.bool_), even)
             fits[number] = regression.fit_shares(
-                select_features(rows, ~even),
-                holds[~even],
-                select_features(guessed, np.concatenate([victims, even])),
+                RegressionInput(tuple(a[~even] for a in rows.tensors), coarse[number].left_out),
+                self._cast.shares[~even],
+                RegressionInput(tuple(a[others] for a in guessed.tensors), coarse[number].guess),
             )
         return fits
 
@@ -257,12 +259,12 @@ class _RoundFits(NamedTuple):
     """Regressions, each by the number of its round."""
 
     shares: Mapping[int, RegressionFit]
-    """Regressions of class shares on all update features."""
+    """Regressions of class shares on tensors, from those on class numbers."""
     coarse: Mapping[int, RegressionFit]
-    """Regressions of class shares on class features alone. These do not tell records apart, so
+    """Regressions of class shares on class numbers alone. These do not tell records apart, so
     that virtual clients, whose records the others have too, err as victims do."""
     presence: Mapping[int, RegressionFit]
-    """Regressions of the presence of each class on class features alone."""
+    """Regressions of the presence of each class on class numbers alone."""
 
 
 class _Reading(NamedTuple):
