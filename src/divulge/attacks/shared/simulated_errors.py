@@ -97,8 +97,10 @@ def log_lengths(
 ) -> Float64[np.ndarray, "clients changes"]:
     """Logarithms of the lengths of clients' changes; those of none at all are very low."""
     lengths = [np.linalg.norm(change, axis=1) for change in changes]
-    logs: np.ndarray = np.log(np.maximum(np.column_stack(lengths), _LEAST))
-    return logs
+    logarithms: Float64[np.ndarray, "clients changes"] = np.log(
+        np.maximum(np.column_stack(lengths), _LEAST)
+    )
+    return logarithms
 
 
 def _basis(share: Float64[np.ndarray, "clients _"]) -> Float64[np.ndarray, "clients columns"]:
