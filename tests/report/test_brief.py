@@ -5,7 +5,8 @@ import re
 import numpy as np
 import pytest
 
-from divulge.core import Estimate, Membership
+from divulge.attacks import catalog
+from divulge.core import Estimate, Membership, Need
 from divulge.metrics.measure import measure_together
 from divulge.report import brief, page
 from divulge.report.parts import DecidingRate
@@ -89,6 +90,8 @@ def test_limits_are_rounded_outward_and_small_shares_counted_in_a_thousand() -> 
         ("threshold", Terms(), 2, "a record with its true label, and sees what the model answers"),
         ("gap", Terms(), 2, "sees the label that the model answers"),
         ("residual", Terms(), 0, "its true value, and sees the value that the model predicts"),
+        ("quantile", Terms(), 2, "They also have other records like it."),
+        ("iha", Terms(), 2, "They also have the model itself."),
         ("lira", Terms(shadows="online"), 2, "train models of their own"),
         ("mrad", Terms(knows="the columns age and zip"), 2, "who has the columns age and zip of"),
         ("supervised", Terms(known_members=9), 2, "already know 9 training records"),
@@ -100,6 +103,20 @@ def test_it_says_what_the_attacker_has(attack: str, terms: Terms, classes: int, 
     (row,) = summarise(made.contents([made.done(attack, made.shifted(1))])).attacks
     sizes = Sizes(members=40, nonmembers=40, reference=0, classes=classes, smallest_fpr=None)
     assert said in brief.describe_attacker(row, sizes, terms)
+
+
+@pytest.mark.parametrize(
+    ("names", "need"),
+    [
+        (catalog.LABEL_ATTACKS, Need.HARD_LABELS),
+        (catalog.REFERENCE_ATTACKS, Need.REFERENCE),
+        (catalog.WHITE_BOX_ATTACKS, Need.AUTOGRAD),
+        (catalog.ATTACKS_WITH_SHADOWS, Need.SHADOWS),
+    ],
+)
+def test_what_the_attacker_has_is_what_the_attack_needs(names: tuple[str, ...], need: Need) -> None:
+    every = [name for name in catalog.CATALOGUE["membership"] if name != "mrad"]  # by its settings
+    assert {name for name in every if need & catalog.attack(name).needs} == {*names} - {"mrad"}
 
 
 def test_the_number_stands_before_the_first_table_and_nothing_on_the_page_is_larger() -> None:

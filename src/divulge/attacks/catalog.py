@@ -132,6 +132,15 @@ record, which all others share; the other three are for comparison with the lite
 LABEL_ATTACKS = ("gap", "shadow-gap", "oslo", "agreement", "boundary")
 """Attacks that read the label that a model answers, and nothing else of its answer."""
 
+REFERENCE_ATTACKS = (
+    *("oslo", "external", "quantile", "cluster-lira", "two-sample", "supervised", "seqmia"),
+    *("rmia", "cascade", "mrad", "residual-quantile", "residual-rmia"),
+)
+"""Attacks that need records of the attacker's own."""
+
+WHITE_BOX_ATTACKS = ("iha", "gradient-norm")
+"""Attacks that need the model itself, not its answers alone."""
+
 RESIDUAL_SHADOW_ATTACKS = ("residual-lira", "residual-rmia")
 
 CASCADE_ATTACKS = ("cascade",)

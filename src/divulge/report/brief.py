@@ -6,7 +6,13 @@ It names no term of statistics. Counts are rounded outward: the lower limit down
 import math
 from collections.abc import Sequence
 
-from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS, CHECKPOINT_ATTACKS, LABEL_ATTACKS
+from divulge.attacks.catalog import (
+    ATTACKS_WITH_SHADOWS,
+    CHECKPOINT_ATTACKS,
+    LABEL_ATTACKS,
+    REFERENCE_ATTACKS,
+    WHITE_BOX_ATTACKS,
+)
 from divulge.report import words
 from divulge.report.parts import Brief, DecidingRate, Dots
 from divulge.report.schema import (
@@ -159,9 +165,11 @@ def describe_attacker(row: AttackRow, sizes: Sizes, terms: Terms) -> str:
     said = [f"Someone who has {a_record} with its true {_outcome(sizes)}, and sees {read}."]
     if row.attack in ATTACKS_WITH_SHADOWS and terms.shadows != "none":
         said.append("They know how it was trained, and train models of their own like it.")
+    elif row.attack in REFERENCE_ATTACKS:
+        said.append("They also have other records like it.")
     if row.attack in CHECKPOINT_ATTACKS:
         said.append("They also have the model as it was during training.")
-    if row.attack == "gradient-norm" or row.settings.get("access") == "gradients":
+    if row.attack in WHITE_BOX_ATTACKS or row.settings.get("access") == "gradients":
         said.append("They also have the model itself.")
     if terms.known_members:
         said.append(f"They already know {terms.unit.count_members(terms.known_members)}.")
