@@ -117,7 +117,10 @@ LONG = {
 }  # fmt: skip
 """What trains many models where an odd argument is no bad one."""
 
-NAMES = [*public_names(), *(f"divulge.Audit.{n}" for n in ("exposed", "gate", "report", "save"))]
+NAMES = [
+    *public_names(),
+    *(f"divulge.Audit.{n}" for n in ("difference", "exposed", "gate", "report", "save")),
+]
 
 
 EACH = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for name in NAMES]

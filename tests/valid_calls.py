@@ -444,6 +444,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "divulge.plan": Call(divulge.plan, {"members": 20, "nonmembers": 20}),
         "divulge.plan_file": Call(divulge.plan_file, {"path": toml}),
         "divulge.Audit.gate": Call(found.gate, {"fail_on": ["leak"]}),
+        "divulge.Audit.difference": Call(found.difference, {"attack": "gap", "other": "gap"}),
         "divulge.Audit.exposed": Call(found.exposed, {}),
         "divulge.Audit.report": Call(found.report, {"path": folder / "page.html"}),
         "divulge.Audit.save": Call(found.save, {}, anew={"path": new}),

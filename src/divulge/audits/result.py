@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from divulge._util import showable
-from divulge._util.arguments import check_arguments
+from divulge._util.arguments import Count, check_arguments
 from divulge._util.json import JSON
 from divulge.audits.changes import ScoredCandidates
 from divulge.audits.judged import Sample
@@ -279,7 +279,7 @@ class Audit(SecretAudit):
         return tuple(member for member in members if member.q is not None and member.q <= q)
 
     @check_arguments
-    def difference(self, attack: str, other: str, pairs: int = 1) -> Mapping[str, Estimate]:
+    def difference(self, attack: str, other: str, pairs: Count = 1) -> Mapping[str, Estimate]:
         """By metric, what an attack finds beyond another one, on the same candidates.
 
         The AUC, and the TPR at each FPR that has a lower limit here. Candidates are people where
@@ -296,7 +296,7 @@ class Audit(SecretAudit):
         """
         scored = self.scored.scores
         one, two = (scored[self._label_of(name)] for name in (attack, other))
-        return differences.subtract_attacks(one, two, self.candidates.member, FPRS, max(1, pairs))
+        return differences.subtract_attacks(one, two, self.candidates.member, FPRS, pairs)
 
     def _label_of(self, name: str) -> str:
         """The label of a sound attack by its label or name; see `difference`."""

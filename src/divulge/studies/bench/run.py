@@ -11,7 +11,6 @@ from divulge._util.json import JSON
 from divulge._util.progress import Progress, Track, as_track, with_title
 from divulge.attacks import own
 from divulge.audits.api import audit
-from divulge.audits.heads import has_head
 from divulge.audits.options import Options, ShadowModels
 from divulge.audits.result import Audit
 from divulge.audits.wrapped import attack_label
@@ -88,7 +87,7 @@ def _audit_target(
         seed=seed,
         membership="coins",
         progress=track,
-        resume=has_head(folder),
+        resume=True,
     )
     return audit(
         trained.model,
