@@ -19,7 +19,6 @@ from divulge.targets.outputs import Output
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer, trainer_identity
 
-
 OPTIONAL_SETS = ("reference", "pool")
 """Sets of records that an audit can do without."""
 
