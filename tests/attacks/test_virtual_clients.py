@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from divulge.attacks.composition.decaf import (
+    class_regression,
     regression,
     shadow_clients,
     simulated_round,
@@ -13,6 +14,7 @@ from divulge.attacks.composition.decaf import (
 )
 from divulge.attacks.shared.observed_round import ObservedRound
 from divulge.core import Records, Round
+from divulge.federation import shares_of_biases
 from divulge.training.recipe import Recipe
 
 
@@ -100,6 +102,72 @@ def test_a_first_estimate_is_taken_as_far_as_it_helps() -> None:
     assert misled.error <= plain.error
 
 
+def shown_of_classes(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Two numbers a class: one that tells its share, and one that tells nothing."""
+    told = shares**2 + rng.normal(0, 0.02, shares.shape)
+    return np.stack([told, rng.normal(size=shares.shape)], axis=2)
+
+
+def test_a_client_left_out_is_guessed_as_if_none_of_its_classes_had_been_there() -> None:
+    rng = np.random.default_rng(4)
+    shares = rng.dirichlet(np.ones(3), 20)  # 60 rows: all are landmarks
+    numbers = shown_of_classes(shares, rng)
+    (fit,) = class_regression.fit_classes(numbers, [shares], numbers)
+    rows, own = class_regression._standardise(
+        *(class_regression._beside_means(numbers) for _ in range(2))
+    )
+    errors, same = [], []
+    for spanned, _ in class_regression._kernels(rows, own):
+        kernel = spanned @ spanned.T
+        for ridge in class_regression._RIDGES:
+            guesses = np.empty(60)
+            for k in range(20):
+                rest = np.arange(60) // 3 != k
+                system = kernel[np.ix_(rest, rest)] + ridge * np.eye(57)
+                dual = np.linalg.solve(system, shares.ravel()[rest] - 1 / 3)
+                guesses[~rest] = 1 / 3 + kernel[np.ix_(~rest, rest)] @ dual
+            left_out = guesses.reshape(20, 3)
+            errors.append(float(((shares - left_out) ** 2).mean()))
+            same.append(np.allclose(left_out, fit.left_out, atol=1e-6))
+    assert fit.error == pytest.approx(min(errors), rel=1e-4)
+    assert same[int(np.argmin(errors))]
+
+
+def test_other_names_of_the_classes_only_move_the_guesses() -> None:
+    rng = np.random.default_rng(5)
+    shares, own = rng.dirichlet(np.ones(4), 30), rng.dirichlet(np.ones(4), 5)
+    numbers, victims = shown_of_classes(shares, rng), shown_of_classes(own, rng)
+    (fit,) = class_regression.fit_classes(numbers, [shares], victims)
+    turned = [2, 0, 3, 1]
+    (moved,) = class_regression.fit_classes(
+        numbers[:, turned], [shares[:, turned]], victims[:, turned]
+    )
+    np.testing.assert_allclose(moved.guess, fit.guess[:, turned], atol=1e-6)
+
+
+def test_a_class_is_learned_from_all_others() -> None:
+    """Class 3 is in no virtual client by more than a tenth; a victim holds nothing else."""
+    rng = np.random.default_rng(6)
+    shares = rng.dirichlet(np.ones(3), 80)
+    shares = np.column_stack([0.95 * shares, np.full(80, 0.05)])
+    numbers = shown_of_classes(shares, rng)
+    own = np.array([[0.0, 0.1, 0.0, 0.9]])
+    told = np.stack([own**2, np.zeros((1, 4))], axis=2)
+    (fit,) = class_regression.fit_classes(numbers, [shares], told)
+    # the error of one share of a virtual client, left out, is a deviation of this
+    assert abs(fit.guess[0, 3] - 0.9) < 4 * fit.error**0.5
+
+
+def test_what_never_changes_counts_nothing_and_size_and_origin_of_a_number_neither() -> None:
+    rng = np.random.default_rng(7)
+    shares = rng.dirichlet(np.ones(3), 30)
+    numbers = shown_of_classes(shares, rng)
+    (plain,) = class_regression.fit_classes(numbers, [shares], numbers[:5])
+    scaled = np.concatenate([numbers * [1000.0, 0.01] + [3.0, 0.0], np.ones((30, 3, 1))], axis=2)
+    (other,) = class_regression.fit_classes(scaled, [shares], scaled[:5])
+    np.testing.assert_allclose(other.guess, plain.guess, atol=1e-6)
+
+
 def test_features_of_an_update_are_those_that_follow_by_hand() -> None:
     from torch import nn
 
@@ -122,19 +190,27 @@ def test_features_of_an_update_are_those_that_follow_by_hand() -> None:
     after = softmax(sent["weight"] + change["weight"], sent["bias"] + change["bias"])
     log, own = np.log(after) - np.log(before), [y == k for k in range(3)]
     grew = change["weight"] > 0
+    weight = change["weight"] / 0.5 / 2  # two steps of this learning rate
+    bias = change["bias"] / 0.5
+    middle = np.array([((before + after) / 2)[k].mean(axis=0) for k in own])
     expected = [
-        change["weight"].sum(axis=1) / 0.5 / 2,  # two steps of this learning rate
-        np.concatenate([grew.mean(axis=1), grew.any(axis=1)]),
+        weight.sum(axis=1),
+        grew.mean(axis=1),
+        grew.any(axis=1),
+        np.where(grew, weight, 0).sum(axis=1),
+        np.where(grew, 0, weight).sum(axis=1),
+        weight.max(axis=1),
+        np.abs(weight).max(axis=1),
+        np.full(3, np.log(2)),
         log.mean(axis=0),
         [log[own[k], k].mean() for k in range(3)],
-        np.log(after.mean(axis=0)),
         [after[own[k], k].mean() for k in range(3)],
-        change["bias"] / 0.5 / 2,
-        [np.log(2)],
+        [np.log(after[own[k], k]).mean() for k in range(3)],
+        np.log(after.mean(axis=0)),
+        bias / 2,
+        shares_of_biases(bias, 2.0, middle),
     ]
-    assert len(found.classes) == len(expected)
-    for feature, right in zip(found.classes, expected, strict=True):
-        np.testing.assert_allclose(feature[0], right, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(found.classes[0].T, np.array(expected), rtol=1e-4, atol=1e-6)
     for feature, name in zip(found.tensors, shapes, strict=True):
         np.testing.assert_allclose(feature[0], change[name].ravel() / 2, rtol=1e-6)
 

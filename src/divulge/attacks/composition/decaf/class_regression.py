@@ -8,7 +8,7 @@ from scipy.spatial.distance import cdist
 
 from divulge.attacks.composition.decaf.regression import ClientShares, RegressionFit
 
-ClassNumbers = Float64[np.ndarray, "clients classes numbers"]
+ClassNumbers = Float64[np.ndarray, "_ classes numbers"]
 """What clients' updates show of each class: the same numbers of every class, by the same rules."""
 
 _WIDTHS = (1.0, 2.0, 4.0)
@@ -68,14 +68,14 @@ def fit_classes(
     return tuple(fit for fit in best if fit is not None)
 
 
-def _beside_means(shown: ClassNumbers) -> ClassNumbers:
+def _beside_means(shown: ClassNumbers) -> Float64[np.ndarray, "_ classes twice"]:
     """Numbers of each class, and how far they are from the mean over the client's classes."""
     return np.concatenate([shown, shown - shown.mean(axis=1, keepdims=True)], axis=2)
 
 
 def _standardise(
-    shown: ClassNumbers, victims: ClassNumbers
-) -> tuple[Float64[np.ndarray, "rows numbers"], Float64[np.ndarray, "others numbers"]]:
+    shown: Float64[np.ndarray, "_ classes numbers"], victims: Float64[np.ndarray, "_ _ numbers"]
+) -> tuple[Float64[np.ndarray, "rows kept"], Float64[np.ndarray, "others kept"]]:
     """One row a class of a client; every number counts alike, what never changes not at all."""
     rows, own = (numbers.reshape(-1, numbers.shape[2]) for numbers in (shown, victims))
     mean, spread = rows.mean(axis=0), rows.std(axis=0)
