@@ -146,7 +146,7 @@ def test_a_gate_and_a_claim_say_what_to_do_with_people() -> None:
     found = audit(0, 100, 1, leaks=True, options=promised)
     (claim,) = found.claims
     assert claim is not None
-    assert "with 200 people: even a model that leaks every person" in claim.sentence
+    assert "with 200 people. Even a model that leaks every person" in claim.sentence
     assert f"About {claim.needed:,} people, half of them members" in claim.sentence
     (few,) = found.gate(fail_above={"tpr@0.01": 0.2}).undecided
     assert few.endswith(", each a person")

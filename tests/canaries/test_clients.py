@@ -299,7 +299,7 @@ delta = 1e-5
     low = ("--fail-on", "contradicted", "--run", tmp_path / "low", "--format", "json")
     code, said = call("canary", "audit", folder, scores, "--epsilon", 1, "--delta", 1e-5, *low)
     assert code == 3, said
-    told = json.loads(said.splitlines()[0])
+    (told,) = (json.loads(line) for line in said.splitlines() if line.startswith("{"))
     assert told["neighbours"] == "adding or removing one client"
     assert len(told["results"][0]["rounds"]) == 2
     page = (tmp_path / "low" / PAGE).read_text(encoding="utf-8")

@@ -191,7 +191,7 @@ def _remedy(rows: Sequence[MeasuredRemedy]) -> Remedy:
     if rows[0].name in ANSWERS:
         return Remedy(rows[0].remedy, why, _NO_TRAINING)
     points = " and ".join(_points(row.accuracy_less) for row in rows)
-    return Remedy(rows[0].remedy, why, f"{_time(rows[0].times)}; accuracy there {points}")
+    return Remedy(rows[0].remedy, why, f"{_time(rows[0].times)}. Accuracy there: {points}")
 
 
 _NO_TRAINING = "nothing is trained again; no label changes"
