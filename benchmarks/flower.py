@@ -115,7 +115,7 @@ def _client_app(federation: "Federation") -> "ClientApp":
     from flwr.clientapp import ClientApp
 
     from divulge._util.random import stream
-    from divulge.training.engine.clients import ClientWorkers
+    from divulge.training.engine.client_training import ClientWorkers
     from divulge.training.engine.networks import as_state
 
     app = ClientApp()

@@ -12,7 +12,7 @@ from scipy import special
 
 from benchmarks import coverage
 from divulge._util.random import stream
-from divulge.metrics import delong, membership
+from divulge.metrics import auc_intervals, membership
 from divulge.metrics.intervals import clopper_pearson, simultaneous_confidence
 from divulge.metrics.max_test import LEVEL, join_small_strata, max_test
 
@@ -183,7 +183,7 @@ def cover(case: Attacks, auc: float, tied: bool, number: int) -> Coverage:  # no
         drawn = np.digitize(drawn, LEVELS).astype(np.float64)
         truth = coverage.tied(_shares(shift), _shares(0.0))
     bonferroni = 1 - LEVEL / case.attacks
-    joint = simultaneous_confidence(delong.covariances(drawn, member))
+    joint = simultaneous_confidence(auc_intervals.covariances(drawn, member))
     limits = [[membership.auc(one, member, each) for one in drawn] for each in (bonferroni, joint)]
     tprs = [membership.tpr_at_fpr(one, member, 0.1, bonferroni) for one in drawn]
     widths = [np.sum([one.high - one.low for one in each if one.high]) for each in limits]

@@ -15,7 +15,7 @@ from benchmarks.table_intervals import lira_of_all
 from divulge._util.random import stream
 from divulge.audits.controls import BLIND_FALSE_ALARM, SHUFFLES, fewest_covered
 from divulge.metrics import max_test, measure, membership
-from divulge.metrics.delong import areas_of_counts
+from divulge.metrics.auc_intervals import areas_of_counts
 from divulge.metrics.difference import auc_correlation, subtract
 from divulge.metrics.intervals import (
     Interval,

@@ -36,7 +36,7 @@ from divulge.errors import NotApplicable, SpecError
 from divulge.federation import Federation, exact, simulate
 from divulge.metrics import composition
 from divulge.testing.updates import FEATURES
-from divulge.training.engine.clients import copy_state
+from divulge.training.engine.client_training import copy_state
 from divulge.training.recipe import Optimiser, Recipe
 
 from . import federations

@@ -10,7 +10,7 @@ from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import attempt, controls, wrapped
 from divulge.core import ModelView, Need, Scores, Status
 from divulge.errors import SpecError, TargetError
-from divulge.metrics import delong
+from divulge.metrics import auc_intervals
 from divulge.metrics.measure import METRICS, measure
 from divulge.testing import forests
 from divulge.testing.membership import Models, Poorer
@@ -104,7 +104,7 @@ def test_a_bad_attack_fails_its_positive_control(bad: type[CoinFlip]) -> None:
 def test_intervals_that_are_too_short_fail_the_null_control(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(controls, "areas", partial(delong.areas, confidence=0.5))
+    monkeypatch.setattr(controls, "areas", partial(auc_intervals.areas, confidence=0.5))
     guess = Threshold()(forests.leaky().view, np.random.default_rng(0))
     assert not controls.run_controls(forests.leaky(), Threshold(), guess).calm
 

@@ -26,7 +26,7 @@ from divulge.federation import prediction_tables
 from divulge.federation.transcript import writer
 from divulge.testing.clients import draw_game
 from divulge.training import trainers
-from divulge.training.engine import choose, clients, processes
+from divulge.training.engine import choose, client_training, processes
 from divulge.training.shadows import workers
 
 from .test_interactions import recommender
@@ -244,14 +244,14 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What began work in other processes, where two cores and no native code leave no other way."""
     monkeypatch.setattr(joblib, "cpu_count", lambda: 2)
-    monkeypatch.setattr(clients, "_SECONDS_BEFORE_PROCESSES", -1.0)
+    monkeypatch.setattr(client_training, "_SECONDS_BEFORE_PROCESSES", -1.0)
     monkeypatch.setattr(choose, "_MIN_WORK_SECONDS", -1.0)
     monkeypatch.setattr(choose, "_MIN_SAVED_SECONDS", -1.0)
     monkeypatch.setattr(workers, "MIN_SAVED_SECONDS", -1.0)
-    for module in (clients, choose):
+    for module in (client_training, choose):
         monkeypatch.setattr(module, "find_native", lambda: None)
     found = []
-    for module in (clients, processes, trainers, workers):
+    for module in (client_training, processes, trainers, workers):
 
         def note(
             calls: Iterable[Any], count: int, name: str = module.__name__, **settings: Any

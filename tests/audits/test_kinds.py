@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 import divulge
-from divulge.audits.heads import read_raw_head
 from divulge.audits.kinds import KINDS
+from divulge.audits.run_json import read_raw_head
 from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.core.runs import SCHEMA
 from divulge.errors import SpecError, StoreError

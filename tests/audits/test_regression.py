@@ -19,9 +19,9 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 import divulge
 from divulge.attacks import catalog
 from divulge.audits import attempt, config, controls, inputs, wrapped
+from divulge.audits.checks import class_mix as checks
 from divulge.audits.checks import model as of_model
 from divulge.audits.checks import question
-from divulge.audits.checks import records as checks
 from divulge.core import ControlOutcome, MembershipAttack, ModelView, Need, Scores, Verdict
 from divulge.core.records import STRATA
 from divulge.errors import DataError, DivulgeError, SpecError, TargetError

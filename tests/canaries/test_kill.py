@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divulge.audits.heads import HEAD
+from divulge.audits.run_json import HEAD
 from divulge.audits.stored import PAGE
 from divulge.canaries.audit import audit_canaries
 from divulge.canaries.make import make_canaries

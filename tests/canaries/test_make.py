@@ -9,7 +9,7 @@ import pytest
 from divulge.canaries.make import CanaryKind, make_canaries
 from divulge.core import Records
 from divulge.data import canary_files as files
-from divulge.data.canary_coins import open_coins
+from divulge.data.sealed_coins import open_coins
 from divulge.errors import DataError, SpecError, StoreError
 from tests.canaries import sets
 

@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner
 from playwright.sync_api import Browser
 
-from divulge.audits.heads import HEAD
+from divulge.audits.run_json import HEAD
 from divulge.audits.stored import PAGE
 from divulge.canaries import page as canary_page
 from divulge.canaries.audit import audit_canaries

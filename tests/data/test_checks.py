@@ -1,8 +1,8 @@
 import numpy as np
 import pytest
 
+from divulge.audits.checks import class_mix, question, records
 from divulge.audits.checks import model as of_model
-from divulge.audits.checks import question, records
 from divulge.audits.checks.duplicates import Copies, PoolCopies
 from divulge.core import Check, Records, Verdict
 from divulge.errors import DataError
@@ -77,7 +77,7 @@ def test_a_model_that_answers_otherwise_when_asked_again_is_reported() -> None:
 def test_another_mix_of_classes_is_seen() -> None:
     plain = subject()
     y = np.where(plain.member, 0, plain.records.y)
-    check = records.check_class_shares(plain._replace(records=Records(plain.records.x, y)))
+    check = class_mix.check_class_shares(plain._replace(records=Records(plain.records.x, y)))
     assert check.verdict is Verdict.WARNING
 
 

@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score, roc_curve
 from divulge.core import Estimate
 from divulge.errors import DataError
 from divulge.metrics import membership
-from divulge.metrics.delong import areas
+from divulge.metrics.auc_intervals import areas
 from divulge.metrics.membership import Unmeasurable
 
 from . import naive

@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from divulge.metrics import strata
-from divulge.metrics.delong import covariances
+from divulge.metrics.auc_intervals import covariances
 from divulge.metrics.membership import auc, tpr_at_fpr
 from tests.slow import slow
 

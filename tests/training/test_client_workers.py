@@ -13,8 +13,8 @@ from divulge.core import Records
 from divulge.defences.training.adversarial import AdversarialRegularisation
 from divulge.defences.training.relaxloss import RelaxLoss
 from divulge.errors import SpecError, TargetError
-from divulge.training.engine import clients
-from divulge.training.engine.clients import ClientWorkers
+from divulge.training.engine import client_training
+from divulge.training.engine.client_training import ClientWorkers
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Optimiser, RaggedRows, Recipe
 
@@ -145,7 +145,7 @@ def test_the_start_is_left_alone() -> None:
 
 @pytest.mark.slow
 def test_other_processes_change_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "_SECONDS_BEFORE_PROCESSES", -1.0)
+    monkeypatch.setattr(client_training, "_SECONDS_BEFORE_PROCESSES", -1.0)
     two = ClientWorkers(RECIPE, pool(), 2)
     identical(two.states(start(), ROWS, SEEDS), trained())
     other = replace(RECIPE, lr=0.01)  # other workers, in the same processes
@@ -158,7 +158,7 @@ def test_more_threads_change_no_bit(
     monkeypatch: pytest.MonkeyPatch, network: Callable[[], nn.Module]
 ) -> None:
     pytest.importorskip("divulge_fast.kernels")
-    monkeypatch.setattr(clients, "_SECONDS_BEFORE_PROCESSES", -1.0)  # not for these
+    monkeypatch.setattr(client_training, "_SECONDS_BEFORE_PROCESSES", -1.0)  # not for these
     recipe = replace(RECIPE, network=network)
     three = ClientWorkers(recipe, pool(), 3)
     identical(three.states(start(recipe), ROWS * 5, SEEDS * 5), trained(recipe) * 5)
@@ -176,7 +176,7 @@ def test_classes_that_the_network_lacks_are_refused() -> None:
 
 @pytest.mark.slow
 def test_a_failure_elsewhere_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clients, "_SECONDS_BEFORE_PROCESSES", -1.0)
+    monkeypatch.setattr(client_training, "_SECONDS_BEFORE_PROCESSES", -1.0)
     few = Records(pool().x, pool().y * 2)  # class 4 of three
     with pytest.raises(TargetError, match="expected a network to train, got IndexError"):
         ClientWorkers(RECIPE, few, 2).states(start(), ROWS, SEEDS)

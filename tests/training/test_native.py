@@ -6,7 +6,7 @@ import pytest
 
 from divulge.errors import MissingExtra
 from divulge.training.engine import choose, native
-from divulge.training.engine.clients import ClientWorkers
+from divulge.training.engine.client_training import ClientWorkers
 from divulge.training.fleet import Fleet
 
 from .twin import brief, linear, pool_for, subsets, trained

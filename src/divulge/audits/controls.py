@@ -37,7 +37,7 @@ from divulge.core import (
 )
 from divulge.errors import BudgetSpent
 from divulge.metrics import people
-from divulge.metrics.delong import areas
+from divulge.metrics.auc_intervals import areas
 from divulge.metrics.membership import auc
 from divulge.metrics.permutation import count_log_arrangements, membership_p
 from divulge.targets.neighbourhoods import OtherFeatures

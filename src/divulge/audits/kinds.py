@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from divulge._util.registry import find_class
-from divulge.audits.heads import read_raw_head
+from divulge.audits.run_json import read_raw_head
 from divulge.errors import StoreError
 
 KINDS: Mapping[str, str] = {

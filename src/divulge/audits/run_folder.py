@@ -26,7 +26,7 @@ import numpy as np
 from divulge._util import atomic, untrusted
 from divulge._util.folders import create_folder, hold_folder, take_folder
 from divulge._util.json import JSON
-from divulge.audits.heads import (
+from divulge.audits.run_json import (
     HEAD,
     WITHIN,
     continue_head,

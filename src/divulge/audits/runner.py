@@ -9,9 +9,9 @@ from divulge._util.progress import Track, track_silently
 from divulge.attacks import own
 from divulge.audits import wrapped
 from divulge.audits.challenges.base import Challenge, finding_key, run_attack
-from divulge.audits.heads import new_head
 from divulge.audits.result import SecretAudit, audit_of
 from divulge.audits.run_folder import Run
+from divulge.audits.run_json import new_head
 from divulge.core import Attack, Contents, Entry, Facts, Head, Status
 from divulge.errors import SpecError
 from divulge.training.shadows.workers import Workers

@@ -10,8 +10,8 @@ from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.extras import name_missing_extra
 from divulge._util.folders import LOCK, create_folder
-from divulge.audits.heads import refuse_linked_folders
 from divulge.audits.run_folder import hold_run, take_run_folder
+from divulge.audits.run_json import refuse_linked_folders
 from divulge.core import Finding, Head
 from divulge.errors import SpecError
 

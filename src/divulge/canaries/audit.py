@@ -11,7 +11,7 @@ from jaxtyping import Int64
 
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import take_folder
-from divulge.audits.heads import HEAD
+from divulge.audits.run_json import HEAD
 from divulge.audits.stored import PAGE
 from divulge.canaries.batches import check_batches
 from divulge.canaries.facts import BoxResult, CanaryFacts, RoundResult
@@ -19,9 +19,9 @@ from divulge.canaries.noise import check_noise
 from divulge.canaries.plan import Epsilon, promise_to_canary
 from divulge.canaries.result import SUMMARY, CanaryAudit, audit_of, begin_run
 from divulge.core import Estimate, Guarantee, NoiseAssumption
-from divulge.data.canary_coins import open_coins
 from divulge.data.canary_files import Canaries, Coins, read_candidates
 from divulge.data.canary_scores import CanaryScores, read_arrays, read_scores
+from divulge.data.sealed_coins import open_coins
 from divulge.errors import DataError, SpecError
 from divulge.metrics import epsilon as bounds
 from divulge.metrics import membership, people

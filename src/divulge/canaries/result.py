@@ -10,8 +10,8 @@ from scipy import special
 
 from divulge._util.folders import create_folder
 from divulge._util.json import JSON
-from divulge.audits.heads import has_head, load_head, new_head, store_head
 from divulge.audits.judged import Sample
+from divulge.audits.run_json import has_head, load_head, new_head, store_head
 from divulge.audits.runs import GatedAudit, RunVerdict
 from divulge.audits.secrets.registry import CANARIES
 from divulge.audits.stored import PAGE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divulge._util.progress import track_visibly
-from divulge.cli.finish import FAILED
+from divulge.cli.exit_codes import FAILED
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from divulge._util.progress import track_visibly
-from divulge.cli.finish import ruling_code, show_ruling
+from divulge.cli.exit_codes import ruling_code, show_ruling
 from divulge.cli.options import Group
 from divulge.cli.terminal import echo
 

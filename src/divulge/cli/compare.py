@@ -8,7 +8,7 @@ from typing import Literal
 import click
 
 from divulge.cli.begin import begin
-from divulge.cli.finish import finish, print_estimates
+from divulge.cli.exit_codes import finish, print_estimates
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 

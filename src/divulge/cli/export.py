@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from divulge._util.progress import track_visibly
-from divulge.cli.finish import ruling_code, show_ruling
+from divulge.cli.exit_codes import ruling_code, show_ruling
 from divulge.cli.gate import run_gate_options
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo

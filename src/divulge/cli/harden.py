@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from divulge.cli.begin import begin
-from divulge.cli.finish import TRIPPED, UNDECIDED, finish, print_estimates
+from divulge.cli.exit_codes import TRIPPED, UNDECIDED, finish, print_estimates
 from divulge.cli.options import Command
 from divulge.errors import SpecError
 

@@ -21,8 +21,8 @@ from divulge.cli.canary import canary
 from divulge.cli.check import check
 from divulge.cli.compare import compare
 from divulge.cli.evidence import evidence
+from divulge.cli.exit_codes import finish, print_estimates
 from divulge.cli.export import export
-from divulge.cli.finish import finish, print_estimates
 from divulge.cli.gate import gate_options
 from divulge.cli.harden import harden
 from divulge.cli.history import diff, history

@@ -17,9 +17,9 @@ from divulge.audits.gate import (
     Judge,
     join_gate,
 )
-from divulge.audits.heads import HEAD
 from divulge.audits.judged import Ruling
 from divulge.audits.load import load
+from divulge.audits.run_json import HEAD
 from divulge.audits.runs import FinishedRun
 from divulge.errors import SpecError, StoreError
 from divulge.exports.archive import check_archive, write_archive

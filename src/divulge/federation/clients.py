@@ -174,6 +174,6 @@ def make_learner(
 
 
 def _train_one_by_one(recipe: Recipe, pool: Records) -> ClientTraining:
-    from divulge.training.engine.clients import ClientWorkers
+    from divulge.training.engine.client_training import ClientWorkers
 
     return ClientWorkers(recipe, pool, 1).one_by_one

@@ -190,7 +190,7 @@ class Federation(SimulatedFederation):
 
             return RemoteClientWorkers(cluster, learner).states
         if self.rule == "fedavg" and self.trainer is None:
-            from divulge.training.engine.clients import ClientWorkers
+            from divulge.training.engine.client_training import ClientWorkers
 
             processes = None if isinstance(self.workers, str) else self.workers
             return ClientWorkers(self.recipe, self.pool, processes).states

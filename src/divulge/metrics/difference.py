@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from divulge.core import Estimate
-from divulge.metrics import delong, membership
+from divulge.metrics import auc_intervals, membership
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.membership import Member, Score, rank
 
@@ -54,7 +54,7 @@ def auc_correlation(later: Score, earlier: Score, member: Member) -> float:
         earlier: scores of the same records on another.
         member: which records are members, of both models.
     """
-    covariance = delong.covariances(np.stack([later, earlier]), member)
+    covariance = auc_intervals.covariances(np.stack([later, earlier]), member)
     spread = math.sqrt(covariance[0, 0] * covariance[1, 1])
     return max(-1.0, min(1.0, float(covariance[0, 1]) / spread)) if spread > 0 else 0.0
 

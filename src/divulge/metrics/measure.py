@@ -6,7 +6,7 @@ import numpy as np
 
 from divulge._util.random import stream
 from divulge.core import Estimate, Measurements, Membership, Scores
-from divulge.metrics import delong, membership
+from divulge.metrics import auc_intervals, membership
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.intervals import (
     CONFIDENCE,
@@ -110,7 +110,7 @@ def measure_together(
     for label, score in scores.items():
         measured[label] = measure(Scores(score), truth, delta, len(scores))
     if len(scores) > 1:
-        covariance = delong.covariances(np.stack([*scores.values()]), member)
+        covariance = auc_intervals.covariances(np.stack([*scores.values()]), member)
         confidence = simultaneous_confidence(covariance)
         for label, (metrics, unmeasured) in measured.items():
             auc = membership.auc(scores[label], member, confidence)

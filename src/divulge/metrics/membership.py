@@ -17,7 +17,7 @@ from scipy import stats
 
 from divulge.core import Estimate
 from divulge.errors import DataError
-from divulge.metrics.delong import areas_of_counts
+from divulge.metrics.auc_intervals import areas_of_counts
 from divulge.metrics.intervals import CONFIDENCE, Interval, clopper_pearson, combine_intervals
 
 _ROUNDING = 1e-9

@@ -235,8 +235,8 @@ def _permute(groups: Sequence[_SideOfStrata]) -> _Statistics:
 def _statistics(counts: Sequence[Counts]) -> _Statistics:
     """The statistics of members and non-members by stratum and level, for each permutation.
 
-    As for `divulge.metrics.delong.areas`, each group gets one candidate more at either end, here
-    beyond all scores, so that AUCs stay within (0, 1) and vary.
+    As for `divulge.metrics.auc_intervals.areas`, each group gets one candidate more at either end,
+    here beyond all scores, so that AUCs stay within (0, 1) and vary.
     """
     inside, outside = (np.pad(each.astype(np.float64), ((0, 0), (0, 0), (1, 1))) for each in counts)
     for group in (inside, outside):

@@ -6,7 +6,7 @@ from benchmarks.epsilon_mechanisms import DELTA
 from divulge._util.random import stream
 from divulge.metrics.epsilon import epsilon_lower_bound, pooled_bound
 
-from .test_bound import RUNS, TOO_MANY
+from .test_lower_bound import RUNS, TOO_MANY
 
 MODELS, RECORDS = 8, 200
 

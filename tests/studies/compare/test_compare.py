@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import divulge
 from divulge.attacks import catalog
-from divulge.audits import heads
+from divulge.audits import run_json
 from divulge.cli import render
 from divulge.cli.main import main
 from divulge.core import Estimate
@@ -297,10 +297,10 @@ def test_a_folder_of_another_kind_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unfinished_comparison_says_so(found: Comparison, tmp_path: Path) -> None:
-    heads.store_head(tmp_path, dataclasses.replace(found.head, schema=99))
+    run_json.store_head(tmp_path, dataclasses.replace(found.head, schema=99))
     with pytest.raises(StoreError, match="newer divulge"):
         Comparison.load(tmp_path)
-    heads.store_head(tmp_path, found.head)
+    run_json.store_head(tmp_path, found.head)
     with pytest.raises(StoreError, match="check the path"):
         Comparison.load(tmp_path)
 

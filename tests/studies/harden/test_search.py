@@ -9,7 +9,7 @@ import pytest
 
 import divulge
 from divulge._util.progress import as_track, track_silently
-from divulge.audits.heads import new_head
+from divulge.audits.run_json import new_head
 from divulge.core import Estimate
 from divulge.errors import DataError
 from divulge.studies.harden.federated_bench import FederationBench

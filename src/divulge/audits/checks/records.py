@@ -20,16 +20,15 @@ from divulge.audits.checks import (
     repeats,
 )
 from divulge.audits.checks import model as of_model
+from divulge.audits.checks.class_mix import check_class_shares, check_true_values
 from divulge.audits.checks.duplicates import Copies
 from divulge.audits.checks.question import CheckInputs, Mask
 from divulge.core import Check, Records, Verdict
 from divulge.core.check_names import (
     BLIND,
-    CLASSES,
     DIFFICULTY,
     DUPLICATES,
     RECORDS_EACH,
-    VALUES,
 )
 from divulge.errors import DataError
 from divulge.metrics import intervals, people
@@ -211,50 +210,6 @@ def check_records_each(subject: CheckInputs) -> tuple[Check, ...]:
         "is higher than that of few. Draw people of both sets from one population."
     )
     return (Check(RECORDS_EACH, Verdict.WARNING, text),)
-
-
-def check_class_shares(subject: CheckInputs) -> Check:
-    """Do members and non-members have the same share of each class?"""
-    labels, member = subject.records.y, subject.member
-    if (person := subject.records.people) is not None:  # each person counts once, by most records
-        member = people.first_of_each(member, person)
-        labels = people.most_frequent(labels, person)
-    table = np.stack(
-        [np.bincount(labels[m], minlength=labels.max() + 1) for m in (member, ~member)]
-    )
-    table = table[:, table.sum(axis=0) > 0]
-    p_value = float(stats.chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0
-    if p_value >= 0.001:
-        return Check(
-            CLASSES,
-            Verdict.PASS,
-            f"Members and non-members share one mix of classes (chi-squared p = {p_value:.2g}).",
-        )
-    return Check(
-        CLASSES,
-        Verdict.WARNING,
-        f"Members and non-members differ in their mix of classes (chi-squared p = {p_value:.2g}): "
-        "part of any AUC is that difference. Draw both sets from one population.",
-    )
-
-
-def check_true_values(subject: CheckInputs) -> Check:
-    """Do members and non-members have the same distribution of true values?"""
-    values, member = subject.records.y, subject.member
-    if (person := subject.records.people) is not None:
-        member = people.first_of_each(member, person)
-        values = people.combine(values, person, "mean")
-    p_value = float(stats.ks_2samp(values[member], values[~member]).pvalue)
-    said = f"(Kolmogorov-Smirnov p = {p_value:.2g})"
-    if p_value >= 0.001:
-        text = f"Members and non-members share one distribution of true values {said}."
-        return Check(VALUES, Verdict.PASS, text)
-    return Check(
-        VALUES,
-        Verdict.WARNING,
-        f"Members and non-members differ in their true values {said}: part of any AUC is that "
-        "difference. Draw both sets from one population.",
-    )
 
 
 def check_size(subject: CheckInputs) -> Check:

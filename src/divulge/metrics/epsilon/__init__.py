@@ -1,7 +1,7 @@
 """Lower bounds on the ε of differential privacy, from the scores of membership attacks."""
 
-from divulge.metrics.epsilon.bound import count_usable, epsilon_lower_bound
 from divulge.metrics.epsilon.gaussian import gaussian_estimate
+from divulge.metrics.epsilon.lower_bound import count_usable, epsilon_lower_bound
 from divulge.metrics.epsilon.pooling import pooled_bound
 from divulge.metrics.epsilon.reach import largest_bound, records_needed
 

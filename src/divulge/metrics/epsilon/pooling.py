@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from divulge.core import Estimate
-from divulge.metrics.epsilon.bound import epsilon_lower_bound
+from divulge.metrics.epsilon.lower_bound import epsilon_lower_bound
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.membership import Member, Score
 

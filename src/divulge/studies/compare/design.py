@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from divulge.audits.heads import new_head
 from divulge.audits.options import Rotation
+from divulge.audits.run_json import new_head
 from divulge.audits.runner import RunHeading
 from divulge.core import Head, MembershipAttack
 from divulge.data import records as data_records

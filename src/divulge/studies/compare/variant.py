@@ -6,8 +6,8 @@ from functools import cached_property
 from pathlib import Path
 
 from divulge._util import atomic, untrusted
-from divulge.audits.heads import HEAD
 from divulge.audits.judged import JudgedVerdict
+from divulge.audits.run_json import HEAD
 from divulge.audits.runs import RunVerdict
 from divulge.core import ControlOutcome, Estimate, Status
 from divulge.errors import StoreError

@@ -13,8 +13,8 @@ from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder, numbered_folder
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
-from divulge.audits.heads import new_head
 from divulge.audits.options import RunPath
+from divulge.audits.run_json import new_head
 from divulge.core import Head, Records
 from divulge.data import records
 from divulge.data.encoding import share_encoding

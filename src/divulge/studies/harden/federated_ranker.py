@@ -19,8 +19,8 @@ from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
 from divulge.attacks import catalog as attacks
 from divulge.audits import attempt
-from divulge.audits.heads import new_head
 from divulge.audits.options import RunPath
+from divulge.audits.run_json import new_head
 from divulge.core import Estimate, Head, Measurements, Reconstruction, Status
 from divulge.data.ranking import Queries, ndcg
 from divulge.errors import DataError, SpecError

@@ -9,7 +9,7 @@ import pydantic
 
 from divulge._util import atomic
 from divulge._util.json import JSON
-from divulge.audits.heads import load_head
+from divulge.audits.run_json import load_head
 from divulge.audits.runs import RunVerdict
 from divulge.audits.stored import as_frame
 from divulge.core import Estimate, Finding

@@ -85,7 +85,7 @@ class TrialDesign:
         That is the global model after the last round; or, where clients have layers of their own,
         what one more local training makes of it.
         """
-        from divulge.training.engine.clients import ClientWorkers
+        from divulge.training.engine.client_training import ClientWorkers
         from divulge.training.engine.networks import load_network
 
         rounds = len(transcript.rounds)

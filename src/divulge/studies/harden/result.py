@@ -9,10 +9,10 @@ from pathlib import Path
 from divulge._util import atomic
 from divulge._util.json import JSON
 from divulge.audits.gate import Gate
-from divulge.audits.heads import HEAD, load_head
 from divulge.audits.judged import Ruling
 from divulge.audits.result import Audit, SecretAudit
 from divulge.audits.run_folder import hold_run
+from divulge.audits.run_json import HEAD, load_head
 from divulge.audits.runs import GatedAudit
 from divulge.core import Estimate, Finding
 from divulge.errors import StoreError

@@ -11,8 +11,8 @@ from divulge._util.folders import choose_run_folder, numbered_folder
 from divulge._util.json import JSON
 from divulge._util.progress import Progress, as_track
 from divulge.attacks import catalog
-from divulge.audits.heads import new_head
 from divulge.audits.options import Options, RunPath
+from divulge.audits.run_json import new_head
 from divulge.audits.runner import RunHeading
 from divulge.audits.wrapped import attack_people
 from divulge.core import Head, MembershipAttack, Records

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from divulge._util.progress import Track
-from divulge.audits.heads import continue_head, store_head
+from divulge.audits.run_json import continue_head, store_head
 from divulge.core import Head
 from divulge.studies.harden import optimiser
 from divulge.studies.harden.hardened import P

@@ -14,9 +14,9 @@ from divulge.audits.challenges.facts import promised_claim
 from divulge.audits.checks import duplicates
 from divulge.audits.checks.duplicates import PoolCopies, Positions
 from divulge.audits.from_arguments import GivenSets, read_sets
-from divulge.audits.heads import new_head
 from divulge.audits.options import Rotation
 from divulge.audits.people import check_groups, claim_for_people, count_most_records
+from divulge.audits.run_json import new_head
 from divulge.audits.runner import RunHeading, check_attacks
 from divulge.core import Head, MembershipAttack, Records
 from divulge.data import augmentation

@@ -14,10 +14,10 @@ from divulge._util import showable, untrusted
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.json import JSON
 from divulge.audits.checks.duplicates import PoolCopies
-from divulge.audits.heads import HEAD, load_head, store_head
 from divulge.audits.judged import Sample
 from divulge.audits.result import Audit, SecretAudit
 from divulge.audits.run_folder import hold_run
+from divulge.audits.run_json import HEAD, load_head, store_head
 from divulge.audits.runs import GatedAudit
 from divulge.audits.stored import PAGE, as_frame
 from divulge.core import Check, Estimate, Finding, Head, Measurements, Status, Verdict

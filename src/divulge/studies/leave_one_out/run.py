@@ -15,9 +15,9 @@ from divulge._util.arguments import check_arguments
 from divulge._util.folders import create_folder
 from divulge._util.progress import Track
 from divulge.attacks import catalog
-from divulge.audits.heads import continue_head, has_head, store_head
 from divulge.audits.options import Access, Options, Rotation, RunPath
 from divulge.audits.run_folder import take_run_folder
+from divulge.audits.run_json import continue_head, has_head, store_head
 from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack
 from divulge.metrics.joint_test import Drawn

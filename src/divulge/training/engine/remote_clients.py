@@ -9,7 +9,7 @@ import numpy as np
 
 from divulge.training import cluster
 from divulge.training.cluster import RayCluster
-from divulge.training.engine.clients import copy_state, deal
+from divulge.training.engine.client_training import copy_state, deal
 from divulge.training.recipe import RaggedRows
 
 State = dict[str, np.ndarray]

@@ -15,7 +15,7 @@ from divulge.attacks.composition.decaf.published import ClassBases, decompose
 from divulge.attacks.shared.observed_round import ObservedRound, null_classes
 from divulge.core import UpdateView
 from divulge.federation import server
-from divulge.training.engine.clients import ClientWorkers
+from divulge.training.engine.client_training import ClientWorkers
 from divulge_papers.attempts import RowResult
 from divulge_papers.papers.decaf.study import LazyFederation, find_federation, read_setting
 from divulge_papers.papers.decaf.tables import ATTACKED, OTHERS, ROUNDS, SECONDS, THERE, UNATTACKED

@@ -30,7 +30,7 @@ def make_client_workers(
         private: noise multiplier and clipping norm of the DP-SGD by which they train.
         cluster: where they are trained; on this machine unless given.
     """
-    from divulge.training.engine.clients import ClientWorkers
+    from divulge.training.engine.client_training import ClientWorkers
     from divulge.training.engine.remote_clients import RemoteClientWorkers
 
     if cluster is not None:
@@ -44,7 +44,7 @@ def _train_one_by_one(
     recipe: Recipe, pool: Records, private: tuple[float, float] | None
 ) -> "TrainClients":
     """What trains virtual clients in one process."""
-    from divulge.training.engine.clients import ClientWorkers
+    from divulge.training.engine.client_training import ClientWorkers
 
     if private is None:
         return ClientWorkers(recipe, pool, 1).one_by_one

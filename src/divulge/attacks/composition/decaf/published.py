@@ -219,7 +219,7 @@ class ClassBases:
     """Changes of the last layer that some of the attacker's records cause, each trained once."""
 
     def __init__(self, stage: ObservedRound, seed: int) -> None:
-        from divulge.training.engine.clients import ClientWorkers
+        from divulge.training.engine.client_training import ClientWorkers
 
         self._stage, self._seed = stage, seed
         self._client_workers = ClientWorkers(stage.recipe, stage.reference)

@@ -148,7 +148,7 @@ class LDIA:
 
 
 def _train_shadows(stage: ObservedRound, rows: tuple[RaggedRows, ...], seed: int) -> Seen:
-    from divulge.training.engine.clients import ClientWorkers
+    from divulge.training.engine.client_training import ClientWorkers
 
     client_workers = ClientWorkers(stage.recipe, stage.reference)
     drawn = stream(seed, "shadow clients", stage.round.number).integers(2**31, size=len(rows))
