@@ -20,6 +20,9 @@ SUPPOSED = (
 )
 """What every expected figure rests on."""
 
+_FEW = 0.195
+"""L1 distances below this get a decimal as a share of records."""
+
 COLUMNS = ("Expected L1", "At most, for 90 %", "Of equal shares", "Uneven clients")
 """Headings of a table of what is expected of attacks."""
 
@@ -197,7 +200,10 @@ def _pool(errors: Sequence[SimulatedErrors]) -> SimulatedErrors:
 def _misplaced(l1: float, rounded: Callable[[float], int] = round) -> str:
     """The share of records in wrong classes, half of the L1 distance, and that distance."""
     off = min(2.0, float(l1))
-    return f"{words.percent_words(off / 2, rounded)} (L1 {off:.2f})"
+    percent = (
+        words.percent_words(off / 2, rounded) if off >= 0.2 else f"{rounded(500 * off) / 10} %"
+    )
+    return f"{percent} (L1 {off:.2f})"
 
 
 def _null_sentences(alike: SimulatedErrors) -> tuple[str, ...]:
