@@ -88,7 +88,7 @@ def _further(summary: Summary) -> tuple[str, ...]:
     claim = summary.claim
     if claim:
         outcome = "not contradicted" if claim.outcome == "consistent" else claim.outcome
-        said.append(f"The claim that ε is at most {claim.epsilon:g} is {outcome}.")
+        said.append(f"Claimed ε of {claim.epsilon:g}: {outcome}.")
     return tuple(map(make_showable, said))
 
 
