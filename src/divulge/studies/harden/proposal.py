@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 from divulge._util.json import JSON
 from divulge.core import Records, Trainer
 from divulge.defences import catalog
-from divulge.training.tuning import Tunable
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
     from divulge.training.recipe import Recipe
+    from divulge.training.tuning import Tunable
 
 UNDEFENDED, AVERAGING = "none", "averaging"
 
@@ -62,9 +64,9 @@ class Proposal:
         Raises:
             SpecError: the defence refuses the base.
         """
-        return self._tuned(base) if isinstance(base, Tunable) else self._defended(base)
+        return self._tuned(base) if _is_tunable(base) else self._defended(base)
 
-    def _tuned(self, base: Tunable) -> Trainer:
+    def _tuned(self, base: "Tunable") -> Trainer:
         if self.defence == AVERAGING:
             beneath = base.changed(self.beneath_settings)
             return catalog.tuned_defence(AVERAGING, beneath, **self.settings)
@@ -101,7 +103,7 @@ class Proposal:
             SpecError: they are of the wrong kind, or the defence refuses the base.
         """
         used: list[Any] = [self.as_trainer(base)]
-        if self.beneath != UNDEFENDED and not isinstance(base, Tunable):
+        if self.beneath != UNDEFENDED and not _is_tunable(base):
             used.append(self._beneath(base))
         for one in used:
             if hasattr(one, "check_records"):
@@ -120,11 +122,17 @@ class Proposal:
             SpecError: the defence refuses the base.
         """
         trainer = self.as_trainer(base)
-        if isinstance(base, Tunable):
+        if _is_tunable(base):
             return float(getattr(trainer, "work", 1.0))
         before = getattr(trainer, "preparation", 0.0)
         own = self.epochs if self.stop_after is None else self.stop_after
         return (float(before) * self.epochs + own) / base.epochs
+
+
+def _is_tunable(base: "Recipe | Tunable") -> "TypeIs[Tunable]":
+    from divulge.training.tuning import Tunable  # who reads a finished search trains nothing
+
+    return isinstance(base, Tunable)
 
 
 def _name_settings(settings: Mapping[str, JSON]) -> list[str]:
