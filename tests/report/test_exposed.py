@@ -11,7 +11,8 @@ from divulge.core import Contents, Status
 from divulge.metrics.membership import Unmeasurable
 from divulge.report import exposed
 from divulge.report.files import render_files
-from divulge.report.schema import ExposedRecords, Summary
+from divulge.report.parts import ExposedRecords
+from divulge.report.schema import Summary
 from divulge.report.summary import summarise
 
 from . import cases

@@ -2,64 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NoReturn
+from typing import TYPE_CHECKING
 
 import click
 
 from divulge._util.progress import track_visibly
-from divulge.cli.exit_codes import ruling_code, show_ruling
+from divulge.cli.canary_audit import audit, run_
+from divulge.cli.canary_options import noises, records_each, stated
 from divulge.cli.options import Group
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
     from divulge.canaries.clients import Sees
     from divulge.canaries.make import CanaryKind
-    from divulge.canaries.result import CanaryAudit
     from divulge.core import NoiseAssumption
     from divulge.data.canary_files import Neighbours
-
-noises = click.option(
-    "--noise",
-    type=click.Choice(["any", "gaussian", "independent-gaussian"]),
-    default="any",
-    show_default=True,
-    help="What is supposed about the training: nothing; that its trade-off curve is that of "
-    "Gaussian noise; or also that canaries do not interact.",
-)
-stated = (
-    click.option("--epsilon", type=float, required=True, help="The ε that is stated."),
-    click.option("--delta", type=float, required=True, help="The δ of the same statement."),
-)
-run_folder = click.option(
-    "--run", type=click.Path(path_type=Path), help="Run folder. Default: a new one in runs/."
-)
-fails_on = click.option(
-    "--fail-on",
-    "fail_on",
-    multiple=True,
-    type=click.Choice(["contradicted", "undecidable"]),
-    help="Exit with 3 when this is the verdict; with 4 when contradicted is asked for and the "
-    "number of canaries cannot decide it. Repeatable.",
-)
-formats = click.option(
-    "--format",
-    "shape",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    help="json prints one object with all figures.",
-)
-
-
-records_each = click.option(
-    "--records-each",
-    type=int,
-    default=1,
-    show_default=True,
-    help="Records of each canary. From 2 on a canary is a person, and ε is for one person.",
-)
 
 
 @click.group(cls=Group)
@@ -193,146 +151,5 @@ def score(folder: Path, run: Path, scores: Path, sees: Sees) -> None:
     echo(f"Scores: {path}")
 
 
-@canary.command("run")
-@click.argument("script", type=click.Path(path_type=Path))
-@click.argument("records")
-@stated[0]
-@stated[1]
-@click.option(
-    "--count",
-    type=int,
-    help="Number of canaries. Default: as many as contradict ε if four times as much leaks.",
-)
-@noises
-@click.option("--label", default="label", show_default=True, help="Column of a table's classes.")
-@click.option(
-    "--canaries",
-    "folder",
-    type=click.Path(path_type=Path),
-    default="canaries",
-    show_default=True,
-    help="Folder of the canaries.",
-)
-@click.option(
-    "--scores",
-    type=click.Path(path_type=Path),
-    multiple=True,
-    default=["white.npz"],
-    show_default=True,
-    help="File of scores that SCRIPT writes. Repeatable.",
-)
-@run_folder
-@fails_on
-@formats
-def run_(
-    script: Path,
-    records: str,
-    epsilon: float,
-    delta: float,
-    count: int | None,
-    noise: NoiseAssumption,
-    label: str,
-    folder: Path,
-    scores: tuple[Path, ...],
-    run: Path | None,
-    fail_on: tuple[str, ...],
-    shape: str,
-) -> None:
-    """Plan, make canaries like RECORDS, train by SCRIPT, and audit: all in one command.
-
-    SCRIPT trains on RECORDS and on for-trainer/train.npz in the folder of the canaries, and saves
-    scores with CanaryRecorder. After a failure the same command goes on: what is there is kept.
-
-    Example: divulge canary run train.py train.npz --epsilon 4 --delta 1e-5
-    """
-    with track_visibly.step("Loading divulge"):
-        from divulge.canaries.pipeline import audit_script
-
-    found = audit_script(
-        script,
-        records,
-        folder,
-        scores,
-        epsilon=epsilon,
-        delta=delta,
-        count=count,
-        noise=noise,
-        label=label,
-        run=run,
-    )
-    _finish(found, fail_on, shape)
-
-
-@canary.command()
-@click.argument("folder", type=click.Path(path_type=Path))
-@click.argument("scores", type=click.Path(path_type=Path), nargs=-1, required=True)
-@click.option(
-    "--epsilon", type=float, help="The ε that is stated. Default: as the transcript says."
-)
-@click.option("--delta", type=float, help="The δ of the same statement.")
-@click.option(
-    "--unit",
-    type=click.Choice(["record", "person"]),
-    default="record",
-    show_default=True,
-    help="Who the statement is for. What is stated for a record is turned into what it promises a "
-    "canary with several.",
-)
-@noises
-@click.option(
-    "--utility",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Which test records are right, with canaries and without (.npz of two boolean arrays).",
-)
-@run_folder
-@fails_on
-@formats
-def audit(
-    folder: Path,
-    scores: tuple[Path, ...],
-    epsilon: float | None,
-    delta: float | None,
-    unit: Literal["record", "person"],
-    noise: NoiseAssumption,
-    utility: Path | None,
-    run: Path | None,
-    fail_on: tuple[str, ...],
-    shape: str,
-) -> None:
-    """Test the stated ε: compare SCORES of the training with the secret coins in FOLDER.
-
-    SCORES are files of `divulge canary score`, CanaryRecorder, score_checkpoints or score_canaries.
-
-    Example: divulge canary audit canaries scores.npz --epsilon 4 --delta 1e-5
-    """
-    with track_visibly.step("Opening the coins"):
-        from divulge._util.folders import numbered_folder
-        from divulge.canaries.audit import audit_canaries
-
-        place = run or numbered_folder(Path("runs") / "canaries")
-        found = audit_canaries(
-            folder,
-            scores,
-            epsilon=epsilon,
-            delta=delta,
-            unit=unit,
-            noise=noise,
-            utility=utility,
-            run=place,
-        )
-    _finish(found, fail_on, shape)
-
-
-def _finish(found: CanaryAudit, fail_on: tuple[str, ...], shape: str) -> NoReturn:
-    """Say what the gate rules, then what was found, and exit."""
-    assert found.path is not None
-    ruling = found.gate(fail_on=fail_on)
-    show_ruling(ruling)
-    report = found.path / found.page
-    if shape == "json":
-        echo(json.dumps({**found.as_json(), "report": str(report)}))
-    else:
-        echo(found)
-    echo(f"Report: {report}", err=shape == "json")
-    sys.exit(ruling_code(ruling))
+canary.add_command(run_)
+canary.add_command(audit)

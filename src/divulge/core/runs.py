@@ -39,8 +39,7 @@ class MembershipFacts:
     reference: int
     """The number of records that the attacker owns."""
     classes: int
-    """The number of classes that the model predicts; 0 for a regression model, and 1 where nothing
-    is known of classes, as in a table of losses or scores."""
+    """The number of classes; 0 for regression, 1 where none is known, as of losses or scores."""
     class_names: tuple[str, ...]
     """Empty, or one name a class; for regression the names of the fifths of true values."""
     checks: tuple[Check, ...]
@@ -235,8 +234,7 @@ class Candidates:
     ids: Shaped[np.ndarray, " records"] | None = None
     """The user's own ids, as texts, empty where there is none; None if no column was named."""
     ease: Float64[np.ndarray, "measures records"] | None = None
-    """How easy each is for what never saw it, in one way or several; higher is easier. None if
-    nobody knows."""
+    """How easy each is for what never saw it, in one way or several (higher: easier), or None."""
     person: Int[np.ndarray, " person_records"] | None = None
     """Where candidates are people: which of them each record is of. None where they are records."""
     subpopulation: Int[np.ndarray, " records"] | None = None

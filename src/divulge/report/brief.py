@@ -14,16 +14,8 @@ from divulge.attacks.catalog import (
     WHITE_BOX_ATTACKS,
 )
 from divulge.report import words
-from divulge.report.parts import Brief, DecidingRate, Dots
-from divulge.report.schema import (
-    AttackRow,
-    Blind,
-    ClaimRow,
-    Conclusion,
-    ExposedRecords,
-    Level,
-    Sizes,
-)
+from divulge.report.parts import Brief, DecidingRate, Dots, ExposedRecords
+from divulge.report.schema import AttackRow, Blind, ClaimRow, Conclusion, Level, Sizes
 from divulge.report.terms import Terms
 from divulge.report.units import RECORD, Unit
 

@@ -23,14 +23,8 @@ from divulge.core import Candidates, Contents
 from divulge.metrics import exposed as metrics
 from divulge.metrics.membership import Score, Unmeasurable
 from divulge.report import words
-from divulge.report.schema import (
-    AttackRow,
-    ExposedGroup,
-    ExposedList,
-    ExposedRecords,
-    NotMeasured,
-    Summary,
-)
+from divulge.report.parts import ExposedGroup, ExposedList, ExposedRecords
+from divulge.report.schema import AttackRow, NotMeasured, Summary
 from divulge.report.units import RECORD, Unit
 
 PREFERRED = (

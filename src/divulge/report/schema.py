@@ -14,8 +14,9 @@ from divulge.core.people import PeopleFacts
 from divulge.report.parts import (
     AttackDifference,
     Brief,
-    ClassRow,
     DecidingRate,
+    ExposedRecords,
+    Exposure,
     Strata,
     UnitFigures,
 )
@@ -188,74 +189,6 @@ class AttackRow:
     def sound(self) -> bool:
         """Whether the attack failed no control."""
         return self.control is None or self.control.outcome is not ControlOutcome.FAILED
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """Scores of both groups in common bins; the outer bins hold all that lies beyond them."""
-
-    edges: tuple[float, ...]
-    members: tuple[float, ...]
-    """Share of the members in each bin."""
-    nonmembers: tuple[float, ...]
-    fpr: float | None
-    """The false-positive rate of ``threshold``."""
-    threshold: float | None
-    """The score above which records are accused at that rate."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExposedList:
-    """How many members can be listed as exposed at one false-discovery rate."""
-
-    fdr: float
-    """The false-discovery rate: the mean share of false discoveries on such lists, at most."""
-    listed: int | None
-    """Number of listed members; None if these sizes cannot support any list."""
-    fewest: int | None
-    """The fewest members that a list can hold at these sizes; None if it must be empty."""
-    nonmembers: int
-    """Number of non-members with which a list could hold a single member."""
-    sentence: str
-    """What this means."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExposedGroup:
-    """Listed members with the same number of non-members at or above them."""
-
-    accused: int
-    """Number of non-members with a score at least as high."""
-    members: int
-    p: float
-    q: float
-    """The lowest false-discovery rate at which they are listed."""
-    positions: tuple[int, ...]
-    """Positions among the members as they were given; the first few, highest scores first."""
-
-
-@dataclass(frozen=True, slots=True)
-class ExposedRecords:
-    """Lists of exposed members, by an attack chosen before its scores were compared."""
-
-    attack: str | None
-    """Label of the attack; None if no attack is done."""
-    reason: str
-    """Why nothing was measured; empty if it was."""
-    lists: tuple[ExposedList, ...]
-    """Lists at rising false-discovery rates; each list holds the members of those before it."""
-    groups: tuple[ExposedGroup, ...]
-    """The first groups of the longest list, most exposed first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Exposure:
-    """What the deciding attack shows in detail."""
-
-    attack: str
-    histogram: Histogram
-    classes: tuple[ClassRow, ...]
-    """Classes by falling lower limit of the AUC; classes that are too small come last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,14 +27,12 @@ from divulge.report import caveats, exposed, shifts, strata, words
 from divulge.report.brief import write_brief
 from divulge.report.claim import doubt_claim, judge_claim
 from divulge.report.differences import compare_with_deciding
-from divulge.report.parts import ClassRow
+from divulge.report.parts import ClassRow, Exposure, Histogram
 from divulge.report.remedies import name_remedies
 from divulge.report.schema import (
     SCHEMA,
     AttackRow,
     ControlRow,
-    Exposure,
-    Histogram,
     Reproduction,
     RocCurve,
     Sizes,
@@ -76,16 +74,15 @@ def summarise(contents: Contents) -> Summary:
         if entry.finding.status is Status.DONE
     }
     checks = tuple(_check(check) for check in facts.checks)
-    blind, ease = shifts.find_blind(checks), candidates.ease
-    rows = _rows(contents, scores)
-    rows = shifts.compare_with_blind(rows, scores, candidates.member, blind, ease)
-    truth = Membership(candidates.member, facts.drawn)
-    shift_excluded = shifts.leaves_out_shifts(checks, randomised=facts.randomised)
+    blind, ease, label = shifts.find_blind(checks), candidates.ease, candidates.label
+    rows, member = _rows(contents, scores), candidates.member
+    rows = shifts.compare_with_blind(rows, scores, member, blind, ease)
+    truth = Membership(member, facts.drawn)
+    terms = _terms(head, facts, checks)
+    shift_excluded = terms.shift_excluded
     differ = shifts.describe_difference(caveats.confounding(checks), shift_excluded=shift_excluded)
-    terms = _terms(head, facts, shift_excluded=shift_excluded)
     claim = judge_claim(facts.claim, rows, scores, truth, differ, terms.unit)
-    delta, label = facts.delta, candidates.label
-    verdict = judge_model(rows, scores, truth, checks, terms, claim, delta, label, ease)
+    verdict = judge_model(rows, scores, truth, checks, terms, claim, facts.delta, label, ease)
     if verdict.confounding and not differ:  # found when the verdict took off what is explained
         differ = shifts.describe_difference(verdict.confounding, shift_excluded=shift_excluded)
         claim = judge_claim(facts.claim, rows, scores, truth, differ, terms.unit)
@@ -112,13 +109,13 @@ def summarise(contents: Contents) -> Summary:
     )
 
 
-def _terms(head: Head[Facts], facts: MembershipFacts, *, shift_excluded: bool) -> Terms:
+def _terms(head: Head[Facts], facts: MembershipFacts, checks: Sequence[Check]) -> Terms:
     return Terms(
         facts.shadows,
         showable.make_showable(words.describe_knowledge(head.settings.get("known"))),
         facts.known_members,
         showable.make_showable(words.describe_given(head.settings.get("predictions"))),
-        shift_excluded=shift_excluded,
+        shift_excluded=shifts.leaves_out_shifts(checks, randomised=facts.randomised),
         unit=RECORD if facts.people is None else PERSON,
     )
 
