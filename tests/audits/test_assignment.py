@@ -105,7 +105,7 @@ def test_the_gate_trips_by_metrics_of_assignments(place: Path) -> None:
     command = ["audit", str(place / "leaky.toml"), "--run", str(place / "gated")]
     said = CliRunner().invoke(main, [*command, "--fail-above", "recall=0.4"])
     assert said.exit_code == 3
-    assert "Gate failed: recall of" in said.output
+    assert "Gate failed: recall: lower limit" in said.output
     said = CliRunner().invoke(main, [*command, "--fail-above", "specificity=0.4"])
     assert said.exit_code == 2
 

@@ -120,7 +120,7 @@ def test_the_gate_trips_by_metrics_of_interactions(place: Path) -> None:
     command = ["audit", str(place / "films.toml"), "--run", str(place / "gated")]
     said = CliRunner().invoke(main, [*command, "--fail-above", "auc=0.6"])
     assert said.exit_code == 3
-    assert "Gate failed: auc of raifle" in said.output
+    assert "Gate failed: auc: lower limit" in said.output
     said = CliRunner().invoke(main, [*command, "--fail-above", "tpr@0.01=0.6"])
     assert said.exit_code == 2
     assert "expected the name of a metric" in said.output

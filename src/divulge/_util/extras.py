@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import importlib.util
 import logging
 from collections.abc import Callable, Iterator
 from types import ModuleType
@@ -56,6 +57,16 @@ def name_missing_extra() -> Iterator[None]:
         if package not in EXTRAS:
             raise
         raise MissingExtra(package, EXTRAS[package]) from error
+
+
+def require(package: str) -> None:
+    """Say at once that a package is not there, and load nothing.
+
+    Raises:
+        MissingExtra: it is not installed.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise MissingExtra(package, EXTRAS[package])
 
 
 def import_optional(name: str) -> ModuleType | None:

@@ -10,11 +10,6 @@ from divulge._util.json import JSON
 from divulge.audits.changes import ScoredCandidates
 from divulge.audits.gate import Ceilings, Gate, GateSpec, join_gate
 from divulge.audits.judged import Attempts, JudgedVerdict, Ruling, Sample
-from divulge.audits.rulings import (
-    hold_against_earlier,
-    hold_against_gate,
-    hold_claim_against_gate,
-)
 from divulge.audits.stored import StoredRun
 from divulge.core import Check, Estimate
 from divulge.errors import SpecError, StoreError
@@ -225,12 +220,14 @@ class GatedAudit(FinishedRun):
         Raises:
             SpecError: a claim is asked about where not one model was audited.
         """
+        from divulge.audits import rulings  # a run is read without a gate, too
+
         attempts = Attempts(self.sample, self.findings, self.figures(), self.unit)
-        ruling = hold_against_gate(gate, self.verdict, self.limits, self.untested, attempts)
+        ruling = rulings.hold_against_gate(gate, self.verdict, self.limits, self.untested, attempts)
         for one in self.claims if gate.claim else ():
-            ruling += hold_claim_against_gate(one)
+            ruling += rulings.hold_claim_against_gate(one)
         for name, earlier in gate.not_worse_than.items():
-            change = hold_against_earlier(self, earlier)
+            change = rulings.hold_against_earlier(self, earlier)
             several = len(gate.not_worse_than) > 1
             ruling += change.prefix(f"against {name}: ") if several else change
         return ruling

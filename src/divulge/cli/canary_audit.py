@@ -12,6 +12,7 @@ import click
 from divulge._util.progress import track_visibly
 from divulge.cli.canary_options import fails_on, formats, noises, run_folder, stated
 from divulge.cli.exit_codes import ruling_code, show_ruling
+from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from divulge.core import NoiseAssumption
 
 
-@click.command("run")
+@click.command("run", cls=Command)
 @click.argument("script", type=click.Path(path_type=Path))
 @click.argument("records")
 @stated[0]
@@ -89,7 +90,7 @@ def run_(
     _finish(found, fail_on, shape)
 
 
-@click.command()
+@click.command(cls=Command)
 @click.argument("folder", type=click.Path(path_type=Path))
 @click.argument("scores", type=click.Path(path_type=Path), nargs=-1, required=True)
 @click.option(

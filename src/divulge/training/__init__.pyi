@@ -1,6 +1,6 @@
 from .checkpoints import CheckpointedNetwork as CheckpointedNetwork
 from .checkpoints import train as train
-from .engine.clients import ClientWorkers as ClientWorkers
+from .engine.client_training import ClientWorkers as ClientWorkers
 from .fleet import Fleet as Fleet
 from .recipe import Recipe as Recipe
 from .shadows.plan import ShadowPlan as ShadowPlan

@@ -23,7 +23,6 @@ from divulge.core import (
 )
 from divulge.errors import DataError, StoreError
 from divulge.metrics.intervals import CONFIDENCE
-from divulge.targets.model_parts import versions_of
 
 if TYPE_CHECKING:
     from divulge.audits.attempt import AttackResult
@@ -194,6 +193,8 @@ class FederationChallenge(Generic[F, V]):
     @property
     def libraries(self) -> Mapping[str, str]:
         """By name, the versions of the libraries that models of the federation come from."""
+        from divulge.targets.model_parts import versions_of  # a run is read without its models
+
         return versions_of(self.view)
 
     def prepare(

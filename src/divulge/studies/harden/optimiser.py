@@ -1,25 +1,13 @@
 """The optimiser, Optuna's tree-structured Parzen estimator: studies and proposed values."""
 
-import importlib.util
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from divulge._util.extras import EXTRAS, name_missing_extra
+from divulge._util.extras import name_missing_extra
 from divulge.core import Range
-from divulge.errors import MissingExtra
 
 if TYPE_CHECKING:
     import optuna
-
-
-def check_installed() -> None:
-    """Say at once what a search would miss later, before data are loaded.
-
-    Raises:
-        MissingExtra: Optuna is not installed.
-    """
-    if importlib.util.find_spec("optuna") is None:
-        raise MissingExtra("optuna", EXTRAS["optuna"])
 
 
 def new_study() -> "optuna.Study":

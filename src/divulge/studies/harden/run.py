@@ -5,6 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from divulge._util import extras
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.digest import digest
 from divulge._util.folders import choose_run_folder, numbered_folder
@@ -26,7 +27,6 @@ from divulge.studies.harden.final import HardenDesign
 from divulge.studies.harden.leaks import Ceilings
 from divulge.studies.harden.looks import SearchedModels
 from divulge.studies.harden.model_bench import ModelBench
-from divulge.studies.harden.optimiser import check_installed
 from divulge.studies.harden.proposal import UNDEFENDED
 from divulge.studies.harden.result import HardenedModel, HardeningFacts
 from divulge.studies.harden.search import run_search
@@ -94,7 +94,7 @@ def harden(
     options = options.of_several_models("harden")
     config.check_ceilings(ceiling)
     base = _make_base(how, search)
-    check_installed()
+    extras.require("optuna")
     chosen = None if attacks is None else tuple(attacks)
     if chosen == ():
         raise SpecError("expected an attack, got none: leave attacks out to run the usual ones")
@@ -137,7 +137,7 @@ def harden_file(
     who = workers_by_name(workers)
     path = Path(path)
     settings = config.read(path)
-    check_installed()
+    extras.require("optuna")
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     with track.step("Loading the data"):
         wanted, head = design_from_config(settings, path.parent)
