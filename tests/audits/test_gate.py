@@ -40,7 +40,7 @@ LIMITS = {
 }
 
 
-FIGURES = "value 0.7, lower limit 0.65, upper limit 0.75; strongest attack strong"
+FIGURES = "highest value 0.7; lower limit 0.65 (strong), upper limit 0.75"
 
 
 def ruled(gate: Gate, level: Level = "no leak found") -> Ruling:

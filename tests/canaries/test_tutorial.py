@@ -113,6 +113,11 @@ def test_one_command_takes_all_steps_and_goes_on_after_a_failure(
     again = CliRunner().invoke(main, [*words, "--run", "runs/again"])  # nothing is trained again
     assert "Scores: those of white.npz" in again.stderr
     assert again.exit_code == 4, again.output
+    Path("train.py").write_text("import nosuch")  # scores of another script are none of this one
+    other = CliRunner().invoke(main, [*words, "--run", "runs/other"])
+    assert (other.exit_code, "from the script that" in other.stderr) == (2, True), other.output
+    more = CliRunner().invoke(main, [*words[:-1], "36", "--run", "runs/more"])
+    assert (more.exit_code, "from the count that" in more.stderr) == (2, True), more.output
 
 
 def test_a_federation_is_tested(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -236,7 +236,7 @@ def _why_incomparable(name: str, ceiling: float, verdict: JudgedVerdict, unit: U
 def _describe_limits(limits: Limits) -> str:
     upper = "" if limits.highest is None else f", upper limit {limits.highest:.4g}"
     lower = f"lower limit {limits.estimate.low:.4g}"
-    return f"value {limits.most:.4g}, {lower}{upper}; strongest attack {limits.attack}"
+    return f"highest value {limits.most:.4g}; {lower} ({limits.attack}){upper}"
 
 
 def _on_excess(

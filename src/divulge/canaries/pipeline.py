@@ -1,14 +1,18 @@
 """One command for canaries: plan, make, train by the user's own script, and audit.
 
 Each step leaves what the separate commands leave, and is skipped where that is there: after a
-failure the same call goes on.
+failure the same call goes on. What was done with other records or another script is refused, or a
+training that fails would pass by the scores of an earlier one.
 """
 
+import hashlib
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from divulge._util import atomic
 from divulge._util.folders import numbered_folder
 from divulge._util.progress import say, track_visibly
 from divulge.canaries.audit import audit_canaries
@@ -20,9 +24,24 @@ from divulge.data import canary_files as files
 from divulge.data.records import load_record_sets
 from divulge.errors import SpecError
 
+DONE = "pipeline.json"
+"""What was done for the canaries of a folder, in it."""
+
 _STDERR = 2
 _TIMES = 4.0
 """Where nobody names the number of canaries: as many as contradict ε when so much more leaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What canaries were made by, and what trained with them."""
+
+    records: str
+    """Digest of the records."""
+    count: int | None
+    """The number that was asked for."""
+    script: str = ""
+    """Digest of the script; empty where it has not ended well."""
 
 
 def audit_script(
@@ -54,28 +73,70 @@ def audit_script(
         run: the run folder of the audit; a new one in ``runs/`` unless given.
 
     Raises:
-        SpecError: no number of canaries would do, or the script failed or wrote no scores.
+        SpecError: no number of canaries would do, the script failed or wrote no scores, or what is
+            there comes from other records, another count or another script.
         DivulgeError: see `make_canaries` and `audit_canaries`.
     """
     if not script.is_file():
         raise SpecError(f"expected a script that trains at {script}, there is none: correct it")
+    done = _read_done(canaries)
     if (canaries / files.SEALED).exists():
+        if done is not None:  # who made them by `divulge canary make` knows of what
+            _refuse_other("records", done.records == _digest(records), canaries)
+            _refuse_other("count", count is None or done.count == count, canaries)
         say(f"Canaries: those of {canaries}")
     else:
         many = count or _plan_count(epsilon, delta, noise)
         with track_visibly.step("Making canaries"):
             (found,) = load_record_sets([records], label, Path())
             made = make_canaries(found, canaries, many)
+        done = Done(_digest(records), count)
+        _write_done(canaries, done)
         say(f"Canaries: {made.canaries:,} in {canaries}, of which {made.inserted:,} are inserted")
     if all(path.exists() for path in scores):
+        same = done is not None and done.script == _digest(str(script))
+        _refuse_other("script", same, scores[0])
         say(f"Scores: those of {', '.join(map(str, scores))}; without these files it trains again")
     else:
         with track_visibly.step(f"Training by {script.name}"):
             _train(script, scores)
+        done = done or Done(_digest(records), count)
+        _write_done(canaries, replace(done, script=_digest(str(script))))
     with track_visibly.step("Opening the coins"):
         place = run or numbered_folder(Path("runs") / "canaries")
         return audit_canaries(
             canaries, scores, epsilon=epsilon, delta=delta, noise=noise, run=place
+        )
+
+
+def _digest(source: str) -> str:
+    """SHA-256 digest of a file, and of the name in it; of the name alone where there is no file."""
+    made = hashlib.sha256(source.encode())
+    for path in (Path(source), Path(source.rpartition(":")[0])):  # FILE.py:NAME
+        if path.is_file():
+            made.update(path.read_bytes())
+    return made.hexdigest()
+
+
+def _read_done(canaries: Path) -> Done | None:
+    path = canaries / DONE
+    return atomic.from_json(atomic.read(path), Done, path) if path.exists() else None
+
+
+def _write_done(canaries: Path, done: Done) -> None:
+    atomic.write(canaries / DONE, atomic.to_json(done, Done).encode())
+
+
+def _refuse_other(what: str, same: bool, there: Path) -> None:  # noqa: FBT001 (what is asked)
+    """Refuse what another call left.
+
+    Raises:
+        SpecError: it comes from something else.
+    """
+    if not same:
+        raise SpecError(
+            f"expected {there} to come from the {what} that this command names, it comes from "
+            "another one, or nobody knows: remove it to start again, or name another place"
         )
 
 

@@ -12,9 +12,11 @@ from divulge.canaries.result import CanaryAudit
 from divulge.cli.terminal import Grid, Part, show, show_table
 from divulge.core import Control, ControlOutcome, Entry, Finding, Status
 from divulge.metrics.questions import QuestionsRow
+from divulge.report import words
 from divulge.report.federation.verdicts.case import Judgement
 from divulge.report.markdown import p_value_note
 from divulge.report.ranking import group_lost, strength
+from divulge.report.remedies import MOST_SHOWN
 from divulge.report.schema import ClaimRow, Conclusion
 from divulge.report.unmeasured import up_to_notes
 from divulge.studies.compare import table as compare_table
@@ -72,8 +74,10 @@ def _show_model(audit: Audit) -> None:
     for sentence in (*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"):
         if sentence:
             show(sentence)
-    for one in summary.remedies:
+    for one in summary.remedies[:MOST_SHOWN]:
         show("- ", (one.what, "bold"), f" ({one.cost}): {one.why}")
+    if (others := len(summary.remedies) - MOST_SHOWN) > 0:
+        show(f"- {words.format_count(others, 'other way')}: see the report")
     if claim is not None and claim.sentence not in verdict.sentences:
         show(("Claim:", "red" if claim.outcome == "contradicted" else ""), f" {claim.sentence}")
     for check in audit.checks:

@@ -191,9 +191,10 @@ def _describe_certainty(verdict: Conclusion) -> str:
 def _describe_decision(verdict: Conclusion, terms: Terms, number: str) -> str:
     use = "a record was" if terms.unit is RECORD else "a person's records were"
     if verdict.level == "leak":
+        act = "restrict who can use it" if terms.model_kind == "URL" else "do not release it"
         return (
-            f"May others find out that {use} used to train this model? If not, do not release it "
-            "before it leaks less."
+            f"May others find out that {use} used to train this model? If not, {act} "
+            "until it leaks less."
         )
     if verdict.level == "no leak found":
         return f"Is {number} few enough? If not, test with more {terms.unit.many} first."

@@ -16,6 +16,7 @@ from divulge._util import showable
 from divulge.report import words
 from divulge.report.charts import MOST_ROWS
 from divulge.report.ranking import rank
+from divulge.report.remedies import MOST_SHOWN
 from divulge.report.schema import Summary
 from divulge.report.units import unit_of
 from divulge.report.unmeasured import up_to_notes
@@ -71,6 +72,7 @@ def render(summary: Summary, figures: Mapping[str, str]) -> str:
             others=[name for name in names if name not in GLANCE],
             up_to=up_to_notes,
             most_rows=MOST_ROWS,
+            most_remedies=MOST_SHOWN,
         )
     )
 

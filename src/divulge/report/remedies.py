@@ -29,7 +29,7 @@ REASONS = {
     "fewer trees": "Each further tree fits what is left of single records.",
     "shallower trees": "A shallow tree cannot isolate a single record.",
     "larger leaves": "A leaf of many records says little about one of them.",
-    "subsampling": "Each tree learns a part of the records only.",
+    "subsampling": "Each tree learns a part of the records. LightGBM needs subsample_freq = 1.",
     "stronger regularisation": "Smaller weights fit single records less.",
     "early stopping": "Training ends before the model memorises records.",
     "early-stopping": "Training ends before the model memorises records.",
@@ -51,6 +51,9 @@ UNMEASURED = {"PyTorch": ("early-stopping", "relaxloss", "selena", "dp-sgd"),
 """By kind, what helps such models and is no part of the table; without figures of leaks."""
 LARGE_GAP = 0.05
 """Accuracy on members less that on others from which both are named."""
+
+MOST_SHOWN = 3
+"""How many remedies are read without opening anything."""
 
 _MOST = 4
 _LABELS_ALONE = ("gap", "shadow-gap", "oslo", "agreement", "boundary")
@@ -262,7 +265,7 @@ def _of_answers(kind: str, rows: Sequence[AttackRow]) -> list[Remedy]:
             remedy = Remedy(
                 every[0].remedy,
                 f"{REASONS[name]} Attack AUC: {min(values):+.3f} to {max(values):+.3f} over "
-                f"{len(every)} pairs of a kind of model and a set of records.",
+                f"{len(every)} measured cases, a kind of model on a set of records each.",
                 _NO_TRAINING,
             )
         else:

@@ -200,6 +200,19 @@ def sensitivity(seen: VisibleLeaks, attacks: int, power: float = POWER, unit: Un
     )
 
 
+_COMPARE = (
+    "Compare defences on the same records (divulge compare), choose one, and audit the model that "
+    "it trains."
+)
+_AFTER_LEAK = {
+    "URL": "Let the model return labels alone or rounded answers, limit the questions of each "
+    "client, and audit it again.",
+    "table": "Take this report to whoever trains the model, and audit the next model, or a table "
+    "of its answers.",
+}
+"""What to do about a leak where nothing can be trained, by the kind of model."""
+
+
 def next_step(level: Level, enough: int | None = None, terms: Terms = USUAL) -> str:
     """What to do after reading the verdict.
 
@@ -228,8 +241,7 @@ def next_step(level: Level, enough: int | None = None, terms: Terms = USUAL) -> 
         stronger = "Audit the model, or a table of its answers: more attacks may find more. "
     of = "" if unit is RECORD else ", each a person,"
     return {
-        "leak": "Compare defences on the same records (divulge compare), choose one, and audit "
-        "the model that it trains.",
+        "leak": _AFTER_LEAK.get(terms.model_kind, _COMPARE),
         "no leak found": f"{stronger}To see smaller leaks, give more {unit.many}; divulge plan "
         "says how many.",
         "inputs doubtful": "Check what says who is a member: the column and its values, or the "

@@ -71,8 +71,8 @@ def describe_difference(confounding: str, *, shift_excluded: bool) -> str:
     if shift_excluded:
         return ""
     return (
-        "nothing shows that members and non-members are alike without the model, as would a word "
-        "on how they were drawn"
+        "nothing shows that members and non-members are alike without the model; saying how they "
+        "were drawn would show it"
     )
 
 

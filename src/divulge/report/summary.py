@@ -117,6 +117,7 @@ def _terms(head: Head[Facts], facts: MembershipFacts, checks: Sequence[Check]) -
         showable.make_showable(words.describe_given(head.settings.get("predictions"))),
         shift_excluded=shifts.leaves_out_shifts(checks, randomised=facts.randomised),
         unit=RECORD if facts.people is None else PERSON,
+        model_kind=facts.model_kind,
     )
 
 

@@ -24,6 +24,8 @@ class Terms:
     """Whether anything speaks against a difference of members and non-members."""
     unit: Unit = RECORD
     """What was drawn and counted."""
+    model_kind: str = ""
+    """What the model is, as far as advice depends on it; empty where nobody knows."""
 
 
 USUAL = Terms()

@@ -48,8 +48,11 @@ _EXPECTED = (
 )
 _NOT_ESTIMATED = ("not estimated",) * len(COLUMNS)
 
-_MOST_NAMED = 3
+_MOST_NAMED = 5
 """Most classes that a sentence names."""
+
+_NAMED_SHARE = 0.9
+"""The share of the records from which no further class is named."""
 
 _STANDS_OUT = 1.5
 """A class stands out from this many equal shares on."""
@@ -181,7 +184,10 @@ def _largest_classes(facts: CompositionFacts, guess: Proportions) -> str:
     if len(there) > 1 and np.ptp(guess.share[there]) < _SAME:
         many = f"{len(there)} classes"
         return f"seems to hold equal shares of {many}{without}"
-    most = sorted(there, key=lambda label: -guess.share[label])[:_MOST_NAMED]
+    order = sorted(there, key=lambda label: -guess.share[label])
+    # as many as hold nine tenths of the records
+    enough = int(np.searchsorted(np.cumsum(guess.share[order]), _NAMED_SHARE - _SAME)) + 1
+    most = order[: min(enough, _MOST_NAMED)]
     named = [f"{_class_name(facts, k)} ({100 * guess.share[k]:.0f} %)" for k in most]
     return f"seems to hold mostly {join_words(named)}{without}"
 

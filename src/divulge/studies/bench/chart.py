@@ -22,7 +22,7 @@ def draw_bench(found: AttackBench) -> bytes:
         if not row.reason and "auc" in row.metrics
     ]  # fmt: skip
     order = [found.attack, *found.builtin]
-    y = alt.Y("attack:N", sort=order, title=None)
+    y = alt.Y("attack:N", sort=order, title=None).axis(labelLimit=0)
     colour = alt.Color("colour:N", scale=None)
     data = chart_style.inline_data(dots)
     x = alt.X("value:Q", title="AUC", scale=alt.Scale(zero=False))
