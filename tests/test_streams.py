@@ -147,6 +147,8 @@ def test_a_full_output_is_said_in_one_line_and_a_reader_that_has_left_is_not() -
 def run_python(code: str, redirections: str) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
         ["/bin/sh", "-c", f'exec "$0" "$@" {redirections}', sys.executable, "-c", code],
+        # with a buffer, as users have: one of these variables takes it away
+        env={name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"},
         capture_output=True,
         timeout=patience.PATIENCE,
         check=False,

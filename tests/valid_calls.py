@@ -659,6 +659,7 @@ def calls(folder: Path) -> dict[str, Call]:
         for name in ("OwnLastLayer", "SecureSum", "Sign", "TopK")
     }
     private = Call(defences.DPSGD, {"recipe": RECIPE, "delta": 1e-5, "noise_multiplier": 1.0})
+    averaged = Call(defences.Averaging, {"trainer": training.as_trainer(tree()), "models": 2})
     noisy = Call(defences.LocalNoise, {"epsilon": 1.0, "delta": 1e-5, "clip": 1.0}, sent)
     return {
         **plain,
@@ -667,6 +668,7 @@ def calls(folder: Path) -> dict[str, Call]:
         **of_answers,
         **of_updates,
         "defences.DPSGD": private,
+        "defences.Averaging": averaged,
         "defences.LocalNoise": noisy,
         "defences.DPFedAvg": Call(
             defences.DPFedAvg, {"noise_multiplier": 1.0, "clip": 1.0, "delta": 1e-5}, sent

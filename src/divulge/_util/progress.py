@@ -213,7 +213,21 @@ def say(line: str) -> None:
     if sys.stderr is not None:
         # in a program of somebody else, whose streams are not ours to guard
         with contextlib.suppress(OSError, ValueError):
-            print(make_showable(line), file=sys.stderr, flush=True)  # noqa: T201 (what was asked for)
+            _write_at_once(f"{make_showable(line)}\n")
+
+
+def _write_at_once(text: str) -> None:
+    """Write on standard error; what cannot be written does not stay in its buffer.
+
+    At the end of the program Python would try to write it again, and exit with 120.
+    """
+    stream = sys.stderr
+    raw = getattr(getattr(stream, "buffer", None), "raw", None)
+    if raw is None:  # a notebook's, or one that records
+        print(text, end="", file=stream, flush=True)
+        return
+    stream.flush()  # what was printed before
+    raw.write(text.encode(stream.encoding or "utf-8", stream.errors or "backslashreplace"))
 
 
 def format_span(seconds: float) -> str:

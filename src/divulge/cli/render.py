@@ -75,7 +75,7 @@ def _show_model(audit: Audit) -> None:
         if sentence:
             show(sentence)
     for one in summary.remedies[:MOST_SHOWN]:
-        show("- ", (one.what, "bold"), f" ({one.cost}): {one.why}")
+        show("- ", (one.what, "bold"), f": {one.why} Cost: {one.cost}.")
     if (others := len(summary.remedies) - MOST_SHOWN) > 0:
         show(f"- {words.format_count(others, 'other way')}: see the report")
     if claim is not None and claim.sentence not in verdict.sentences:

@@ -56,7 +56,7 @@ def render(summary: Summary) -> str:
 
 
 def _remedy_line(one: Remedy) -> str:
-    return f"**{make_inert(one.what)}** ({make_inert(one.cost)}): {make_inert(one.why)}"
+    return f"**{make_inert(one.what)}**: {make_inert(one.why)} Cost: {make_inert(one.cost)}."
 
 
 def p_value_note(verdict: Conclusion) -> str:

@@ -194,7 +194,8 @@ def _remedy(rows: Sequence[MeasuredRemedy]) -> Remedy:
     if rows[0].name in ANSWERS:
         return Remedy(rows[0].remedy, why, _NO_TRAINING)
     points = " and ".join(_points(row.accuracy_less) for row in rows)
-    return Remedy(rows[0].remedy, why, f"{_time(rows[0].times)}. Accuracy there: {points}")
+    cost = f"{_time(rows[0].times)}. Accuracy on the same records: {points}"
+    return Remedy(rows[0].remedy, why, cost)
 
 
 _NO_TRAINING = "nothing is trained again; no label changes"

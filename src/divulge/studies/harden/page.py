@@ -213,7 +213,7 @@ class HardenStory:
 
     def _down_sentence(self) -> str:
         if self.down is None:
-            return "Nothing that was tried leaks less."
+            return "Nothing that was tried and answers better than a constant leaks less."
         mine, less = self.trial(self.chosen), self.down
         leaks = ", ".join(
             f"{words.metric_title(name)} {less.leaks[name].value:.3f} for {leak.value:.3f}"
