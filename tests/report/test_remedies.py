@@ -109,4 +109,5 @@ def test_the_comment_shows_them_inert() -> None:
     summary = summarise(cases.leaky())
     one = replace(advised("linear model")[0], what="label", cost="none", why="<b> *x*")
     text = markdown.render(replace(summary, remedies=(one,)))
-    assert "- **label** (none): &#60;b&#62;" in text
+    assert "- **label**: &#60;b&#62;" in text
+    assert " Cost: none." in text
