@@ -9,6 +9,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
+from divulge.audits.secrets import replay
 from divulge.cli.main import main
 from divulge.core import Finding, InteractionFacts, Interactions, Reconstruction, Status
 from divulge.data import interactions
@@ -155,6 +156,20 @@ def test_without_a_truth_simulated_clients_say_how_good_guesses_are(place: Path)
     again = load_federation(place / "run-simulated")
     assert again.verdict == found.verdict
     assert audit_federation(path, place / "run-simulated", resume=True).verdict == found.verdict
+
+
+def test_a_learner_that_fails_is_named_where_clients_would_be_simulated(
+    place: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError("no steps")
+
+    monkeypatch.setattr(replay, "train_with", fail)
+    learner = 'learner = "subject.py:films"'
+    path = settings(place, "failing", 'truth = "films.csv"', learner)
+    found = audit_federation(path, tmp_path / "run")
+    assert found.verdict.level == "nothing measured"
+    assert "no client could be simulated" in found.untested["raifle"]
 
 
 def test_the_view_has_the_rows_handed_out_and_no_others(place: Path) -> None:

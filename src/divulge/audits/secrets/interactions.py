@@ -10,6 +10,8 @@ from divulge._util.progress import Track, track_silently
 from divulge._util.toml import Section
 from divulge.audits.secrets.base import Controls, FederatedSecret, decode_all, unmeasured
 from divulge.core import (
+    BlindRun,
+    ControlOutcome,
     Entry,
     InteractionFacts,
     Measurements,
@@ -54,10 +56,18 @@ class InteractionSecret(FederatedSecret[InteractionFacts, tuple[UpdateView, ...]
         self, view: Any, attack: Any, guess: Any, seed: int, track: Track[Any] = track_silently
     ) -> Controls:
         """The attack on updates of shuffled clicks, held against the real ones."""
-        from divulge.audits.secrets import blind, simulated_clicks  # reading a run needs neither
+        # reading a run needs none of these
+        from divulge._util.contents import quote_error
+        from divulge.audits.secrets import blind, simulated_clicks
 
         if self.facts.truth is None:
-            told = simulated_clicks.attack_simulated_clicks(view, self, attack, guess, seed, track)
+            try:
+                told = simulated_clicks.attack_simulated_clicks(
+                    view, self, attack, guess, seed, track
+                )
+            except Exception as error:  # the learner is the user's own code
+                why = f"no client could be simulated: {quote_error(error)}"
+                return Controls(blind=BlindRun(None, None, ControlOutcome.NOT_TESTED, why))
             return Controls(arrays={} if told is None else encode_simulated(told))
         run, aucs = blind.control_on_interactions(view, self, attack, seed, track)
         left = blind.correlate_beyond_public(guess, self.facts.truth, view, seed)

@@ -36,6 +36,9 @@ def attack_simulated_clicks(
         guess: of the attack; how many items each client clicked is taken from it.
         seed: of the audit.
         track: shows progress.
+
+    Raises:
+        Exception: of the learner, which is the user's own code.
     """
     if attack.name in UNINFORMED or any(view.learner is None for view in views):
         return None
@@ -47,10 +50,7 @@ def attack_simulated_clicks(
         # one click and one item left alone at least, or there is no pair to tell apart
         many = int(np.clip(one.decided.sum(), 1, items - 1))
         clicks.append(rng.permutation(np.arange(items) < many))
-        try:
-            twins.append(replay.train_with(view, clicks[-1], rng))
-        except Exception:  # the learner is the user's own code
-            return None
+        twins.append(replay.train_with(view, clicks[-1], rng))
     found = secret.attempt(twins, attack, seed, track).guess
     if found is None:
         return None
