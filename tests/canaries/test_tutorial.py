@@ -103,6 +103,10 @@ def test_one_command_takes_all_steps_and_goes_on_after_a_failure(
     Path("train.py").write_text("import divulge")
     done = CliRunner().invoke(main, words)
     assert "expected train.py to write white.npz, it did not" in done.stderr
+    Path("black.npz").write_bytes(b"of an earlier training")
+    both = [*words, "--scores", "white.npz", "--scores", "black.npz"]
+    done = CliRunner().invoke(main, both)
+    assert "expected train.py to write white.npz, black.npz, it did not" in done.stderr
     Path("train.py").write_text(small(script))
     done = CliRunner().invoke(main, words)
     assert done.exit_code == 4, done.output

@@ -160,6 +160,7 @@ def _train(script: Path, scores: Sequence[Path]) -> None:
         SpecError: it failed, or the scores are not there.
     """
     command = [sys.executable, str(script)]
+    earlier = {path: path.stat().st_mtime_ns for path in scores if path.exists()}
     # what it prints goes to where progress does: the command itself prints the verdict
     done = subprocess.run(command, stdout=_STDERR, check=False)  # noqa: S603 (what was asked for)
     if done.returncode:
@@ -167,7 +168,10 @@ def _train(script: Path, scores: Sequence[Path]) -> None:
             f"expected {script} to end well, its exit code is {done.returncode}: read what it says "
             "above, mend it, and give the same command again; the canaries stay"
         )
-    if missing := [str(path) for path in scores if not path.exists()]:
+    # a file that was there before, and was not written again, is of another training
+    written = {path for path in scores if path.exists()}
+    written -= {path for path in written if path.stat().st_mtime_ns == earlier.get(path)}
+    if missing := [str(path) for path in scores if path not in written]:
         raise SpecError(
             f"expected {script} to write {', '.join(missing)}, it did not: let CanaryRecorder save "
             "there, or name its file (--scores)"
