@@ -510,6 +510,13 @@ def test_the_annex_is_one_page_that_anybody_reads(case: str) -> None:
         assert question in text
 
 
+def test_the_annex_of_canaries_says_who_drew_them_and_that_it_proves_no_promise() -> None:
+    text = " ".join(reading.read(annex.render(replace(cases_of("leaky"), about="canaries"))))
+    assert "It is no proof that the promise holds" in text
+    assert "Secret coins decided" in text
+    assert "The auditor said" not in text
+
+
 def test_the_appendix_of_the_annex_has_all_figures_and_whether_they_count() -> None:
     page = annex.render(cases_of("leaky"))
     assert re.search(r"TPR at 1\s%\sFPR 0\.353", page)
