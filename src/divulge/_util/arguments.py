@@ -46,21 +46,19 @@ Weight = Annotated[float, pydantic.Field(ge=0)]
 
 PositiveOrInfinite = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=True)]
 
+_PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f]{0,100}$"
+
 Title = Annotated[
     str,
-    pydantic.Field(pattern=r"^[^\x00-\x1f\x7f-\x9f]{0,100}$"),
+    pydantic.Field(pattern=_PRINTABLE),
     hints.Words("text of up to 100 printable characters"),
 ]
 """Up to 100 characters of which none controls a terminal."""
 
 
-_MOST_CHARACTERS = 100
-_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-
-
 def _check_run_name(name: str) -> str:
-    if not name.strip() or len(name) > _MOST_CHARACTERS or _CONTROL.search(name):
-        raise ValueError(f"write up to {_MOST_CHARACTERS} printable characters on one line")
+    if not name.strip() or not re.fullmatch(_PRINTABLE, name):
+        raise ValueError("write up to 100 printable characters on one line")
     return name
 
 

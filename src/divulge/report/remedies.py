@@ -11,6 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import NamedTuple
 
+from divulge.attacks.catalog import LABEL_ATTACKS
 from divulge.core import Check, Estimate
 from divulge.report import words
 from divulge.report.schema import AttackRow, ClaimRow, Level, Remedy
@@ -56,7 +57,6 @@ MOST_SHOWN = 3
 """How many remedies are read without opening anything."""
 
 _MOST = 4
-_LABELS_ALONE = ("gap", "shadow-gap", "oslo", "agreement", "boundary")
 
 
 class MeasuredRemedy(NamedTuple):
@@ -253,7 +253,7 @@ _WITH_ARTICLE = {
 def _of_answers(kind: str, rows: Sequence[AttackRow]) -> list[Remedy]:
     """Labels alone, and rounded answers: measured on the kind, or over all kinds."""
     found: list[Remedy] = []
-    labels = [row for row in rows if row.attack in _LABELS_ALONE and "auc" in row.metrics]
+    labels = [row for row in rows if row.attack in LABEL_ATTACKS and "auc" in row.metrics]
     for name in ANSWERS:
         every = [row for row in measured_remedies() if row.name == name]
         mine = [row for row in every if row.kind == kind]

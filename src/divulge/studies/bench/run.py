@@ -69,7 +69,10 @@ def bench_attack(
 def _build(attack: Any, settings: dict[str, JSON]) -> MembershipAttack:
     if not isinstance(attack, str):
         if settings:
-            raise SpecError("expected settings beside the name of an attack, got them beside one")
+            raise SpecError(
+                "expected settings beside the name of an attack, got them beside an attack: give "
+                "them where it is made"
+            )
         own.check_attack_object(attack)
         built: MembershipAttack = attack
         return built

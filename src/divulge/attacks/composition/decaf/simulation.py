@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
@@ -38,8 +38,6 @@ from divulge.attacks.shared.simulated_errors import (
 from divulge.core import Proportions, Records, UpdateDefence, UpdateView
 from divulge.training.cluster import RayCluster
 from divulge.training.recipe import Recipe
-
-T = TypeVar("T")
 
 
 class ShadowClientSimulation:
