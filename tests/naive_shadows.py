@@ -49,10 +49,15 @@ def _lira(view: ModelView, variance: str, records: Records, phi: np.ndarray) -> 
             row = sides[side][i]
             if len(row) == 0:
                 continue
-            if variance == "shrunk":
+            if variance.startswith("shrunk"):
                 freedom = len(row) - 1 + 4
                 shrunk = (float(((row - row.mean()) ** 2).sum()) + 4 * pooled[side]) / freedom
-                density[side] = _Student(freedom, row.mean(), math.sqrt(shrunk), len(row))
+                student = variance == "shrunk"
+                density[side] = (
+                    _Student(freedom, row.mean(), math.sqrt(shrunk), len(row))
+                    if student
+                    else stats.norm(row.mean(), math.sqrt(shrunk))
+                )
                 continue
             own = max(float(row.var(ddof=1)), 1e-4 * pooled[side])
             spread = math.sqrt(pooled[side] if variance == "global" else own)
@@ -177,17 +182,21 @@ def rmia_log_rank(
     return total
 
 
-def base(view: ModelView, temperature: float, scale: float) -> list[float]:
+def base(view: ModelView, scale: float) -> list[float]:
     """Each likelihood is the geometric mean over the ways of asking."""
     assert view.shadows is not None
-    ways = _ways(view)
-    answers = [_phi(view, records) for records, _ in ways]
+    own = []
+    for records, _ in _ways(view):
+        p = view.target.predict(records.x)
+        own.append([
+            math.sqrt(row[y]) / sum(math.sqrt(share) for share in row)
+            for row, y in zip(p, records.y, strict=True)
+        ])  # fmt: skip
     scores = []
     for i in range(len(view.records)):
-        q = stats.gmean([sigmoid(phi[i] / temperature) for _, phi in ways], axis=0)
-        own = stats.gmean([sigmoid(np.array(told[i] / temperature)) for told in answers])
+        q = stats.gmean([np.exp(way[i]) for way in view.shadows.softened], axis=0)
         part = 1 if view.shadows.member.any() else scale
-        scores.append(math.log(own) - part * math.log(q.mean()))
+        scores.append(math.log(stats.gmean([way[i] for way in own])) - part * math.log(q.mean()))
     return scores
 
 

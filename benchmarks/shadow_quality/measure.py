@@ -111,20 +111,21 @@ def _wanted(target: str, shadows: int) -> Iterator[tuple[str, str, int, str]]:
                 yield from ((target, mode, count, name) for name in shadow_attacks())
 
 
-SHRUNK = "lira, shrunk"
-"""`lira` with variances shrunk by a normal-inverse-gamma prior: of the family of BaVarIA-t."""
+AUTO = "lira, auto"
+"""`lira` with the variances of its paper: its name, and the setting."""
 
 
 def shadow_attacks() -> tuple[str, ...]:
     """The names of all attacks on classifiers that have shadow models."""
     others = (*catalog.RESIDUAL_SHADOW_ATTACKS, *catalog.CASCADE_ATTACKS)
-    return *(name for name in catalog.ATTACKS_WITH_SHADOWS if name not in others), SHRUNK
+    return *(name for name in catalog.ATTACKS_WITH_SHADOWS if name not in others), AUTO
 
 
 def _attack(name: str, shadows: int) -> MembershipAttack:
     if not shadows:
         return catalog.attack("threshold", signal="loss")
-    return catalog.attack("lira", variance="shrunk") if name == SHRUNK else catalog.attack(name)
+    attack, _, variance = name.partition(", ")
+    return catalog.attack(attack, variance=variance) if variance else catalog.attack(attack)
 
 
 def _heading(task: Task, games: Games) -> Heading:

@@ -14,6 +14,7 @@ from divulge._util import atomic
 from divulge._util.random import stream
 from divulge.core import ModelView, Need, PoolPredictions, Records, Shadows
 from divulge.metrics import signals
+from divulge.metrics.softened import softened_log_probability
 from divulge.targets.recorded import TableTarget
 
 HALVES = 4
@@ -102,6 +103,9 @@ class Games:
     def _phi(self, model: Model) -> np.ndarray:
         return signals.compute_signal("scaled_logit", self._answers(model).answers, self._records.y)
 
+    def _softened(self, model: Model) -> np.ndarray:
+        return softened_log_probability(self._answers(model).answers, self._records.y)
+
     def shadow_cpu(self) -> float:
         """CPU seconds of the training of one shadow, on average."""
         spent = []
@@ -117,13 +121,14 @@ class Games:
         candidates = rows[pool * self._size : (pool + 1) * self._size]
         reference = rows[2 * self._size :]
         phi = np.stack([self._phi(model) for model in self._shadows], axis=1)
+        softened = np.stack([self._softened(model) for model in self._shadows], axis=1)
         member = np.stack([model.half for model in self._shadows], axis=1)
         for model in self._targets[mode]:
             yield Views(
                 self._answers(model), self._asked(candidates), self._asked(reference),
                 phi[candidates], member, phi[reference],
                 None if mode == "online" else (self._records.y[: self._size], phi[: self._size]),
-                model.half,
+                model.half, softened[candidates],
             )  # fmt: skip
 
     def first_pool(self) -> tuple[np.ndarray, np.ndarray, Records]:
@@ -168,15 +173,17 @@ class Views(NamedTuple):
     pool: tuple[np.ndarray, np.ndarray] | None
     """Classes and answers of the records that offline shadows were trained on."""
     learned: Bool[np.ndarray, " records"]
+    softened: np.ndarray
 
     def of(self, count: int) -> ModelView:
         """What an attacker with the first so many shadows sees."""
         member = self.member[:, :count]
         phi, reference_phi = self.phi[:, :count], self.reference_phi[:, :count]
+        softened = (self.softened[:, :count],)
         if self.pool is None:
-            shadows = Shadows(phi, member, reference_phi)
+            shadows = Shadows(phi, member, reference_phi, softened=softened)
         else:
             y, own = self.pool
             pool = PoolPredictions(y, own[:, :count], member)
-            shadows = Shadows(phi, np.zeros_like(member), reference_phi, pool=pool)
+            shadows = Shadows(phi, np.zeros_like(member), reference_phi, (), pool, softened)
         return ModelView(self.target, self.records, self.reference, shadows if count else None)

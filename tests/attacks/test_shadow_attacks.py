@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from divulge.attacks import catalog
 from divulge.attacks.membership import pmia, rmia, shadow
@@ -30,6 +30,8 @@ from divulge.audits.controls import fewest_covered
 from divulge.core import MembershipAttack, ModelView, Need, PoolPredictions, Records, Shadows
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import membership
+from divulge.metrics.softened import softened_log_probability
+from divulge.targets.recorded import RecordedTarget
 from divulge.testing import forests, properties
 from divulge.testing.membership import TwoWays
 from tests.golden import golden
@@ -49,6 +51,8 @@ def rng() -> np.random.Generator:
 
 def with_shadows(view: ModelView, **changes: object) -> ModelView:
     assert view.shadows is not None
+    if "phi" in changes:  # of other models, or of other records
+        changes.setdefault("softened", ())
     return dataclasses.replace(view, shadows=dataclasses.replace(view.shadows, **changes))  # type: ignore[arg-type]
 
 
@@ -91,7 +95,8 @@ def test_a_second_way_that_says_the_same_changes_no_order(attack: MembershipAtta
     view = forests.leaky().view
     assert view.shadows is not None
     twice = dataclasses.replace(
-        with_shadows(view, augmented_phi=(view.shadows.phi,)), augmented=(view.records,)
+        with_shadows(view, augmented_phi=(view.shadows.phi,), softened=2 * view.shadows.softened),
+        augmented=(view.records,),
     )
     once, again = attack(view, rng()).score, attack(twice, rng()).score
     # both sum log ratios over the ways, the others average them
@@ -107,7 +112,7 @@ def test_shadows_asked_in_other_ways_than_the_target_are_refused(attack: Members
         attack(odd, rng())
 
 
-@pytest.mark.parametrize("variance", ["global", "record", "shrunk"])
+@pytest.mark.parametrize("variance", ["global", "record", "shrunk", "shrunk-gaussian"])
 @pytest.mark.parametrize("online", [True, False])
 def test_attacks_agree_with_their_naive_twins_in_two_ways(*, online: bool, variance: str) -> None:
     view = forests.two_ways(forests.leaky(), 0).view
@@ -127,7 +132,7 @@ def test_attacks_agree_with_their_naive_twins_in_two_ways(*, online: bool, varia
         naive = naive_shadows.rmia(view, temperature, weight, 0.3)
         np.testing.assert_allclose(shares, naive, atol=1e-12)
     np.testing.assert_allclose(
-        BASE(3.0, 0.4)(view, rng()).score, naive_shadows.base(view, 3.0, 0.4), atol=1e-9
+        BASE(0.4)(view, rng()).score, naive_shadows.base(view, 0.4), atol=1e-9
     )
     if online:
         score = CalibratedLoss()(view, rng()).score
@@ -150,7 +155,8 @@ def test_blocks_and_storage_change_nothing(
         on_disk = np.load(tmp_path / f"{i}.npy", mmap_mode="r")
         mapped.append(on_disk if order == "C" else on_disk.T)
     monkeypatch.setattr(shadow_signals, "BLOCK", 2 * forests.SHADOWS * 7)
-    far = with_shadows(view, phi=mapped[0], augmented_phi=tuple(mapped[1:]))
+    kept = view.shadows.softened
+    far = with_shadows(view, phi=mapped[0], augmented_phi=tuple(mapped[1:]), softened=kept)
     blocks = list(shadow_signals.read_blocks(far.shadows))  # type: ignore[arg-type]
     assert {len(block.member) for block in blocks[:-1]} == {7}
     np.testing.assert_array_equal(attack(far, rng()).score, whole)
@@ -161,10 +167,12 @@ def test_half_precision_on_disk_is_computed_with_in_full(attack: MembershipAttac
     view = forests.leaky().view
     assert view.shadows is not None
     single = view.shadows.phi.astype(np.float32)
-    short = attack(with_shadows(view, phi=single), rng()).score
-    np.testing.assert_array_equal(
-        short, attack(with_shadows(view, phi=single.astype(np.float64)), rng()).score
+    kept = (view.shadows.softened[0].astype(np.float32),)
+    short = attack(with_shadows(view, phi=single, softened=kept), rng()).score
+    double = with_shadows(
+        view, phi=single.astype(np.float64), softened=(kept[0].astype(np.float64),)
     )
+    np.testing.assert_array_equal(short, attack(double, rng()).score)
 
 
 def test_what_others_say_holds_no_trace_of_the_one_that_plays() -> None:
@@ -359,12 +367,45 @@ def test_many_records_choose_by_an_even_part_of_them(monkeypatch: pytest.MonkeyP
     assert ways[0].mean(axis=1).mean() == pytest.approx(means.mean(), abs=4 * error)
 
 
-@pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"scale": 1.5}])
-def test_base_refuses_a_scale_that_is_no_share_and_no_temperature(
-    settings: dict[str, float],
-) -> None:
-    with pytest.raises(SpecError, match=next(iter(settings))):
-        BASE(**settings)
+def test_base_refuses_a_scale_that_is_no_share() -> None:
+    with pytest.raises(SpecError, match="scale"):
+        BASE(scale=1.5)
+
+
+def test_base_does_not_apply_where_only_phi_was_kept() -> None:
+    view = with_shadows(forests.leaky().view, softened=())
+    with pytest.raises(NotApplicable, match="temperature 2"):
+        BASE()(view, rng())
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_base_gives_the_scores_of_the_authors_formula_on_logits(*, online: bool) -> None:
+    """LeakPro: log-softmax of logits / T, less the log of the mean of its exponential."""
+    r, models, classes = rng(), 6, 30
+    y = r.integers(0, classes, 300)
+    logits = 4 * r.normal(size=(models + 1, 300, classes))
+    logits[:, np.arange(300), y] += 8 * r.random((models + 1, 300))
+    softened = [special.log_softmax(one / 2.0, axis=1)[np.arange(300), y] for one in logits]
+    expected = special.logsumexp(softened[1:], axis=0) - np.log(models)
+    naive = softened[0] - (1.0 if online else 0.33) * expected
+    answers = special.softmax(logits, axis=2)
+    member = r.random((300, models)) < (0.5 if online else 0.0)
+    shadows = Shadows(
+        np.zeros((300, models)), member, np.zeros((0, models)),
+        softened=(np.stack([softened_log_probability(p, y) for p in answers[1:]], axis=1),),
+    )  # fmt: skip
+    rows = Records(np.arange(300.0)[:, None], y)
+    target = RecordedTarget((rows,), answers[0], Need.PROBABILITIES)
+    score = BASE()(ModelView(target, rows, shadows=shadows), r).score
+    np.testing.assert_allclose(score, naive, atol=1e-9)
+
+
+def test_the_softened_probability_is_that_of_the_logits_at_both_ends() -> None:
+    logits = np.array([[40.0, 0.0, -3.0], [-40.0, 0.0, 3.0], [0.0, 0.0, 0.0]])
+    y = np.zeros(3, np.int64)
+    naive = special.log_softmax(logits / 2, axis=1)[:, 0]
+    found = softened_log_probability(special.softmax(logits, axis=1), y)
+    np.testing.assert_allclose(found, naive, rtol=1e-10, atol=1e-15)  # one less a share
 
 
 @pytest.mark.parametrize("settings", [{"temperature": 0.0}, {"weight": 1.1}, {"a": -0.1}])

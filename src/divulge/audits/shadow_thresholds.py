@@ -38,7 +38,7 @@ TURNS = 8
 CHOSEN_ON = 10_000
 """On so many candidates thresholds are chosen: more would only take time."""
 
-ON_TRUE_CLASS = ("shadow", "calibrated", "lira", "rmia", "base", "pmia", "shadow-stack")
+ON_TRUE_CLASS = ("shadow", "calibrated", "lira", "rmia", "pmia", "shadow-stack")
 """Attacks on classifiers that read nothing of an answer but the probability of the true class,
 which is what is kept of shadow models."""
 

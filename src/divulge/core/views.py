@@ -134,6 +134,10 @@ class Shadows:
     """φ of the augmented candidates: one matrix for each of ``ModelView.augmented``."""
     pool: "PoolPredictions | None" = None
     """Predictions of offline shadows on their own training pool; None if nobody queried them."""
+    softened: tuple[Float[np.ndarray, "records models"], ...] = ()
+    """Log p_y of each candidate with logits at temperature 2, which does not follow from φ, and one
+    matrix more for each of ``augmented_phi``; none for regression models, or where nobody kept it.
+    """
 
     @property
     def online(self) -> bool:

@@ -9,6 +9,7 @@ from sklearn.ensemble import RandomForestClassifier
 
 from divulge.core import Game, Membership, ModelView, Need, Records, Shadows
 from divulge.metrics import signals
+from divulge.metrics.softened import softened_log_probability
 from divulge.targets.outputs import to_probabilities
 from divulge.targets.sklearn import SklearnTarget
 
@@ -65,6 +66,11 @@ def _phi(seed: int, records: Records) -> np.ndarray:
     return _answers(_models(seed), records)
 
 
+def _softened(models: Sequence[_Smooth], records: Records) -> np.ndarray:
+    answers = (model.predict(records.x) for model in models)
+    return np.stack([softened_log_probability(p, records.y) for p in answers], axis=1)
+
+
 def _answers(models: Sequence[_Smooth], records: Records) -> np.ndarray:
     columns = [
         signals.compute_signal("scaled_logit", model.predict(records.x), records.y)
@@ -89,10 +95,11 @@ class FurtherForests:
         member = np.random.default_rng([self.seed, 4]).random((2 * SIZE, SHADOWS)) < 0.5
         member[self.shown[inside]], member[self.shown[outside]] = True, False
         models = [_Smooth(candidates.take(half), 50 + k) for k, half in enumerate(member.T)]
-        first, *others = [
-            _answers(models, way)[self.shown] for way in (candidates, nudged(candidates))
-        ][: self.ways]
-        return Shadows(first, member[self.shown], _answers(models, reference), tuple(others))
+        ways = (candidates, nudged(candidates))[: self.ways]
+        first, *others = [_answers(models, way)[self.shown] for way in ways]
+        softened = tuple(_softened(models, way)[self.shown] for way in ways)
+        asked = _answers(models, reference)
+        return Shadows(first, member[self.shown], asked, tuple(others), softened=softened)
 
     def fewer(self) -> "FurtherForests":
         """Itself: forests are cheap."""
@@ -106,6 +113,7 @@ def part(view: ModelView, chosen: np.ndarray) -> ModelView:
         phi=view.shadows.phi[chosen],
         member=view.shadows.member[chosen],
         augmented_phi=tuple(phi[chosen] for phi in view.shadows.augmented_phi),
+        softened=tuple(matrix[chosen] for matrix in view.shadows.softened),
     )
     further = view.conditional
     if isinstance(further, FurtherForests):
@@ -126,7 +134,10 @@ def two_ways(challenge: Game[ModelView, Membership], seed: int) -> Game[ModelVie
     view = challenge.view
     assert view.shadows is not None
     other = nudged(view.records)
-    shadows = dataclasses.replace(view.shadows, augmented_phi=(_phi(seed, other),))
+    softened = (*view.shadows.softened, _softened(_models(seed), other))
+    shadows = dataclasses.replace(
+        view.shadows, augmented_phi=(_phi(seed, other),), softened=softened
+    )
     further = FurtherForests(seed, np.arange(2 * SIZE), ways=2)
     view = dataclasses.replace(view, augmented=(other,), shadows=shadows, conditional=further)
     return dataclasses.replace(challenge, view=view)
@@ -136,7 +147,9 @@ def _challenge(seed: int, *, trained: bool) -> Game[ModelView, Membership]:
     candidates, reference = draw(2 * SIZE, seed), draw(SIZE, seed + 1000)
     member = np.random.default_rng([seed, 2]).permutation(2 * SIZE) < SIZE
     training = candidates.take(member) if trained else draw(SIZE, seed + 2000)
-    shadows = Shadows(_phi(seed, candidates), _halves(seed), _phi(seed, reference))
+    softened = (_softened(_models(seed), candidates),)
+    phi, asked = _phi(seed, candidates), _phi(seed, reference)
+    shadows = Shadows(phi, _halves(seed), asked, softened=softened)
     further = FurtherForests(seed, np.arange(2 * SIZE))
     model = _Smooth(training, seed)
     view = ModelView(model, candidates, reference, shadows, conditional=further)

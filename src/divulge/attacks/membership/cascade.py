@@ -218,6 +218,7 @@ def _take(view: ModelView, rows: np.ndarray) -> ModelView:
         phi=shadows.phi[rows],
         member=shadows.member[rows],
         augmented_phi=tuple(phi[rows] for phi in shadows.augmented_phi),
+        softened=(),
     )
     augmented = tuple(records.take(rows) for records in view.augmented)
     return ModelView(view.target, view.records.take(rows), view.reference, left, augmented)

@@ -19,7 +19,7 @@ from divulge.errors import NotApplicable
 ENOUGH_SHADOWS = 16
 """Number of shadows on each side from which on a variance per record beats one for all."""
 
-Variance = Literal["auto", "global", "record", "shrunk"]
+Variance = Literal["auto", "global", "record", "shrunk", "shrunk-gaussian"]
 
 
 @check_arguments
@@ -36,16 +36,19 @@ class LiRA:
     Args:
         variance: ``global`` pools the residuals of all records; ``record`` takes each record's own;
             ``auto`` takes the latter if every side has 16 shadow models or more. ``shrunk`` takes
-            each record's own, shrunk to that of all, with Student's density.
+            each record's own, shrunk to that of all as if by 4 further shadow models, with
+            Student's density, as in BaVarIA-t; ``shrunk-gaussian`` takes the same variance with a
+            Gaussian, as in BaVarIA-n.
 
     References:
         Carlini et al. (2022), Membership inference attacks from first principles, algorithm 1,
-        sections IV (offline) and VI (fixed variance, several queries). ``shrunk`` is of the family
-        of BaVarIA-t (Brännvall 2026), of which only the abstract was at hand: its prior may be
-        another.
+        sections IV (offline) and VI (fixed variance, several queries), which is ``auto``. Brännvall
+        (2026), Exponential-family membership inference: from LiRA and RMIA to BaVarIA: normal
+        densities with normal-inverse-gamma priors. Only its first section was at hand: here the
+        prior of the mean is flat, and the weight of that of the variance is divulge's.
     """
 
-    variance: Variance = "auto"
+    variance: Variance = "shrunk"
 
     name: ClassVar[str] = "lira"
     paper: ClassVar[str] = "Carlini et al. 2022"
@@ -181,8 +184,9 @@ def _describe_side(
     known = np.maximum(freedom, 0)
     pooled = float(squares.sum() / known.sum()) if known.sum() else 0.0
     pooled = pooled or 1.0  # one shadow a side shows no spread: compare the means alone
-    if variance == "shrunk":
-        return _Side(mean, shrink_variance(squares, counts, pooled), counts)
+    if variance in {"shrunk", "shrunk-gaussian"}:
+        shrunk = shrink_variance(squares, counts, pooled)
+        return _Side(mean, shrunk, counts if variance == "shrunk" else None)
     # section VI: a variance for all records is steadier where shadows are few
     own = variance == "record" or (variance == "auto" and freedom.min() >= ENOUGH_SHADOWS - 1)
     if not own:

@@ -171,6 +171,17 @@ def read_blocks(shadows: Shadows | PoolPredictions) -> Iterator[RecordBlock]:
         yield RecordBlock(rows, phi, np.ascontiguousarray(shadows.member[rows]))
 
 
+def read_softened(shadows: Shadows) -> Iterator[Matrix]:
+    """Yield ``softened`` in blocks of records, as the mean over the ways of asking."""
+    records, models = shadows.phi.shape
+    size = max(1, BLOCK // max(1, models * len(shadows.softened)))
+    for start in range(0, records, size):
+        rows = slice(start, start + size)
+        yield mean_over_queries([
+            np.ascontiguousarray(matrix[rows], dtype=np.float64) for matrix in shadows.softened
+        ])  # fmt: skip
+
+
 def mean_over_queries(ways: Sequence[np.ndarray]) -> np.ndarray:
     """The mean over the candidates' own values and those of their augmentations."""
     return ways[0] if len(ways) == 1 else np.mean(ways, axis=0)

@@ -57,6 +57,7 @@ def put_in_place_of_target(
         member=shadows.member[rows][:, others],
         reference_phi=shadows.reference_phi[:, others],
         augmented_phi=tuple(way[:, others] for way in ways[1:]),
+        softened=(),  # the answers above are of two classes: at a temperature they are others
     )
     target = replay(np.concatenate(values).astype(np.float64), np.concatenate(labels))
     stand_in = ModelView(target, candidates, reference, left, tuple(further))

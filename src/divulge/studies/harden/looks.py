@@ -38,6 +38,7 @@ from divulge.errors import DivulgeError, NotApplicable
 from divulge.metrics import intervals, signals
 from divulge.metrics.measure import measure_one
 from divulge.metrics.people import first_of_each
+from divulge.metrics.softened import softened_log_probability
 from divulge.report.evidence import limits_by_metric
 from divulge.studies.harden.leaks import Ceilings, Leak, Look
 from divulge.studies.harden.log import FOLDER
@@ -290,6 +291,7 @@ def _games(
         ])
         for place, group in enumerate(shared.queries)
     ]  # fmt: skip
+    softened = np.stack([softened_log_probability(p[: len(records)], records.y) for p in answers])
     person = np.arange(len(records)) if records.people is None else records.people
     defence = dict(zip((UNDEFENDED, *shared.answers), shared.defences, strict=True))[behind]
     allowed = access_of("probabilities")
@@ -299,7 +301,7 @@ def _games(
             shared.queries, own, allowed if defence is None else defence.offers(allowed)
         )
         asked = np.empty((0, len(others))) if reference is None else phi[1][others].T
-        shadows = Shadows(phi[0][others].T, member[others].T, asked)
+        shadows = Shadows(phi[0][others].T, member[others].T, asked, softened=(softened[others].T,))
         mine = first_of_each(member[k], person)
         yield Game(ModelView(target, records, reference, shadows), Membership(mine, "coins"))
 

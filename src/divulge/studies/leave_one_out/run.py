@@ -27,7 +27,6 @@ from divulge.studies.leave_one_out.result import LeaveOneOut
 from divulge.training.shadows import strategy, workers_by_name
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan
-from divulge.training.shadows.store import RowFile
 from divulge.training.shadows.workers import Workers
 from divulge.training.trainers import as_trainer, trainer_identity, trains_regression
 
@@ -209,9 +208,8 @@ def train_once(
         ),
         also=tuple(one.shadows.answers for one in asked[1:]),
     )
-    width = sum(map(len, work.queries))
     files = [
-        RowFile(path / training.FOLDER, one.head.challenge, len(work.seeds), width)
+        training.open_rows(path / training.FOLDER, one.head.challenge, work)
         for one, path in zip(asked, paths, strict=True)
     ]
     missing = {k for file in files for k in file.missing}

@@ -211,22 +211,39 @@ def load_or_train_rows(
 
     Args:
         folder: the folder of the file.
-        key: the name of the file, without its suffix.
+        key: what the predictions depend on; the file's name begins with it.
         work: what to train.
         track: shows progress.
         workers: where models are trained.
         keep: is called with a model's predictions before it counts as trained.
         again: numbers of models to train even though they are on disk.
     """
-    file = RowFile(folder, key, len(work.seeds), sum(map(len, work.queries)))
+    file = open_rows(folder, key, work)
     models = sorted({*file.missing, *again})
-    work, models = resolve_trainer(work, models, folder / f"{key}.way.json", workers)
+    work, models = resolve_trainer(work, models, folder / f"{file.key}.way.json", workers)
     with closing(workers.train(work, models)) as fresh:
         for _ in track(models, training_text(work), len(work.seeds) - len(models)):
             trained = next(fresh)
             keep(trained)
             file.put(trained.model, trained.row)
     return file.matrix()
+
+
+def open_rows(folder: Path, key: str, work: ShadowWorkload) -> RowFile:
+    """The file of every model's predictions.
+
+    Args:
+        folder: where it is.
+        key: what the predictions depend on.
+        work: what to train.
+
+    Raises:
+        StoreError: it is damaged, or cannot be read or written.
+    """
+    # files of classifiers without the further numbers have other names: their models are trained
+    # again, and no row of one width is read as one of another
+    kind = "" if work.queries[0].regression else "-softened"
+    return RowFile(folder, f"{key}{kind}", len(work.seeds), work.numbers)
 
 
 def training_text(work: ShadowWorkload) -> str:
@@ -245,12 +262,17 @@ def as_shadows(
 
     There is a matrix for each set of records, without a copy.
     """
-    sizes = [len(group) for group in shadow_queries(view, plan)]
-    phi = (part.T for part in np.split(matrix, np.cumsum(sizes)[:-1], axis=1))
-    candidates, *augmented = (next(phi) for _ in (view.records, *view.augmented))
+    ends = np.cumsum([len(group) for group in shadow_queries(view, plan)])
+    phi = (part.T for part in np.split(matrix[:, : ends[-1]], ends[:-1], axis=1))
+    ways = (view.records, *view.augmented)
+    candidates, *augmented = (next(phi) for _ in ways)
+    softened: tuple[np.ndarray, ...] = ()
+    if not view.records.regression:
+        rest = np.split(matrix[:, ends[-1] :], ends[:-1], axis=1)
+        softened = tuple(part.T for part in rest[: len(ways)])
     reference = np.empty((0, len(matrix))) if view.reference is None else next(phi)
     if plan.pool is None:
-        return Shadows(candidates, subsets.T, reference, tuple(augmented))
+        return Shadows(candidates, subsets.T, reference, tuple(augmented), softened=softened)
     nowhere = np.broadcast_to(np.False_, candidates.shape)
     pool = PoolPredictions(plan.pool.y, next(phi), subsets.T, tuple(phi))
-    return Shadows(candidates, nowhere, reference, tuple(augmented), pool)
+    return Shadows(candidates, nowhere, reference, tuple(augmented), pool, softened)

@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float64
 from divulge.core import AnswerDefence, Need, Records, Target, Trainer
 from divulge.errors import DivulgeError, TargetError
 from divulge.metrics import signals
+from divulge.metrics.softened import softened_log_probability
 from divulge.targets.defended import DefendedTarget
 from divulge.training.shadows.store import RowArray
 from divulge.training.trainers import EstimatorTrainer, FunctionTrainer, innermost
@@ -39,12 +40,18 @@ class ShadowWorkload:
     epochs: tuple[int, ...] = ()
     """Epochs after each of which a model is asked; none where it is asked once it is trained."""
 
+    @property
+    def numbers(self) -> int:
+        """How many numbers are kept of each model."""
+        return sum(map(len, self.queries)) * (1 if self.queries[0].regression else 2)
+
 
 class DefendedPredictions(NamedTuple):
     """The predictions of one model on all queries, as one defence changes them."""
 
     row: RowArray
-    """φ of every query, one set of records after another; see `divulge.core.Shadows`."""
+    """φ of every query, one set of records after another, and then in the same order the log p_y
+    of classifiers at a temperature; see `divulge.core.Shadows`."""
     answers: Float64[np.ndarray, "queries classes"] | None
     """All probabilities, of the models whose work asks for them."""
 
@@ -54,7 +61,7 @@ class ShadowPredictions(NamedTuple):
 
     model: int
     row: RowArray
-    """φ of every query, one set of records after another; see `divulge.core.Shadows`."""
+    """As in `DefendedPredictions`."""
     answers: Float64[np.ndarray, "queries classes"] | None
     target: Target | None
     """The model itself, where the work keeps it."""
@@ -143,10 +150,10 @@ def _ask(work: ShadowWorkload, k: int, target: Target) -> DefendedPredictions:
     """
     answers = [target.predict(group.x) for group in work.queries]
     check_class_count(answers[0].shape[1], work.classes)
-    row = [
-        signals.compute_phi(answer, group)
-        for answer, group in zip(answers, work.queries, strict=True)
-    ]
+    pairs = list(zip(answers, work.queries, strict=True))
+    row = [signals.compute_phi(answer, group) for answer, group in pairs]
+    if not work.queries[0].regression:
+        row += [softened_log_probability(answer, group.y) for answer, group in pairs]
     whole = np.concatenate(answers) if k < work.models_with_predictions else None
     return DefendedPredictions(np.concatenate(row), whole)
 
