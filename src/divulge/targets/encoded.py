@@ -37,15 +37,21 @@ class EncodedTarget:
             TargetError: the inner target failed, or the records have other features.
             DataError: a record is not one of those that the encoding knows.
         """
-        return self.target.predict(self._decode(x))
+        return self.target.predict(self.decode(x))
 
     def stream(
         self, x: Shaped[np.ndarray, " records *features"]
     ) -> Generator[tuple[Int[np.ndarray, " part"], Float[np.ndarray, "part classes"]], None, None]:
         """The inner target's probabilities as they come; errors as of `predict`."""
-        yield from stream_answers(self.target, self._decode(x))
+        yield from stream_answers(self.target, self.decode(x))
 
-    def _decode(self, x: Shaped[np.ndarray, " records *features"]) -> Any:
+    def decode(self, x: Shaped[np.ndarray, " records *features"]) -> Any:
+        """The records behind the arrays, as the inner target takes them.
+
+        Raises:
+            TargetError: they have other features.
+            DataError: a record is not one of those that the encoding knows.
+        """
         with translate_model_errors(
             "records with the features of those that were given", "encode all records alike"
         ):

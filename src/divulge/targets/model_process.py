@@ -21,7 +21,7 @@ from typing import IO, Annotated, Any, NoReturn, final, get_args
 
 import numpy as np
 import pydantic
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from divulge import errors
 from divulge._util import untrusted
@@ -119,6 +119,21 @@ class IsolatedTarget:
             self._refuse_reply(ValueError(f"answers of shape {answers.shape}"))
         to_answers(answers, "values" if values else "probabilities", count)
         return answers
+
+    def look_into(self, x: Any, member: Bool[np.ndarray, " records"]) -> Mapping[str, Any]:
+        """What the process counted of these records in the model; see `ModelContents`.
+
+        Args:
+            x: the records in whatever the model takes.
+            member: who of them was trained on.
+
+        Raises:
+            TargetError: the process did not answer in time, or not at all.
+        """
+        limit = self._time_limit * max(1, -(-len(member) // self._batch_size))
+        header, _ = self._request({"records": x, "member": member}, limit, "be looked into")
+        found: Mapping[str, Any] = header
+        return found
 
     def _request(self, content: Any, limit: float, what: str) -> tuple[Any, bytearray]:
         """What the process replies: a header, and the bytes after it.

@@ -19,6 +19,7 @@ from divulge.core import Target
 from divulge.errors import DivulgeError, TargetError
 from divulge.targets import files, model_facts
 from divulge.targets.batching import translate_model_errors
+from divulge.targets.model_contents import ModelContents, look_into
 from divulge.targets.model_parts import packages_of
 from divulge.targets.model_process import LABEL, LENGTH
 
@@ -42,6 +43,9 @@ def main(parent: int) -> None:
                 if target is None:
                     target = files.open_target(Path(request.pop("path")), **request)
                     header = _describe(target)
+                elif isinstance(request, dict) and request.keys() == {"records", "member"}:
+                    seen = look_into(target, request["records"], request["member"])
+                    header = dict((seen or ModelContents())._asdict())
                 else:
                     answers = np.ascontiguousarray(target.predict(request), "<f8")
                     header, body = {"shape": answers.shape}, answers.tobytes()

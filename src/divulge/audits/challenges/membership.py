@@ -18,6 +18,7 @@ from divulge.audits.challenges import asking
 from divulge.audits.challenges import facts as facts_of
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.checks import duplicates
+from divulge.audits.checks.contents import check_contents
 from divulge.audits.checks.difficulty import recall_ease
 from divulge.audits.checks.duplicates import DistinctSets
 from divulge.audits.checks.question import CandidateEase
@@ -113,7 +114,7 @@ def pose(
         claim=claim,
         copies=distinct.copies if Need.FEATURES in target.offers else None,
         again=asking.ask_again(counted, candidates, subject, seed, place),
-        further=(*further, *doubts),
+        further=(*further, *doubts, *check_contents(subject.target, candidates.x, member)),
         model=describe_model(subject.target),
         kind=kind_of_model(subject.target),
         declared=declares_probabilities(subject.target),
