@@ -37,6 +37,7 @@ from benchmarks import (
     inverse_hessian,
     kills,
     label_noise,
+    laplace_posteriors,
     large_tables,
     leak_test,
     loss_trace,
@@ -50,6 +51,7 @@ from benchmarks import (
     people_audits,
     people_data,
     preferences,
+    projected_updates,
     quoted_rates,
     raifle,
     raifle_curve,
@@ -171,6 +173,13 @@ BENCHMARKS = {
         )
         for name in recorded_rounds.TASKS
     },
+    **{
+        f"projected-updates-{name}": Benchmark(
+            f"{projected_updates.SUMMARY}: {name}", partial(projected_updates.run, name=name)
+        )
+        for name in projected_updates.POOLS
+    },
+    "laplace-posteriors": Benchmark(laplace_posteriors.SUMMARY, laplace_posteriors.run),
     "colluder": Benchmark(colluder.SUMMARY, colluder.run),
     "coverage": Benchmark(coverage.SUMMARY, coverage.run),
     "quoted-rates": Benchmark(quoted_rates.SUMMARY, quoted_rates.run),

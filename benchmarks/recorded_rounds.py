@@ -6,6 +6,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
+from jaxtyping import Float64
 from torch import nn
 
 from benchmarks import data
@@ -61,6 +62,12 @@ class AskedOnce:
             self.answers[asked] = self.updates.signals(records)
         return self.answers[asked]
 
+    def residuals(
+        self, records: Records, layer: str | None = None
+    ) -> tuple[Float64[np.ndarray, "records clients"], ...]:
+        """What no update of each round spans."""
+        return self.updates.residuals(records, layer)
+
 
 class Images(NamedTuple):
     """Images, and the network that clients train on them."""
@@ -104,25 +111,26 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
         for label, (attack, settings) in ATTACKS.items():
             built = catalog.federation_attack(attack, **settings)
             guess = built(view, stream(seed, "attack", label))
-            found[label].append(_figures(guess, game.truth, known))
+            found[label].append(figures_of(guess, game.truth, known))
     print(
         f"{name}: {seed + 1} federations, {rounds} rounds, {len(known.records)} candidates; best "
         f"constant answer {assignment.best_constant(game.truth, known.records).value:.3f}"
     )
     print("| attack | named | accuracy | AUC | TPR at 1 % |\n| --- | --- | --- | --- | --- |")
     for label, rows in found.items():
-        print(f"| {label} | {' | '.join(map(_mean, zip(*rows, strict=True)))} |")
+        print(f"| {label} | {' | '.join(map(mean_with_interval, zip(*rows, strict=True)))} |")
     for one, other in PAIRED:
         apart = [a[2] - b[2] for a, b in zip(found[one], found[other], strict=True)]
-        print(f"AUC of {one} less {other}: {_mean(apart)}")
+        print(f"AUC of {one} less {other}: {mean_with_interval(apart)}")
 
 
-def _mean(figures: Any) -> str:
+def mean_with_interval(figures: Any) -> str:
+    """The mean over replications, with Student's 95 % interval."""
     low, high = intervals.student_mean(list(figures))
     return f"{np.mean(figures):.3f} ({low:.3f} to {high:.3f})"
 
 
-def _figures(guess: Assignment, truth: Assignment, known: Collusion) -> tuple[float, ...]:
+def figures_of(guess: Assignment, truth: Assignment, known: Collusion) -> tuple[float, ...]:
     """Share of members whose client has the highest score; accuracy; AUC and TPR over pairs."""
     nothing = np.zeros((len(truth.client), known.colluder + 1))
     score = nothing if guess.score is None else guess.score

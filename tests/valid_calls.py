@@ -523,6 +523,10 @@ def calls(folder: Path) -> dict[str, Call]:
             federation.InferredMix,
             {"attack": attacks.LabelCounts(), "network": network, "reference": records()},
         ),
+        "federation.NamedRecords": Call(
+            federation.NamedRecords,
+            {"network": network, "records": records(), "others": records()},
+        ),
         "federation.NeuralCF": Call(federation.NeuralCF, {}),
         "federation.NoiseInjection": Call(
             federation.NoiseInjection, {}, lambda n: n(records().x.astype(float), rng)

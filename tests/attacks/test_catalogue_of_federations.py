@@ -27,6 +27,7 @@ CASES = (
     Case(CLIENTS, catalog.federation_attack("stacking", protocol="published"), runs=4),
     Case(CLIENTS, catalog.federation_attack("stacking"), runs=4, slow=True),
     Case(CLIENTS, catalog.federation_attack("sia")),
+    Case(CLIENTS, catalog.federation_attack("projres")),
     Case(CLIENTS, catalog.federation_attack("fedmia")),
     *(
         Case(CLIENTS, catalog.federation_attack("fedmia", **settings), runs=6)

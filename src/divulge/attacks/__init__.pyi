@@ -2,6 +2,7 @@ from .assignment.baselines import ConfidenceRule as ConfidenceRule
 from .assignment.baselines import Nobody as Nobody
 from .assignment.baselines import VarianceLiRA as VarianceLiRA
 from .assignment.fedmia import FedMIA as FedMIA
+from .assignment.projres import ProjRes as ProjRes
 from .assignment.source_inference import SIA as SIA
 from .assignment.stacking.attack import Stacking as Stacking
 from .composition.decaf.attack import Decaf as Decaf

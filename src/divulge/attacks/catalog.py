@@ -43,6 +43,7 @@ CATALOGUE: Mapping[str, Mapping[str, str]] = {
     "assignment": {
         "cluster-lira": "divulge.attacks.membership.cluster_lira.attack:ClusterLiRA",
         "fedmia": "divulge.attacks.assignment.fedmia:FedMIA",
+        "projres": "divulge.attacks.assignment.projres:ProjRes",
         "sia": "divulge.attacks.assignment.source_inference:SIA",
         "stacking": "divulge.attacks.assignment.stacking.attack:Stacking",
         "variance-lira": "divulge.attacks.assignment.baselines:VarianceLiRA",

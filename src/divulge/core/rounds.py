@@ -281,6 +281,18 @@ class RecordedUpdates(Protocol):
         """
         ...
 
+    def residuals(
+        self, records: Records, layer: str | None = None
+    ) -> tuple[Float64[np.ndarray, "records clients"], ...]:
+        """By round, the share of each record's input of a layer that no update's rows span.
+
+        NaN for clients whose update did not arrive. Without a layer, that which can name most.
+
+        Raises:
+            NotApplicable: the network has no such layer.
+        """
+        ...
+
 
 @runtime_checkable
 class RecordedRounds(RecordedUpdates, Protocol):

@@ -2,6 +2,7 @@ from . import prediction_tables as prediction_tables
 from .canaries import CanaryClients as CanaryClients
 from .client_checks.composition import InferredMix as InferredMix
 from .client_checks.interactions import OwnInteractions as OwnInteractions
+from .client_checks.records import NamedRecords as NamedRecords
 from .fedavg import Federation as Federation
 from .local_models import simulate_federated_models as simulate_federated_models
 from .local_models import simulate_local_models as simulate_local_models

@@ -17,6 +17,7 @@ from divulge.core import (
     Records,
     Target,
     Trainer,
+    UpdateDefence,
 )
 from divulge.errors import DataError
 from divulge.federation.clients import LocalTrainer
@@ -95,6 +96,7 @@ def simulate_federated_models(
     rounds: Count,
     rng: np.random.Generator,
     trainer: LocalTrainer | None = None,
+    defence: UpdateDefence | None = None,
 ) -> AssignmentGame:
     """Divide records among clients, train one model together by FedAvg, and hide the assignment.
 
@@ -108,6 +110,7 @@ def simulate_federated_models(
         rounds: number of rounds; every client takes part in each.
         rng: random numbers that divide the records and seed the training.
         trainer: trainer of the clients, in place of plain training by the recipe.
+        defence: what changes each update before it is sent.
 
     References:
         As of `simulate_local_models`.
@@ -118,7 +121,15 @@ def simulate_federated_models(
     """
     dealt = _deal_rows(len(pool), sizes, rng)
     seed = int(rng.integers(2**31))
-    together = Federation(pool, dealt.trained, recipe, trainer=trainer, seed=seed, workers=1)
+    together = Federation(
+        pool,
+        dealt.trained,
+        recipe,
+        defence=defence or UpdateDefence(),
+        trainer=trainer,
+        seed=seed,
+        workers=1,
+    )
     names = tuple(str(k) for k in range(len(sizes)))
     updates = TranscriptUpdates(simulate(together, rounds).rounds, names, recipe.network)
     return _hide_owners(dealt, _owners(dealt, len(pool)), updates.models(), pool, updates)

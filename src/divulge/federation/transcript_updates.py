@@ -10,8 +10,10 @@ from jaxtyping import Float64
 from divulge._util.arguments import check_arguments
 from divulge.core import Records, Round, Rounds, RoundSignals, Target
 from divulge.errors import NotApplicable
+from divulge.federation.layer_inputs import layer_inputs, linear_layer
 from divulge.federation.transcript.reader import RoundSubset
 from divulge.metrics import signals
+from divulge.metrics.projection import projection_residual, row_space
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import TorchTarget
 
@@ -51,6 +53,39 @@ class TranscriptUpdates:
             NotApplicable: a round has gradients and no learning rate.
         """
         return tuple(self._ask(played, records) for played in self.rounds)
+
+    def residuals(
+        self, records: Records, layer: str | None = None
+    ) -> tuple[Float64[np.ndarray, "records clients"], ...]:
+        """By round, the share of each record's input of a layer that no update's rows span.
+
+        Args:
+            records: the records.
+            layer: the name of a linear layer; None takes the one that can name most records.
+
+        Raises:
+            NotApplicable: the network has no such layer, or a round has gradients and no learning
+                rate.
+            TargetError: the network could not be made or asked.
+        """
+        return tuple(self._residuals(played, records, layer) for played in self.rounds)
+
+    def _residuals(
+        self, played: Round, records: Records, layer: str | None
+    ) -> Float64[np.ndarray, "records clients"]:
+        from divulge.training.engine.networks import load_network
+
+        found = np.full((len(records), len(self.clients)), np.nan)
+        with translate_model_errors("a network that the weights belong to", _FITS):
+            module = load_network(self.network, played.sent)
+        name = linear_layer(module, layer)
+        with translate_model_errors("a network that can be asked", _FITS):
+            inputs = layer_inputs(module, name, records)
+        for k, client in enumerate(self.clients):
+            if client in played.received:
+                change = played.change(client)[f"{name}.weight"]
+                found[:, k] = projection_residual(inputs, row_space(change))
+        return found
 
     def first(self, rounds: int) -> "TranscriptUpdates":
         """What the server had after so many of the rounds."""

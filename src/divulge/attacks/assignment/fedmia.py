@@ -1,22 +1,18 @@
 """FedMIA: a client's update, judged by what all other clients' updates say about a record."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import reduce
 from typing import ClassVar, Literal
 
 import numpy as np
-from jaxtyping import Bool, Float64
 from scipy import special
 
 from divulge._util.arguments import check_arguments
-from divulge.attacks.shared import decision
-from divulge.core import NOBODY, Assignment, FederationView, Need, Records, RoundSignals
-from divulge.errors import NotApplicable, SpecError
+from divulge.attacks.shared.round_evidence import Evidence, RoundsUsed, assign_by_evidence
+from divulge.core import Assignment, FederationView, Need, RoundSignals
+from divulge.errors import SpecError
 
 Measurement = Literal["cosine", "loss", "difference", "norm"]
-Evidence = Float64[np.ndarray, "records clients"]
-
 FEWEST = 3
 """Clients with an own update below which no spread of the others can be seen."""
 
@@ -58,7 +54,7 @@ class FedMIA:
 
     measurement: Measurement = "cosine"
     others: bool = True
-    rounds: Literal["all", "last"] = "all"
+    rounds: RoundsUsed = "all"
     fpr: float = 0.05
 
     name: ClassVar[str] = "fedmia"
@@ -77,35 +73,17 @@ class FedMIA:
     def __call__(self, view: FederationView, rng: np.random.Generator) -> Assignment:
         """The client of each candidate, and the evidence for each."""
         del rng
-        assert view.updates is not None
-        clients = decision.clients_under_attack(view)
-        sets = [view.records, *(view.external[k] for k in clients)]
-        played = view.updates.signals(reduce(Records.joined, sets))
-        if not played:
-            raise NotApplicable("expected rounds, got none: record one or more")
-        evidence = self._evidence(played)
-        _refuse_absent(evidence[:, clients], [view.updates.clients[k] for k in clients])
-        candidates, *external = np.split(
-            evidence, np.cumsum([len(records) for records in sets])[:-1]
-        )
-        passing = np.full(candidates.shape, fill_value=False)
-        for k, known in zip(clients, external, strict=True):
-            # "higher": interpolation would let more of the external records pass than fpr allows
-            threshold = np.quantile(known[:, k], 1 - self.fpr, method="higher")
-            passing[:, k] = candidates[:, k] > threshold
-        score = np.where(np.isnan(candidates), 0.0, candidates)
-        return decision.assign_known_records(view, _best_client(score, passing), score)
-
-    def _evidence(self, played: Sequence[RoundSignals]) -> Evidence:
-        """Each record's evidence against each client; NaN where a client never took part."""
+        updates = view.updates
+        assert updates is not None
         judge: Callable[[Evidence], Evidence] = _compare_with_others if self.others else np.copy
-        by_round = [judge(_MEASUREMENTS[self.measurement](signals)) for signals in played]
-        total, count = np.zeros(by_round[0].shape), np.zeros(by_round[0].shape)
-        for evidence in reversed(by_round):
-            there = ~np.isnan(evidence) & ((count == 0) | (self.rounds == "all"))
-            total[there] += evidence[there]
-            count += there
-        return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+        measure = _MEASUREMENTS[self.measurement]
+        return assign_by_evidence(
+            view,
+            lambda records: [judge(measure(played)) for played in updates.signals(records)],
+            self.rounds,
+            self.fpr,
+            fewest=FEWEST,
+        )
 
 
 def _measure_cosine(signals: RoundSignals) -> Evidence:
@@ -154,23 +132,3 @@ def _compare_with_others(measured: Evidence) -> Evidence:
         spread = np.sqrt(np.nanvar(inliers, axis=1) + VARIANCE_FLOOR)
         probability[:, k] = special.ndtr((measured[:, k] - np.nanmean(inliers, axis=1)) / spread)
     return probability
-
-
-def _refuse_absent(evidence: Evidence, names: Sequence[str]) -> None:
-    """Refuse to guess where a client left no evidence.
-
-    Raises:
-        NotApplicable: names one of them.
-    """
-    absent = np.flatnonzero(np.isnan(evidence).all(axis=0))
-    if len(absent):
-        raise NotApplicable(
-            f"expected a round with the own updates of {FEWEST} clients or more, among them "
-            f"{names[absent[0]]!r}, got none: where a defence hides single updates, keep it"
-        )
-
-
-def _best_client(score: Evidence, passing: Bool[np.ndarray, "records clients"]) -> np.ndarray:
-    """The client with the highest score among those that pass, or nobody."""
-    best = np.where(passing, score, -np.inf).argmax(axis=1)
-    return np.where(passing.any(axis=1), best, NOBODY)

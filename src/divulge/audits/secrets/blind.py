@@ -93,13 +93,23 @@ class ShuffledUpdates:
         Raises:
             TargetError: the network could not be made, asked or differentiated.
         """
+        return self.updates.signals(self._exchange(records))
+
+    def residuals(
+        self, records: Records, layer: str | None = None
+    ) -> tuple[Float64[np.ndarray, "records clients"], ...]:
+        """What no update spans, likewise; errors as of the updates themselves."""
+        return self.updates.residuals(self._exchange(records), layer)
+
+    def _exchange(self, records: Records) -> Records:
+        """The same records, with others in the places of candidates."""
         place = {key: row for row, key in enumerate(record_keys(self.records.x))}
         places = np.array([place.get(key, -1) for key in record_keys(records.x)])
         rows = np.flatnonzero(places >= 0)
         stands_in = self.order[places[rows]]
         x, y = records.x.copy(), records.y.copy()
         x[rows], y[rows] = self.records.x[stands_in], self.records.y[stands_in]
-        return self.updates.signals(replace(records, x=x, y=y))
+        return replace(records, x=x, y=y)
 
 
 def control_on_updates(
