@@ -114,7 +114,8 @@ def test_a_fitted_regressor_is_audited_with_shadows_and_its_page_speaks_of_value
     assert [one.metrics["auc"].value for one in found.findings] == golden(0.8433, 0.7944)
     assert [check.name for check in found.checks] == [
         *("blind baseline", "reference baseline", "difficulty baseline", "duplicates"),
-        *("true values", "model error", "repeatability", "size", "shadow models"),
+        *("true values", "model error", "repeatability", "size", "leaves of the model"),
+        "shadow models",
     ]
     summary = json.loads((tmp_path / "run" / "summary.json").read_text())
     assert summary["sizes"]["classes"] == 0

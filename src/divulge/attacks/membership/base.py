@@ -24,16 +24,15 @@ class BASE:
 
     Online the score is log p_target(x) - log p(x), with the mean p(x) over all shadow models; p is
     the probability of the true class where each logit is divided by a temperature of 2. Offline log
-    p(x) is multiplied by ``scale``. `RMIA` orders records by the same ratio, but weights shadow
-    models with and without x and chooses its parameters.
+    p(x) is multiplied by ``scale``. `RMIA` orders records by the same ratio.
 
     Args:
         scale: the factor of log p(x) offline, between 0 and 1; 0.33 in the authors' code.
 
     References:
         Lassila, Östman, Ngo and Graell i Amat (2025), Practical Bayes-optimal membership inference
-        attacks, with the code in LeakPro, whose scores are the same to rounding. Departure: if
-        candidates are queried in several ways, p is the geometric mean.
+        attacks, with the code in LeakPro. Departure: if candidates are queried in several ways, p
+        is the geometric mean.
     """
 
     scale: float = 0.33

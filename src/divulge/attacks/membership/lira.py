@@ -35,17 +35,15 @@ class LiRA:
 
     Args:
         variance: ``global`` pools the residuals of all records; ``record`` takes each record's own;
-            ``auto`` takes the latter if every side has 16 shadow models or more. ``shrunk`` takes
-            each record's own, shrunk to that of all as if by 4 further shadow models, with
-            Student's density, as in BaVarIA-t; ``shrunk-gaussian`` takes the same variance with a
-            Gaussian, as in BaVarIA-n.
+            ``auto`` takes the latter if every side has 16 shadow models or more. ``shrunk`` shrinks
+            a record's own to that of all as if by 4 further shadow models, with Student's density
+            (BaVarIA-t), ``shrunk-gaussian`` with a Gaussian (BaVarIA-n).
 
     References:
         Carlini et al. (2022), Membership inference attacks from first principles, algorithm 1,
-        sections IV (offline) and VI (fixed variance, several queries), which is ``auto``. Brännvall
-        (2026), Exponential-family membership inference: from LiRA and RMIA to BaVarIA: normal
-        densities with normal-inverse-gamma priors. Only its first section was at hand: here the
-        prior of the mean is flat, and the weight of that of the variance is divulge's.
+        sections IV (offline) and VI (fixed variance, several queries); Brännvall (2026), From LiRA
+        and RMIA to BaVarIA, of which the first section was at hand: here the prior of the mean is
+        flat, and the weight of that of the variance is divulge's.
     """
 
     variance: Variance = "shrunk"

@@ -59,7 +59,7 @@ def _describe_leaves(seen: ModelContents) -> str:
     advice = ""
     if seen.single and seen.trees == 1:
         advice = (
-            " Whoever gets the tree reads the conditions and the class of such a record. Train "
+            " Whoever gets the tree reads the conditions and the answer of such a record. Train "
             f"it with leaves of {SMALL} records or more."
         )
     return (
