@@ -1,6 +1,7 @@
 """What would be gained if shadows kept φ at a temperature that divides each logit."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 from scipy.special import softmax
@@ -12,11 +13,12 @@ from benchmarks.shadow_quality.rows import METRICS
 from benchmarks.shadow_quality.tasks import TASKS
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.core import MembershipAttack
+from divulge.attacks.shared.shadow_statistics import log_probability
+from divulge.core import MembershipAttack, ModelView, Need, Scores
 from divulge.metrics import membership, signals
 from divulge.targets.recorded import TableTarget
 
-SUMMARY = "rmia and shadow-stack on φ, and on φ at a temperature that divides each logit"
+SUMMARY = "base, rmia and shadow-stack on φ, and on φ at a temperature that divides each logit"
 
 SHADOWS, TEMPERATURE = 16, 2.0
 
@@ -28,7 +30,8 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like all)
         MissingData: the data is not at hand.
     """
     names = ("location-30", "mnist") if quick else tuple(TASKS)
-    attacks = {
+    attacks: dict[str, tuple[MembershipAttack, MembershipAttack]] = {
+        "base": (_LikelihoodRatio(TEMPERATURE), _LikelihoodRatio(1.0)),
         "rmia": (catalog.attack("rmia"),) * 2,
         "shadow-stack": (catalog.attack("shadow-stack"),) * 2,
     }
@@ -49,6 +52,24 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like all)
             _print(target, name, [halves])
     for name, all_targets in differences.items():
         _print(f"mean of these {len(names)}", name, all_targets)
+
+
+@dataclass(frozen=True)
+class _LikelihoodRatio:
+    """BASE's score where the temperature divides φ; at 1 on tempered models it is `BASE`."""
+
+    temperature: float
+    name: ClassVar[str] = "base"
+    needs: ClassVar[Need] = Need.PROBABILITIES | Need.LABELS | Need.SHADOWS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        """Online, as the views of this benchmark are."""
+        del rng
+        assert view.shadows is not None
+        phi = signals.compute_for_records("scaled_logit", view, view.records)
+        known = log_probability(view.shadows.phi / self.temperature)
+        expected = np.logaddexp.reduce(known, axis=1) - np.log(known.shape[1])
+        return Scores(log_probability(phi / self.temperature) - expected)
 
 
 class TemperedGames(Games):

@@ -83,7 +83,7 @@ def test_an_audit_with_shadows(tmp_path: Path, train: str, attacks: str, names: 
     done = {f.attack for f in found.findings if f.status is divulge.Status.DONE}
     assert done == names
     (stored,) = (tmp_path / "run" / "shadows").glob("*.npy")
-    assert np.load(stored).shape == (5, 500)
+    assert np.load(stored).shape == (5, 1000)  # φ and the softened log probability of each query
 
 
 def test_shadows_are_trained_once_and_lost_ones_again(tmp_path: Path) -> None:

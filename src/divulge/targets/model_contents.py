@@ -126,14 +126,14 @@ def _arrays(model: Any) -> Iterator[np.ndarray]:
     """Tables of numbers anywhere in the model."""
     for part in walk_parts(model):
         table: Any = part
-        if not (isinstance(table, np.ndarray) or sparse.issparse(table)):
+        if not (isinstance(part, np.ndarray) or sparse.issparse(part)):
             continue
         if table.ndim == 2 and table.dtype.kind in "buif" and np.prod(table.shape) <= _LARGEST:
             yield _dense(table)
 
 
 def _dense(table: Any) -> np.ndarray:
-    return np.asarray(table.toarray() if sparse.issparse(table) else table)
+    return np.asarray(table.toarray() if hasattr(table, "toarray") else table)
 
 
 def _stand_in(rows: np.ndarray, array: np.ndarray) -> Mask:
