@@ -60,6 +60,7 @@ class _LikelihoodRatio:
 
     temperature: float
     name: ClassVar[str] = "base"
+    paper: ClassVar[str] = "Lassila et al. 2025"
     needs: ClassVar[Need] = Need.PROBABILITIES | Need.LABELS | Need.SHADOWS
 
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:

@@ -83,6 +83,20 @@ def test_a_row_that_is_in_the_model_by_chance_is_no_training_record() -> None:
     assert look(model, x).members == 0
 
 
+def test_hashes_of_rows_agree_where_rows_do_and_nowhere_else(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(model_contents, "_AT_ONCE", 64)
+    rows = np.vstack([X, X[:20] + 1e-3, -X[:20]])
+    rows[5, 2] = rows[7, 0] = np.nan
+    table = X[:50].copy()
+    table[7, 0], table[:, 4] = np.nan, np.inf
+    rows[:30, 4] = np.inf
+    naive = [any(np.array_equal(row, one, equal_nan=True) for one in table) for row in rows]
+    np.testing.assert_array_equal(model_contents._stand_in(rows, table), naive)
+    assert 0 < sum(naive) < 30
+
+
 def leaf_sizes(tree: DecisionTreeClassifier, x: np.ndarray) -> np.ndarray:
     return np.unique(tree.apply(x), return_counts=True)[1]
 
