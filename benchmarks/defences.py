@@ -41,6 +41,8 @@ def _variants(records: Records) -> Mapping[str, tuple[Records, Trainer, AnswerDe
         "undefended": (records, Fleet(plain), None),
         "undefended, rank-order": (records, Fleet(plain), order),
         "label-smoothing": flat("label-smoothing"),
+        "convex-concave, alpha=0.5": flat("convex-concave"),
+        "convex-concave, alpha=0.1": flat("convex-concave", alpha=0.1),
         "hamp": flat("hamp"),
         "hamp, rank-order": (records, catalog.trained_defence("hamp", plain), order),
         "augmentation, mixup=1": flat("augmentation"),

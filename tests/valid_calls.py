@@ -649,8 +649,8 @@ def calls(folder: Path) -> dict[str, Call]:
     trainers = {
         f"defences.{name}": Call(getattr(defences, name), around)
         for name in (
-            "AdversarialRegularisation", "Augmentation", "ComplementaryDistillation", "DAP",
-            "EarlyStopping", "HAMP", "ImageAugmentation", "LabelSmoothing", "Regularise",
+            "AdversarialRegularisation", "Augmentation", "ComplementaryDistillation",
+            "ConvexConcaveLoss", "DAP", "EarlyStopping", "HAMP", "ImageAugmentation", "LabelSmoothing", "Regularise",
             "RelaxLoss", "SELENA",
         )
     }  # fmt: skip

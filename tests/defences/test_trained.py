@@ -1,5 +1,6 @@
 """Every defence that is trained in has every property of the table; bad ones do not."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -139,6 +140,8 @@ def test_a_careless_defence_fails_the_table(prove: table.Property) -> None:
         ),
         ("early-stopping", {"patience": 0}, "patience from 1"),
         ("adversarial-regularisation", {"weight": -1.0}, "weight from 0"),
+        ("convex-concave", {"alpha": 0.0}, "alpha above 0"),
+        ("convex-concave", {"alpha": 1.5}, "at most 1"),
         ("hamp", {"entropy": 1.0}, "entropy from 0 to below 1"),
         ("hamp", {"weight": -0.1}, "weight from 0"),
         ("augmentation", {"noise": -1.0}, "mixup and noise from 0"),
@@ -195,6 +198,14 @@ def test_smooth_labels_and_small_answers_are_their_formulas() -> None:
     assert float(loss("regularise", l2=0.1)(LOGITS, Y, 5)) == pytest.approx(float(small))
 
 
+def test_the_convex_concave_loss_is_what_a_loop_over_records_computes() -> None:
+    total = 0.0
+    for z, y in zip(LOGITS, Y, strict=True):
+        p = float(z.softmax(0)[y])
+        total += 0.3 * -math.log(p) - 0.7 * math.exp(p)
+    assert float(loss("convex-concave", alpha=0.3)(LOGITS, Y, 7)) == pytest.approx(total / 4)
+
+
 def test_dropout_stands_before_each_layer_with_weights_but_the_first() -> None:
     def deep() -> nn.Module:
         head = nn.Sequential(nn.Flatten(), nn.Linear(8, 4))
@@ -205,7 +216,7 @@ def test_dropout_stands_before_each_layer_with_weights_but_the_first() -> None:
     assert kinds == ["Conv1d", "ReLU", "Dropout", "Conv1d", "Flatten", "Dropout", "Linear"]
 
 
-@pytest.mark.parametrize("name", ["label-smoothing", "relaxloss", "hamp"])
+@pytest.mark.parametrize("name", ["label-smoothing", "relaxloss", "convex-concave", "hamp"])
 def test_a_stack_of_models_learns_the_same(name: str) -> None:
     recipe = replace(table.RECIPE, epochs=4)
     defended = catalog.trained_defence(name, recipe).defended_recipe()  # type: ignore[attr-defined]

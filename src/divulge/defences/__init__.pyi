@@ -14,6 +14,7 @@ from .training.dap.trainer import DAP as DAP
 from .training.dp_sgd.loop import layer_norm as layer_norm
 from .training.dp_sgd.trainer import DPSGD as DPSGD
 from .training.early_stopping import EarlyStopping as EarlyStopping
+from .training.convex_concave import ConvexConcaveLoss as ConvexConcaveLoss
 from .training.hamp import HAMP as HAMP
 from .training.label_smoothing import LabelSmoothing as LabelSmoothing
 from .training.regularise import Regularise as Regularise

@@ -22,6 +22,7 @@ TRAINED_DEFENCES = {
     "regularise": "divulge.defences.training.regularise:Regularise",
     "label-smoothing": "divulge.defences.training.label_smoothing:LabelSmoothing",
     "relaxloss": "divulge.defences.training.relaxloss:RelaxLoss",
+    "convex-concave": "divulge.defences.training.convex_concave:ConvexConcaveLoss",
     "hamp": "divulge.defences.training.hamp:HAMP",
     "augmentation": "divulge.defences.training.augmentation:Augmentation",
     "image-augmentation": "divulge.defences.training.augmentation:ImageAugmentation",

@@ -31,7 +31,7 @@ Share = Annotated[float, pydantic.Field(gt=0, lt=1)]
 USUAL = (
     *(UNDEFENDED, "early-stopping", "regularise", "relaxloss", "complementary-distillation"),
     *("augmentation", "image-augmentation", "adversarial-regularisation", "selena", "hamp"),
-    *("label-smoothing", "dp-sgd", "dap"),
+    *("label-smoothing", "convex-concave", "dp-sgd", "dap"),
 )
 """Defences of networks that are tried, the most promising for their work first."""
 TUNED = (UNDEFENDED, HYPERPARAMETERS, *TUNED_DEFENCES)

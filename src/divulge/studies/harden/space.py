@@ -25,7 +25,7 @@ _AS_GIVEN = "as given"
 _OVER = ("early-stopping", "complementary-distillation", "selena")
 """Defences that can be put over another one: they change which epoch or which labels count."""
 _BENEATH = (
-    *("regularise", "label-smoothing", "relaxloss", "hamp"),
+    *("regularise", "label-smoothing", "relaxloss", "convex-concave", "hamp"),
     *("augmentation", "image-augmentation"),
 )
 """Defences that change what a step learns, and so can stand beneath one of those."""

@@ -362,3 +362,75 @@ R = _define_table(
         "paper": f"{_R_DIFFERS}Other settings as in the tables of the same size.",
     },
 )
+
+
+_RECORDS_COLUMNS = ("accuracy", "AUC", "AOP(2)")
+
+_SHARE = {"r": [0.1], "shadows": 4}
+
+_RECORDS_ROWS: Rows = {
+    "linear, by accuracy": ("", {"linear": True, "select": "accuracy"}),
+    "linear, by AOP": ("", {"linear": True}),
+    "network, by accuracy": ("Baseline", {"select": "accuracy"}),
+    "network, by AOP": ("", {}),
+    "DAP_v, r = 0.1, by AOP": ("DAP_v", _dap_settings(**_SHARE)),
+    "RelaxLoss, 0.5, by AOP": ("", {"defence": "relaxloss"}),
+    "CCL, 0.1, by AOP": ("", {"defence": "convex-concave", "settings": {"alpha": 0.1}}),
+}
+"""Rows by name: the paper's name of the row, empty if it has none, and the settings."""
+
+_UNDEFENDED = tuple(_RECORDS_ROWS)[:4]
+
+_RECORDS_SETS = {"Fashion-MNIST": (800, 4800, 48000), "CIFAR-10": (800, 4800)}
+
+
+def _records_rows() -> tuple[Row, ...]:
+    return tuple(
+        Row(
+            f"{title}, {records:,} records: {name}",
+            {"data": _SETS[title], "records": records, **settings},
+            # the paper's figures are of all records, so they stand beside the largest number
+            {"AOP(2)": _TABLE_3_PAPER[title][theirs], "AUC": _TABLE_2_PAPER[title][theirs]}
+            if theirs and records == 48000
+            else {},
+            weight=(0.05 if "linear" in name else 5.0 if "DAP" in name else 1.0)
+            * {800: 0.3, 4800: 1.0, 48000: 3.0}[records],
+        )
+        for title, numbers in _RECORDS_SETS.items()
+        for records in numbers
+        for name, (theirs, settings) in _RECORDS_ROWS.items()
+        if records < 48000 or name in _UNDEFENDED
+    )
+
+
+_RECORDS_DIFFERS = (
+    "No table of the paper, which has one number of records a data set, all 60,000 of "
+    "Fashion-MNIST. One model a seed is trained on so many records, the epoch is chosen on a "
+    "quarter as many that are held out, and 10,000 others test and are the attack's non-members: "
+    "they choose nothing. The network has convolutions of 16, 32 and 64 channels (the paper: 64, "
+    "128 and 256). Adam at 1e-3, batches of 64, at most 120, 30 and 6 epochs with 800, 4,800 and "
+    "48,000 records. AUC is that of a threshold on the loss, no adaptive attack. DAP_v with one r "
+    "and 4 shadows. Defences are not trained on 48,000 records. "
+)
+
+RECORDS = Table(
+    title="Accuracy and leakage by the number of records a model is trained on",
+    source="Lomurno et al. 2023, section 5, whose figures are of whole data sets",
+    columns=_RECORDS_COLUMNS,
+    rows=_records_rows(),
+    work="divulge_papers.papers.dap.by_records:measure_by_records",
+    units="models, each on records of its own draw",
+    nested=False,
+    data=tuple(_SETS[title] for title in _RECORDS_SETS),
+    seeds={"small": 3, "paper": 3},
+    minutes={"small": 8, "paper": 60},
+    kinds=dict.fromkeys(_RECORDS_COLUMNS, "normal"),
+    pairs=tuple(
+        (f"{title}, {records:,} records: {name}", f"{title}, {records:,} records: network, by AOP")
+        for title, numbers in _RECORDS_SETS.items()
+        for records in numbers
+        for name in _RECORDS_ROWS
+        if name != "network, by AOP" and (records < 48000 or name in _UNDEFENDED)
+    ),
+    differs=dict.fromkeys(("small", "paper"), _RECORDS_DIFFERS),
+)
