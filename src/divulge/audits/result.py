@@ -46,6 +46,7 @@ from divulge.report.federation.story import FederationReport, ImageSheet, PageCo
 from divulge.report.federation.verdicts.case import Judgement
 from divulge.report.federation.verdicts.judge import is_uninformed
 from divulge.report.markdown import make_inert
+from divulge.report.parts import Brief
 from divulge.report.schema import ClaimRow, Conclusion, Limits
 from divulge.report.units import Unit, unit_of
 
@@ -386,6 +387,11 @@ class FederationAudit(SecretAudit):
     def verdict(self) -> Judgement:
         """Whether the federation leaks, how sure that is, and what to do now."""
         return self._told.story.verdict
+
+    @property
+    def brief(self) -> Brief:
+        """What a person who decides has to know, in counts."""
+        return self._told.story.brief
 
     @property
     def limits(self) -> Mapping[str, Limits]:
