@@ -289,7 +289,7 @@ def test_the_exit_code_is_that_of_the_gate(membership: Path, tmp_path: Path) -> 
     assert "Gate failed: auc: lower limit" in failed.stderr
     assert (
         "over the agreed ceiling"
-        in call(membership, *written, "--ceiling", "auc=0.1", code=3).stderr
+        in call(membership, *written, "--ceiling", "auc=0.501", code=3).stderr
     )
     undecided = call(membership, *written, "--fail-above", "tpr@0.001=0.5", code=4)
     assert "Gate undecided: tpr@0.001" in undecided.stderr
@@ -455,7 +455,9 @@ def test_the_order_of_ceilings_changes_no_exit_code(membership: Path, tmp_path: 
     rulings = set()
     for order in itertools.permutations(ceilings):
         words = [word for pair in order for word in ("--fail-above", pair)]
-        rulings.add(call(membership, "--junit", tmp_path / "x.xml", *words, code=3).stderr)
+        done = call(membership, "--junit", tmp_path / "x.xml", *words, code=3)
+        # a busy machine prints progress too
+        rulings.add("\n".join(line for line in done.stderr.splitlines() if line[:4] == "Gate"))
     (once,) = rulings
     assert once.count("Gate failed: auc") == once.count("Gate passed: auc") == 1
 
