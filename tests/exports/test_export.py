@@ -32,6 +32,7 @@ from divulge.report import model_card
 from tests.exports import finished
 from tests.report import cases as benches
 from tests.report import reading
+from tests.report.federation import test_brief as federations
 
 KINDS = (
     "run-membership",
@@ -517,6 +518,38 @@ def test_the_annex_of_canaries_says_who_drew_them_and_that_it_proves_no_promise(
     assert "It is no proof that the promise holds" in text
     assert "Secret coins decided" in text
     assert "The auditor said" not in text
+
+
+@pytest.mark.parametrize("case", ["shares", "expected clicks", "owners", "small", "sums"])
+def test_the_annex_of_a_federation_is_one_page_that_anybody_reads(case: str) -> None:
+    told = federations.story(case)
+    run = cases_of("leaky")
+    (verdict,) = run.verdicts
+    verdict = replace(
+        verdict,
+        level=told.verdict.level,
+        headline=told.verdict.headline,
+        brief=told.brief,
+        further=(),
+    )
+    text = annex.render(replace(run, about="composition", verdicts=(verdict,)))
+    said = reading.read(text.split('<section id="appendix"')[0])
+    assert sum(len(reading.words(one)) for one in said) <= 300
+    assert max(len(reading.words(one)) for one in said) <= 25
+    assert reading.ease(said) >= 60
+    assert told.brief.decision.split(".")[0].split("?")[0] in " ".join(said)
+
+
+def test_the_appendix_begins_with_the_deciding_attack_then_goes_by_falling_auc() -> None:
+    run = cases_of("leaky")
+    made = [
+        replace(run.attacks[0], label=f"attack {auc}", strength=(False, -auc), titled=(f"{auc}",))
+        for auc in (0.5, 0.7, 0.6, 0.9)
+    ]
+    verdict = replace(run.verdicts[0], attack="attack 0.6")
+    page = annex.render(replace(run, verdicts=(verdict,), attacks=tuple(made)))
+    rows = re.findall(r"<bdi>attack ([\d.]+)</bdi>", page)
+    assert rows == ["0.6", "0.9", "0.7", "0.5"]
 
 
 def test_the_appendix_of_the_annex_has_all_figures_and_whether_they_count() -> None:

@@ -9,7 +9,7 @@ from divulge.attacks import catalog
 from divulge.core import Estimate, Membership, Need
 from divulge.metrics.measure import measure_together
 from divulge.report import brief, page
-from divulge.report.parts import DecidingRate
+from divulge.report.parts import DecidingRate, ExposedList, ExposedRecords
 from divulge.report.schema import Sizes
 from divulge.report.summary import summarise
 from divulge.report.terms import Terms
@@ -134,6 +134,15 @@ def test_it_says_what_the_attacker_has(attack: str, terms: Terms, classes: int, 
 def test_what_the_attacker_has_is_what_the_attack_needs(names: tuple[str, ...], need: Need) -> None:
     every = [name for name in catalog.CATALOGUE["membership"] if name != "mrad"]  # by its settings
     assert {name for name in every if need & catalog.attack(name).needs} == {*names} - {"mrad"}
+
+
+def test_a_list_that_could_not_be_made_says_what_would_let_it_be() -> None:
+    longest = ExposedList(0.1, None, 40, 1_000, "")
+    said = brief.describe_list(ExposedRecords("lira", "", (longest,), ()), 200, PERSON)
+    assert said == (
+        "No list of exposed people could be made of which at most 1 in 10 is wrong. With more "
+        "outsiders in the test, a list of few of them might be."
+    )
 
 
 def test_the_number_stands_before_the_first_table_and_nothing_on_the_page_is_larger() -> None:

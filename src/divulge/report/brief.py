@@ -235,5 +235,8 @@ def describe_list(found: ExposedRecords, members: int, unit: Unit) -> str:
             f"most 1 in {1 / longest.fdr:.0f} of these is wrong, on average."
         )
     few = longest.fewest is None or longest.fewest > 1
-    why = " A short one needs more outsiders." if few else ""
-    return f"No list of exposed {unit.many} could be made.{why}"
+    why = " With more outsiders in the test, a list of few of them might be." if few else ""
+    return (
+        f"No list of exposed {unit.many} could be made of which at most 1 in "
+        f"{1 / longest.fdr:.0f} is wrong.{why}"
+    )

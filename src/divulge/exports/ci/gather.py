@@ -17,6 +17,7 @@ from divulge.exports.ci.cases import AttackCase, GateCase, RunCases, VerdictCase
 from divulge.report import words
 from divulge.report.brief import describe_list
 from divulge.report.parts import Brief
+from divulge.report.ranking import strength
 from divulge.report.schema import Summary
 from divulge.report.units import unit_of
 
@@ -145,6 +146,7 @@ def _attack_cases(about: str, audit: GatedAudit) -> Iterator[AttackCase]:
             seconds=finding.seconds,
             untested=make_showable(untested.get(finding.label, "")),
             counts=finding.label in counting,
+            strength=strength(finding.metrics, sound=finding.label in counting),
         )
 
 
