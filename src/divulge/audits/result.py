@@ -405,9 +405,7 @@ class FederationAudit(SecretAudit):
             if guess is not None and place not in self._unsound() and not is_uninformed(finding)
         }
         confidence = 1 - (1 - CONFIDENCE) / max(1, len(guesses))
-        return limits_by_metric({
-            label: self._held.measure(guess, confidence) for label, guess in guesses.items()
-        })  # fmt: skip
+        return limits_by_metric({k: self._held.measure(g, confidence) for k, g in guesses.items()})
 
     def table(self) -> str:
         """The same as `lines`, as a list."""

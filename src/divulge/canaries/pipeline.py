@@ -36,9 +36,11 @@ _TIMES = 4.0
 
 
 @dataclass(frozen=True, slots=True)
-class CanaryPeople:
-    """Whether canaries are people, and who ε is stated for."""
+class CanaryOrder:
+    """How many canaries to make, whether they are people, and who ε is stated for."""
 
+    count: int | None = None
+    """None takes as many as contradict ε where four times as much leaks."""
     records_each: int = 1
     """How many records each canary has, as of `make_canaries`."""
     unit: Literal["record", "person"] = "record"
@@ -65,9 +67,8 @@ def audit_script(
     *,
     epsilon: float,
     delta: float,
-    count: int | None,
+    of: CanaryOrder = CanaryOrder(),
     noise: NoiseAssumption = "any",
-    of: CanaryPeople = CanaryPeople(),
     label: str = "label",
     run: Path | None = None,
 ) -> CanaryAudit:
@@ -81,9 +82,8 @@ def audit_script(
         scores: the files of scores that the script writes.
         epsilon: the ε that is stated.
         delta: its δ.
-        count: of canaries; None takes as many as contradict ε where four times as much leaks.
+        of: what canaries to make.
         noise: what is supposed about the training, as of `audit_canaries`.
-        of: how many records each canary has, and who ε is stated for.
         label: the column of a table's classes.
         run: the run folder of the audit; a new one in ``runs/`` unless given.
 
@@ -95,7 +95,7 @@ def audit_script(
     """
     if not script.is_file():
         raise SpecError(f"expected a script that trains at {script}, there is none: correct it")
-    done = _read_done(canaries)
+    done, count = _read_done(canaries), of.count
     stated = promise_to_canary(epsilon, delta, noise, of.records_each if of.unit == "record" else 1)
     if (canaries / files.SEALED).exists():
         held = read_candidates(canaries)

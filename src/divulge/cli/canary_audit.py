@@ -85,7 +85,7 @@ def run_(
     Example: divulge canary run train.py train.npz --epsilon 4 --delta 1e-5
     """
     with track_visibly.step("Loading divulge"):
-        from divulge.canaries.pipeline import CanaryPeople, audit_script
+        from divulge.canaries.pipeline import CanaryOrder, audit_script
 
     found = audit_script(
         script,
@@ -94,9 +94,8 @@ def run_(
         scores,
         epsilon=epsilon,
         delta=delta,
-        count=count,
+        of=CanaryOrder(count, records_each, unit),
         noise=noise,
-        of=CanaryPeople(records_each, unit),
         label=label,
         run=run,
     )

@@ -87,11 +87,7 @@ def page_content(
         caption="Means over clients with 95 % intervals",
         measures=_MEASURES,
         headline=("auc", "mean AUC"),
-        summary={
-            "clients": list(facts.clients),
-            "items": list(facts.items),
-            "acted": None if truth is None else [int(one.acted.sum()) for one in truth],
-        },
+        summary=_summary_facts(facts),
         details=tuple(
             _client_details(guess, truth) | _simulated_details(twins)
             for guess, twins in zip_longest(guesses, simulated)
@@ -101,6 +97,14 @@ def page_content(
         figures=figures,
         tables=() if told is None else (_client_table(facts.clients, told, truth),),
     )
+
+
+def _summary_facts(facts: InteractionFacts) -> dict[str, JSON]:
+    return {
+        "clients": list(facts.clients),
+        "items": list(facts.items),
+        "acted": None if facts.acted is None else [len({*one}) for one in facts.acted],
+    }
 
 
 def _concerned(facts: InteractionFacts) -> str:

@@ -162,7 +162,7 @@ class InteractionWords(VerdictWords):
             "items each user was shown."
         )
 
-    def _named(self, attack: int, confidence: float) -> "_Named":
+    def _named(self, attack: int, confidence: float) -> "_NamedItems":
         guess, truth, _ = self.measured(attack)
         pairs = [
             (one.decided, true.acted)
@@ -174,7 +174,7 @@ class InteractionWords(VerdictWords):
         # a user of whom a share s of the items is named loses s of the clicks to chance alone
         chance = sum(float(said.mean()) * int(acted.sum()) for said, acted in pairs) / acted.sum()
         limits = intervals.clustered_proportion(right, acted, confidence)
-        return _Named(Estimate(float(right.sum() / acted.sum()), *limits), float(chance))
+        return _NamedItems(Estimate(float(right.sum() / acted.sum()), *limits), float(chance))
 
     def _count_without(self, attack: int) -> str:
         """What the same attack reaches where clicks were shuffled before training."""
@@ -201,7 +201,7 @@ class InteractionWords(VerdictWords):
 _PAIRS = "Shown 100 pairs, each of a clicked item and another one"
 
 
-class _Named(NamedTuple):
+class _NamedItems(NamedTuple):
     """Clicked items that an attack names."""
 
     share: Estimate
