@@ -65,7 +65,7 @@ class Count(NamedTuple):
     """What was counted, and what guessing would reach; sentences."""
     dots: Dots | None
     limited: bool = True
-    """Whether limits stand beside the number."""
+    """Whether the number has limits."""
 
 
 class VerdictWords(ABC):
