@@ -87,6 +87,24 @@ def test_the_time_left_is_that_of_what_was_done_in_this_run(
     assert step.end() == "Training shadows: 53 of 59 done in 60 s"
 
 
+def test_a_line_counts_what_is_done_within_an_item() -> None:
+    step = progress._Step("decaf", 6, before=0)
+    seen = [step.line() for _ in progress.count_within("abc", 3, "clients trained")]
+    assert "decaf: 0 of 6, 0 of 3 clients trained," in seen[0]
+    assert "decaf: 0 of 6, 2 of 3 clients trained," in seen[2]
+    assert "clients trained" not in step.line()
+
+
+def test_a_line_that_says_the_same_is_not_printed_twice(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "PERIOD", 0.01)
+    monkeypatch.setattr(progress._Step, "line", lambda step: f"{step.text}: 2 min so far")
+    for _ in progress.track_with_lines([1], "decaf", 0):
+        time.sleep(0.3)
+    assert capfd.readouterr().err.count("2 min so far") == 1
+
+
 @pytest.mark.parametrize(
     "begin",
     [

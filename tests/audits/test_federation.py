@@ -80,7 +80,7 @@ def test_the_command_stores_findings_guesses_and_a_page_and_renders_them_again(
     assert "36 virtual clients" in answer["findings"][2]["how"]
     page = (run / "report.html").read_text(encoding="utf-8")
     assert "Client 3 seems to hold mostly cat (100\u202f%)" in page
-    assert "and nothing of &lt;b&gt;ant&lt;/b&gt;, bee and dog" in page
+    assert "It seems to lack &lt;b&gt;ant&lt;/b&gt;, bee and dog." in page
     assert "<b>ant" not in page
     assert not re.search(r"<script|https?://(?!www\.w3\.org)", page)
     assert (run / "figures" / "shares.svg").is_file()

@@ -13,6 +13,7 @@ from divulge.audits.rulings import hold_against_gate, hold_claim_against_gate
 from divulge.core import Estimate, Finding, Status
 from divulge.errors import SpecError
 from divulge.report.schema import ClaimRow, Level, Limits
+from divulge.studies.harden.config import check_ceilings
 from tests.metrics import naive
 from tests.report import cases
 from tests.uneven_tables import TABLES
@@ -203,6 +204,18 @@ def test_an_unknown_metric_names_the_nearest() -> None:
 def test_a_percentage_is_understood(given: str, meant: str) -> None:
     with pytest.raises(SpecError, match=f"did you mean '{meant}'"):
         Gate(fail_above={given: 0.05})
+
+
+@pytest.mark.parametrize(
+    ("name", "ceiling"), [("auc", 0.5), ("auc", 0.4), ("tpr@0.01", 0.01), ("advantage", 0.0)]
+)
+def test_a_ceiling_that_guessing_reaches_is_refused_but_may_be_proven_exceeded(
+    name: str, ceiling: float
+) -> None:
+    for make in (lambda: Gate(ceiling={name: ceiling}), lambda: check_ceilings({name: ceiling})):
+        with pytest.raises(SpecError, match="which guessing reaches, got"):
+            make()
+    assert Gate(fail_above={name: ceiling}).ceilings == ((name, ceiling),)
 
 
 @pytest.mark.parametrize("ceiling", [math.nan, math.inf, -math.inf, -0.1, 1.1])

@@ -74,7 +74,7 @@ def test_the_gate(project: Path) -> None:
     assert "Gate passed: auc: lower limit" in passed.stderr
     agreed = call("audit", project, "--ceiling", "auc=1").stderr.splitlines()
     assert agreed[-1].startswith("Gate passed: auc is at most ")  # before the verdict, on stdout
-    over = call("audit", project, "--ceiling", "auc=0.5", code=3)
+    over = call("audit", project, "--ceiling", "auc=0.501", code=3)
     assert "Gate failed: auc is at least" in over.stderr
     missing = call("audit", project, "--fail-above", "tpr@0.001=0.5", code=4)
     assert "Gate undecided: tpr@0.001 was measured by no attack" in missing.stderr

@@ -32,6 +32,16 @@ def show_inspection() -> None:
     inspection.show(Inspection(HOSTILE, HOSTILE, "weights", HOSTILE, 1, 2, rounds, clients, flags))
 
 
+def test_clients_stand_by_name_and_what_the_names_are_is_said(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    clients = tuple(ClientLine(name, 1, 3, 0.1, None) for name in ("client 10", "client 9", "a"))
+    inspection.show(Inspection("run", "flower", "weights", "", 1, 2, (), clients, ()))
+    shown = capsys.readouterr().out
+    assert shown.index("client 9") < shown.index("client 10")
+    assert "with Flower the ids of its nodes" in shown
+
+
 def show_outcome() -> None:
     cell = Cell(HOSTILE, HOSTILE, Estimate(0.5, 0.4, 0.6), 0.5, reason=HOSTILE)
     made = Provenance("", "", 1, 1, "", 0.0)

@@ -1,4 +1,4 @@
-"""The brief: its number is the deciding attack's, rounded outward, and anybody can read it."""
+"""The brief: its number is the deciding attack's, rounded as elsewhere, and anybody can read it."""
 
 import re
 
@@ -9,7 +9,7 @@ from divulge.attacks import catalog
 from divulge.core import Estimate, Membership, Need
 from divulge.metrics.measure import measure_together
 from divulge.report import brief, page
-from divulge.report.parts import DecidingRate
+from divulge.report.parts import DecidingRate, ExposedList, ExposedRecords
 from divulge.report.schema import Sizes
 from divulge.report.summary import summarise
 from divulge.report.terms import Terms
@@ -71,17 +71,34 @@ def test_where_nothing_is_decided_there_is_no_number_and_no_picture(case: str) -
     assert 'class="number"' not in first_screen(case)
 
 
-def test_limits_are_rounded_outward_and_small_shares_counted_in_a_thousand() -> None:
+def test_limits_are_rounded_as_in_sentences_and_small_shares_counted_in_a_thousand() -> None:
     rate = DecidingRate(0.01, Estimate(0.352, 0.289, 0.411), 0.411)
     number, meaning, dots = brief._count_rate(rate, Terms())
     assert number == "35 of 100"
-    assert "recognises 35 (28 to 42)." in meaning[0]
-    assert (dots.least, dots.measured, dots.most, dots.each) == (28, 35, 42, 1)
+    assert "recognises 35 (29 to 41)." in meaning[0]
+    assert (dots.least, dots.measured, dots.most, dots.each) == (29, 35, 41, 1)
     rare = DecidingRate(0.01, Estimate(0.0262, 0.0139, 0.0421), 0.0421)
     number, meaning, dots = brief._count_rate(rare, Terms(unit=PERSON))
     assert number == "26 of 1,000"
-    assert "may wrongly accuse 10 outsiders in 1,000 recognises 26 (13 to 43)." in meaning[0]
-    assert (dots.least, dots.measured, dots.most, dots.each) == (1, 3, 5, 10)
+    assert "may wrongly accuse 10 outsiders in 1,000 recognises 26 (14 to 42)." in meaning[0]
+    assert (dots.least, dots.measured, dots.most, dots.each) == (1, 3, 4, 10)
+
+
+def test_one_interval_is_rounded_alike_on_the_first_screen_and_in_the_sentence_below() -> None:
+    found = cases.summary("label_only")
+    counted = re.search(r"\((\d+) to (\d+)\)", found.brief.meaning[0])
+    said = re.search(r"interval ([\d.]+) to ([\d.]+) %", found.verdict.sentences[0])
+    assert counted is not None
+    assert said is not None
+    assert [round(float(each)) for each in said.groups()] == [
+        int(each) for each in counted.groups()
+    ]
+
+
+def test_a_limit_that_stands_alone_is_rounded_up() -> None:
+    number, _, dots = brief._count_rate(DecidingRate(0.01, None, 0.034), Terms())
+    assert number == "at most 4 of 100"
+    assert dots.most == 4
 
 
 @pytest.mark.parametrize(
@@ -117,6 +134,15 @@ def test_it_says_what_the_attacker_has(attack: str, terms: Terms, classes: int, 
 def test_what_the_attacker_has_is_what_the_attack_needs(names: tuple[str, ...], need: Need) -> None:
     every = [name for name in catalog.CATALOGUE["membership"] if name != "mrad"]  # by its settings
     assert {name for name in every if need & catalog.attack(name).needs} == {*names} - {"mrad"}
+
+
+def test_a_list_that_could_not_be_made_says_what_would_let_it_be() -> None:
+    longest = ExposedList(0.1, None, 40, 1_000, "")
+    said = brief.describe_list(ExposedRecords("lira", "", (longest,), ()), 200, PERSON)
+    assert said == (
+        "No list of exposed people could be made of which at most 1 in 10 is wrong. With more "
+        "outsiders in the test, a list of few of them might be."
+    )
 
 
 def test_the_number_stands_before_the_first_table_and_nothing_on_the_page_is_larger() -> None:

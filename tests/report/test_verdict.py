@@ -1,5 +1,6 @@
 """The verdict: each level, who carries it, and what it must and must not say."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -122,7 +123,7 @@ def test_no_leak_found_says_how_large_a_leak_could_hide() -> None:
     assert auc is not None
     assert tpr is not None
     assert (
-        f"picks the training record of a pair {100 * auc:.0f} % of the time"
+        f"picks the training record of a pair {math.ceil(100 * auc)} % of the time"
         in (verdict.sentences[1])
     )
     assert f"identifies {100 * tpr:.2g} % of the training records" in verdict.sentences[1]

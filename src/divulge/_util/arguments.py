@@ -177,6 +177,11 @@ class _Judge:
         if isinstance(value, type) and not isinstance(default, type):
             return f"pass an object, such as {value.__name__}(...)"
         if hints.is_array(hint):
+            if getattr(getattr(value, "dtype", None), "kind", "") in "OSU":
+                return (
+                    "it may hold texts; give numbers, of classes 0, 1, 2..., or a pair (x, y) in "
+                    "place of Records: divulge numbers its labels"
+                )
             return "pass a NumPy array of that type and shape"
         if hints.is_several(hint) and not isinstance(value, Mapping | str | bytes | types.NoneType):
             return f"put it into a list: [{name}]" if not np.iterable(value) else "check each entry"

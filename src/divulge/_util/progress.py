@@ -152,6 +152,35 @@ BRIEF = 1.0
 
 
 @dataclass
+class _Within:
+    """What is done within an item, where that is counted."""
+
+    text: str = ""
+    done: int = 0
+    items: int = 0
+
+
+_within = _Within()
+
+
+def count_within(items: Iterable[T], many: int, text: str) -> Iterator[T]:
+    """Pass things through, and let the lines of the step around them say how many are done.
+
+    Args:
+        items: the things.
+        many: their number.
+        text: what was done with them, for the user.
+    """
+    _within.text, _within.done, _within.items = text, 0, many
+    try:
+        for item in items:
+            yield item
+            _within.done += 1
+    finally:
+        _within.items = 0
+
+
+@dataclass
 class _Step:
     """What is being done, and how far it is."""
 
@@ -168,7 +197,8 @@ class _Step:
         done = self.done  # another thread counts on
         count = f" {self.before + done} of {self.before + self.items}," if self.many else ""
         left = f", about {format_span(took / done * (self.items - done))} left" if done else ""
-        return f"{self.text}:{count} {format_span(took)} so far{left}"
+        inner = f" {_within.done} of {_within.items} {_within.text}," if _within.items > 1 else ""
+        return f"{self.text}:{count}{inner} {format_span(took)} so far{left}"
 
     def end(self) -> str:
         """That it has ended, and what it took."""
@@ -203,9 +233,12 @@ def track_with_lines(items: Sequence[Any], text: str, done: int) -> Generator[An
 
 
 def _say_now_and_then(step: _Step, over: Event) -> None:
+    last = ""
     while not over.wait(PERIOD if _spoken.is_set() else min(FIRST, PERIOD)):
         _spoken.set()
-        say(step.line())
+        if (line := step.line()) != last:  # minutes are rounded
+            say(line)
+        last = line
 
 
 def say(line: str) -> None:

@@ -20,6 +20,7 @@ from divulge.audits.judged import JudgedAudit
 from divulge.audits.kinds import load_run
 from divulge.audits.secrets.registry import gated_metrics
 from divulge.errors import SpecError, did_you_mean
+from divulge.metrics.measure import GUESSING
 
 Judge = Literal["low", "value"]
 
@@ -113,6 +114,11 @@ class Gate:
                     f"expected a metric with an upper limit for a ceiling, got {name!r}, which an "
                     f"audit bounds from below alone: use --fail-above {name}={ceiling:g} "
                     "(fail_above), or a ceiling of another metric, such as auc"
+                )
+            if name in GUESSING and ceiling <= GUESSING[name]:
+                raise SpecError(
+                    f"expected a ceiling on {name} above {GUESSING[name]:g}, which guessing "
+                    f"reaches, got {ceiling:g}: nothing can be shown to stay under it"
                 )
         for earlier in self.not_worse_than.values():
             if earlier.about != self.about:

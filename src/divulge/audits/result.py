@@ -46,6 +46,7 @@ from divulge.report.federation.story import FederationReport, ImageSheet, PageCo
 from divulge.report.federation.verdicts.case import Judgement
 from divulge.report.federation.verdicts.judge import is_uninformed
 from divulge.report.markdown import make_inert
+from divulge.report.parts import Brief
 from divulge.report.schema import ClaimRow, Conclusion, Limits
 from divulge.report.units import Unit, unit_of
 
@@ -388,6 +389,11 @@ class FederationAudit(SecretAudit):
         return self._told.story.verdict
 
     @property
+    def brief(self) -> Brief:
+        """What a person who decides has to know, in counts."""
+        return self._told.story.brief
+
+    @property
     def limits(self) -> Mapping[str, Limits]:
         """By metric, intervals that hold for all attacks at once: what a gate compares.
 
@@ -399,9 +405,7 @@ class FederationAudit(SecretAudit):
             if guess is not None and place not in self._unsound() and not is_uninformed(finding)
         }
         confidence = 1 - (1 - CONFIDENCE) / max(1, len(guesses))
-        return limits_by_metric({
-            label: self._held.measure(guess, confidence) for label, guess in guesses.items()
-        })  # fmt: skip
+        return limits_by_metric({k: self._held.measure(g, confidence) for k, g in guesses.items()})
 
     def table(self) -> str:
         """The same as `lines`, as a list."""

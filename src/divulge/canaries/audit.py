@@ -85,12 +85,13 @@ def audit_canaries(
         *_find_claim(epsilon, delta, found), noise, held.records_each if unit == "record" else 1
     )
     change = None if utility is None else _utility_change(Path(utility))
+    libraries = dict(sorted(pair for one in found for pair in one.libraries.items()))
     if run is None:
-        return audit_of(_open_and_judge(Path(canaries), held, found, claim, change))
+        return audit_of(_open_and_judge(Path(canaries), held, found, claim, change), libraries)
     folder = Path(run)
     with take_folder(folder, (HEAD, SUMMARY, PAGE)):
         return begin_run(
-            folder, lambda: _open_and_judge(Path(canaries), held, found, claim, change)
+            folder, lambda: _open_and_judge(Path(canaries), held, found, claim, change), libraries
         )
 
 

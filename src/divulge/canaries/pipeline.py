@@ -11,18 +11,21 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from divulge._util import atomic
 from divulge._util.folders import numbered_folder
 from divulge._util.progress import say, track_visibly
 from divulge.canaries.audit import audit_canaries
 from divulge.canaries.make import make_canaries
-from divulge.canaries.plan import TIMES, plan_canaries
+from divulge.canaries.plan import TIMES, plan_canaries, promise_to_canary
 from divulge.canaries.result import CanaryAudit
-from divulge.core import NoiseAssumption
+from divulge.core import Guarantee, NoiseAssumption
 from divulge.data import canary_files as files
+from divulge.data.canary_files import read_candidates
 from divulge.data.records import load_record_sets
 from divulge.errors import SpecError
+from divulge.metrics.epsilon import largest_bound, records_needed
 
 DONE = "pipeline.json"
 """What was done for the canaries of a folder, in it."""
@@ -30,6 +33,18 @@ DONE = "pipeline.json"
 _STDERR = 2
 _TIMES = 4.0
 """Where nobody names the number of canaries: as many as contradict ε when so much more leaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class CanaryOrder:
+    """How many canaries to make, whether they are people, and who ε is stated for."""
+
+    count: int | None = None
+    """None takes as many as contradict ε where four times as much leaks."""
+    records_each: int = 1
+    """How many records each canary has, as of `make_canaries`."""
+    unit: Literal["record", "person"] = "record"
+    """As of `audit_canaries`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +67,10 @@ def audit_script(
     *,
     epsilon: float,
     delta: float,
-    count: int | None,
-    noise: NoiseAssumption,
-    label: str,
-    run: Path | None,
+    of: CanaryOrder = CanaryOrder(),
+    noise: NoiseAssumption = "any",
+    label: str = "label",
+    run: Path | None = None,
 ) -> CanaryAudit:
     """Plan, make, train and audit, and show progress; what is there is not done again.
 
@@ -67,29 +82,37 @@ def audit_script(
         scores: the files of scores that the script writes.
         epsilon: the ε that is stated.
         delta: its δ.
-        count: of canaries; None takes as many as contradict ε where four times as much leaks.
+        of: what canaries to make.
         noise: what is supposed about the training, as of `audit_canaries`.
         label: the column of a table's classes.
         run: the run folder of the audit; a new one in ``runs/`` unless given.
 
     Raises:
-        SpecError: no number of canaries would do, the script failed or wrote no scores, or what is
-            there comes from other records, another count or another script.
+        SpecError: so many canaries cannot contradict ε, no number would do, the script failed or
+            wrote no scores, or what is there comes from other records, another count or another
+            script.
         DivulgeError: see `make_canaries` and `audit_canaries`.
     """
     if not script.is_file():
         raise SpecError(f"expected a script that trains at {script}, there is none: correct it")
-    done = _read_done(canaries)
+    done, count = _read_done(canaries), of.count
+    stated = promise_to_canary(epsilon, delta, noise, of.records_each if of.unit == "record" else 1)
     if (canaries / files.SEALED).exists():
+        held = read_candidates(canaries)
+        _refuse_other("records of each canary", held.records_each == of.records_each, canaries)
         if done is not None:  # who made them by `divulge canary make` knows of what
             _refuse_other("records", done.records == _digest(records), canaries)
             _refuse_other("count", count is None or done.count == count, canaries)
+        if not all(path.exists() for path in scores):
+            _say_reach(held.count, stated, len(scores))
         say(f"Canaries: those of {canaries}")
     else:
-        many = count or _plan_count(epsilon, delta, noise)
+        if count is not None:
+            _say_reach(count, stated, len(scores))
+        many = count or _plan_count(stated)
         with track_visibly.step("Making canaries"):
             (found,) = load_record_sets([records], label, Path())
-            made = make_canaries(found, canaries, many)
+            made = make_canaries(found, canaries, many, records_each=of.records_each)
         done = Done(_digest(records), count)
         _write_done(canaries, done)
         say(f"Canaries: {made.canaries:,} in {canaries}, of which {made.inserted:,} are inserted")
@@ -105,7 +128,7 @@ def audit_script(
     with track_visibly.step("Opening the coins"):
         place = run or numbered_folder(Path("runs") / "canaries")
         return audit_canaries(
-            canaries, scores, epsilon=epsilon, delta=delta, noise=noise, run=place
+            canaries, scores, epsilon=epsilon, delta=delta, unit=of.unit, noise=noise, run=place
         )
 
 
@@ -140,8 +163,31 @@ def _refuse_other(what: str, same: bool, there: Path) -> None:  # noqa: FBT001 (
         )
 
 
-def _plan_count(epsilon: float, delta: float, noise: NoiseAssumption) -> int:
-    plan = plan_canaries(epsilon, delta, noise=noise, progress=True)
+def _say_reach(count: int, stated: Guarantee, tries: int) -> None:
+    """Say before the training what so many canaries can decide.
+
+    Raises:
+        SpecError: nothing: not even a training that gives away each of them contradicts ε.
+    """
+    epsilon, delta = stated.epsilon, stated.delta
+    reach = largest_bound(count, delta, drawn="coins", noise=stated.noise, tries=tries)
+    if reach <= epsilon:
+        least = records_needed(epsilon, delta, drawn="coins", noise=stated.noise, tries=tries)
+        enough = "no number of canaries does" if least is None else f"it takes {least:,} or more"
+        raise SpecError(
+            f"expected canaries that can contradict ε = {epsilon:g} at δ = {delta:g}, got "
+            f"{count:,}, which contradict an ε up to {reach:.2f} at most, whatever the training "
+            f"leaks: {enough}; divulge canary plan says how many find which fault"
+        )
+    say(
+        f"{count:,} canaries can contradict ε = {epsilon:g}; the largest ε that they can show is "
+        f"{reach:.2f}"
+    )
+
+
+def _plan_count(stated: Guarantee) -> int:
+    epsilon, noise = stated.epsilon, stated.noise
+    plan = plan_canaries(epsilon, stated.delta, noise=noise, progress=True)
     say(str(plan))
     count = plan.faults[TIMES.index(_TIMES)].canaries
     if count is None:

@@ -25,6 +25,7 @@ from divulge.data.noise import SeenNoise
 from divulge.data.sampling import SeenBatches, StatedSampling
 from divulge.errors import SpecError, StoreError
 from divulge.targets.fingerprints import fingerprint_model
+from divulge.targets.model_parts import versions_of
 
 NoiseDeviation = Annotated[float, pydantic.Field(gt=0)]
 """A standard deviation of noise, in the units of a gradient."""
@@ -92,6 +93,7 @@ class CanaryRecorder:
         self._changed: set[str] = set()
         self._place: np.ndarray | None = None  # where the last step left the weights
         self._watched: nn.Module | None = None
+        self._libraries: dict[str, str] = {}
         if resume:
             atomic.remove_unfinished(self._path)
             self._continue()
@@ -143,6 +145,7 @@ class CanaryRecorder:
                 "whose step() changes the weights"
             )
         self._watched = inner
+        self._libraries = versions_of(model, private)
         if private is not None:
             self._scale = noise_scale(private)
         inner.register_forward_pre_hook(self._before_forward)
@@ -179,6 +182,7 @@ class CanaryRecorder:
             else SeenBatches(np.array(self._sizes), self._sampling, self._divisors),
             statistics=tuple(sorted(self._changed)),
             noise=self._noise.seen(),
+            libraries=self._libraries,
         )
         write_scores(self._path, scores, place=self._place, **self._noise.as_arrays())
         return self._path

@@ -167,27 +167,38 @@ class CanaryAudit(GatedAudit):
         store_head(folder, self.head)
 
 
-def audit_of(facts: CanaryFacts) -> CanaryAudit:
-    """The audit that these facts make now."""
+def audit_of(facts: CanaryFacts, libraries: Mapping[str, str]) -> CanaryAudit:
+    """The audit that these facts make now.
+
+    Args:
+        facts: what was found.
+        libraries: by name, the versions of those that the training came from.
+    """
     settings: dict[str, JSON] = {
         "epsilon": facts.epsilon, "delta": facts.delta, "noise": facts.noise
     }  # fmt: skip
-    return CanaryAudit(new_head(KIND, KIND, 0, settings, challenge=facts.commitment, facts=facts))
+    head = new_head(
+        KIND, KIND, 0, settings, challenge=facts.commitment, facts=facts, libraries=libraries
+    )
+    return CanaryAudit(head)
 
 
-def begin_run(folder: Path, judge: Callable[[], CanaryFacts]) -> CanaryAudit:
+def begin_run(
+    folder: Path, judge: Callable[[], CanaryFacts], libraries: Mapping[str, str]
+) -> CanaryAudit:
     """Judge into a new run folder, or finish one whose page a kill prevented.
 
     Args:
         folder: a folder that this process holds.
         judge: opens the coins.
+        libraries: as of `audit_of`.
 
     Raises:
         StoreError: there is something else in the folder, such as another audit.
     """
     if not has_head(folder) or (folder / PAGE).exists():
         create_folder(folder)
-        found = replace(audit_of(judge()), path=folder)
+        found = replace(audit_of(judge(), libraries), path=folder)
         found.store(folder)
     else:
         found = CanaryAudit.load(folder)

@@ -14,6 +14,7 @@ from divulge.data.canary_files import Canaries, read_candidates
 from divulge.data.canary_scores import CanaryScores, GradNorm, write_scores
 from divulge.errors import DataError, SpecError
 from divulge.targets.fingerprints import fingerprint_model
+from divulge.targets.model_parts import versions_of
 from divulge.targets.outputs import Output
 from divulge.targets.wrap import as_target
 
@@ -53,12 +54,14 @@ def score_canaries(
         DataError: a model has fewer classes than the canaries.
     """
     held = read_candidates(Path(canaries))
+    libraries = versions_of(model)
     model = getattr(model, "_module", model)  # what Opacus wraps
     score = -_losses(held, model, output)
     if reference is not None:
         score += _losses(held, getattr(reference, "_module", reference), output)
     of = fingerprint_model(getattr(model, "module", model)) or ""
-    write_scores(Path(path), CanaryScores(score, "black", held.digest, of, 0))
+    scores = CanaryScores(score, "black", held.digest, of, 0, libraries=libraries)
+    write_scores(Path(path), scores)
     return Path(path)
 
 
@@ -115,8 +118,16 @@ def score_checkpoints(
     if last is None:
         raise SpecError("expected two checkpoints or more, got fewer: save one after each step")
     of = fingerprint_model(gradients.load(last)) or ""
-    kept = tuple(sorted(statistics))
-    write_scores(Path(path), CanaryScores(score, "white", held.digest, of, steps, statistics=kept))
+    scores = CanaryScores(
+        score,
+        "white",
+        held.digest,
+        of,
+        steps,
+        statistics=tuple(sorted(statistics)),
+        libraries=versions_of(network),
+    )
+    write_scores(Path(path), scores)
     return Path(path)
 
 

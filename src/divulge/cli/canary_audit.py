@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Literal, NoReturn
 import click
 
 from divulge._util.progress import track_visibly
-from divulge.cli.canary_options import fails_on, formats, noises, run_folder, stated
+from divulge.cli.canary_options import (
+    fails_on,
+    formats,
+    noises,
+    records_each,
+    run_folder,
+    stated,
+    unit,
+)
 from divulge.cli.exit_codes import ruling_code, show_ruling
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo
@@ -30,6 +38,8 @@ if TYPE_CHECKING:
     type=int,
     help="Number of canaries. Default: as many as contradict ε if four times as much leaks.",
 )
+@records_each
+@unit
 @noises
 @click.option("--label", default="label", show_default=True, help="Column of a table's classes.")
 @click.option(
@@ -57,6 +67,8 @@ def run_(
     epsilon: float,
     delta: float,
     count: int | None,
+    records_each: int,
+    unit: Literal["record", "person"],
     noise: NoiseAssumption,
     label: str,
     folder: Path,
@@ -73,7 +85,7 @@ def run_(
     Example: divulge canary run train.py train.npz --epsilon 4 --delta 1e-5
     """
     with track_visibly.step("Loading divulge"):
-        from divulge.canaries.pipeline import audit_script
+        from divulge.canaries.pipeline import CanaryOrder, audit_script
 
     found = audit_script(
         script,
@@ -82,7 +94,7 @@ def run_(
         scores,
         epsilon=epsilon,
         delta=delta,
-        count=count,
+        of=CanaryOrder(count, records_each, unit),
         noise=noise,
         label=label,
         run=run,
@@ -97,14 +109,7 @@ def run_(
     "--epsilon", type=float, help="The ε that is stated. Default: as the transcript says."
 )
 @click.option("--delta", type=float, help="The δ of the same statement.")
-@click.option(
-    "--unit",
-    type=click.Choice(["record", "person"]),
-    default="record",
-    show_default=True,
-    help="Who the statement is for. What is stated for a record is turned into what it promises a "
-    "canary with several.",
-)
+@unit
 @noises
 @click.option(
     "--utility",

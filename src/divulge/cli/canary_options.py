@@ -43,3 +43,11 @@ records_each = click.option(
     show_default=True,
     help="Records of each canary. From 2 on a canary is a person, and ε is for one person.",
 )
+unit = click.option(
+    "--unit",
+    type=click.Choice(["record", "person"]),
+    default="record",
+    show_default=True,
+    help="Who the statement is for. What is stated for a record is turned into what it promises a "
+    "canary with several.",
+)

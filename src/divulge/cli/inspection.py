@@ -1,6 +1,7 @@
 """An inspected transcript as a terminal shows it, and as one JSON object for programs."""
 
 import json
+import re
 from collections.abc import Iterable, Sequence
 
 import pydantic
@@ -32,13 +33,24 @@ def show(found: Inspection) -> None:
     names = ["round", "clients", "records", "global step", *metrics]
     _print(names, [_round(line, metrics) for line in found.rounds])
     names = ["client", "rounds", "records", "mean change", "claimed guarantee"]
-    _print(names, [_client(line) for line in found.clients])
+    _print(names, [_client(line) for line in sorted(found.clients, key=_by_name)])
+    if found.clients:
+        terminal.show(
+            "Clients have the names that the run gave them: with Flower the ids of its nodes, not "
+            "the numbers of their data. A mean change is the L2 norm of an update."
+        )
     if not found.clients:
         terminal.show((_describe_empty(found), "yellow"))
     for flag in found.flags:
         terminal.show((_where(flag), "yellow"), f" {flag.text}")
     if found.clients and not found.flags:
         terminal.show("Nothing looks odd.")
+
+
+def _by_name(line: ClientLine) -> list[tuple[int, str]]:
+    """Names in order, numbers within them by their value."""
+    parts = re.findall(r"\d+|\D+", line.client)
+    return [(int(part) if part.isdecimal() and len(part) < 100 else 0, part) for part in parts]
 
 
 def _describe_empty(found: Inspection) -> str:

@@ -1,7 +1,7 @@
 """Scores of canaries in a file: how much a training shows of each, without the coins."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -10,6 +10,7 @@ import pydantic
 from jaxtyping import Float64
 
 from divulge._util import arrays, atomic
+from divulge._util.showable import make_showable
 from divulge.data.canary_files import Canaries, sha256
 from divulge.data.noise import SeenNoise
 from divulge.data.sampling import SeenBatches
@@ -48,6 +49,8 @@ class CanaryScores:
     """Layers that kept running statistics of records while the training was watched."""
     noise: SeenNoise | None = None
     """What steps or rounds show of their noise, each held against those before."""
+    libraries: Mapping[str, str] = field(default_factory=dict)
+    """By name, the versions of the libraries that the model and its training come from."""
 
     @property
     def digest(self) -> str:
@@ -88,6 +91,8 @@ def write_scores(path: Path, scores: CanaryScores, **more: np.ndarray) -> None:
         named["statistics"] = np.array(scores.statistics)
     if scores.noise is not None:
         named |= scores.noise.as_arrays()
+    if scores.libraries:
+        named["libraries"] = np.array([each for pair in scores.libraries.items() for each in pair])
     atomic.write_arrays(path, named | more)
 
 
@@ -118,6 +123,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
     try:
         rounds, stated, rounding = _read_rounds(held, len(score))
         batches, statistics = SeenBatches.from_arrays(held), read_statistics(held)
+        libraries = _read_libraries(held)
         noise = SeenNoise.from_arrays(held)
     except (SpecError, ValueError) as error:
         raise atomic.damaged_file_error(path, error) from error
@@ -133,6 +139,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         batches,
         statistics,
         noise,
+        libraries,
     )
 
 
@@ -164,10 +171,24 @@ def read_statistics(held: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     Raises:
         ValueError: they are no names.
     """
-    names = held.get("statistics", np.zeros(0, "U1"))
-    if names.dtype.kind != "U":
-        raise ValueError("its statistics are no names")
-    return tuple(map(str, names))
+    return _read_texts(held, "statistics")
+
+
+def _read_libraries(held: Mapping[str, np.ndarray]) -> dict[str, str]:
+    """Names and versions in turn.
+
+    Raises:
+        ValueError: they are no texts.
+    """
+    texts = [make_showable(text) for text in _read_texts(held, "libraries")]
+    return dict(zip(texts[::2], texts[1::2], strict=True))
+
+
+def _read_texts(held: Mapping[str, np.ndarray], name: str) -> tuple[str, ...]:
+    texts = held.get(name, np.zeros(0, "U1"))
+    if texts.dtype.kind != "U":
+        raise ValueError(f"its {name} are no names")
+    return tuple(map(str, texts))
 
 
 def read_arrays(path: Path, *names: str, more: bool = False) -> dict[str, np.ndarray]:

@@ -1,6 +1,7 @@
 """The brief tells a person who decides in counts: who is concerned, what leaks, how sure, what now.
 
-It names no term of statistics. Counts are rounded outward: the lower limit down, the upper one up.
+It names no term of statistics. Limits are rounded as in all sentences and tables, but a limit that
+stands alone is rounded up.
 """
 
 import math
@@ -13,6 +14,7 @@ from divulge.attacks.catalog import (
     REFERENCE_ATTACKS,
     WHITE_BOX_ATTACKS,
 )
+from divulge.core import Estimate
 from divulge.report import words
 from divulge.report.parts import Brief, DecidingRate, Dots, ExposedRecords
 from divulge.report.schema import AttackRow, Blind, ClaimRow, Conclusion, Level, Sizes
@@ -88,7 +90,8 @@ def _count(
 def _count_rate(found: DecidingRate, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
     assert found.fpr is not None
     per = 1_000 if found.share is not None and found.share.value < FINE else 100
-    number, limits, dots = _round_share(found, per, f"{terms.unit.members} are recognised")
+    what = f"{terms.unit.members} are recognised"
+    number, limits, dots = round_share(found.share, found.most, what, per)
     outsiders = words.format_count(round(found.fpr * per), "outsider")
     recognises = (
         f"Of {per:,} {terms.unit.members}, an attacker who may wrongly accuse {outsiders} in "
@@ -99,7 +102,7 @@ def _count_rate(found: DecidingRate, terms: Terms) -> tuple[str, tuple[str, ...]
 
 
 def _count_pairs(found: DecidingRate, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
-    number, limits, dots = _round_share(found, 100, "pairs are told apart")
+    number, limits, dots = round_share(found.share, found.most, "pairs are told apart")
     picks = (
         f"Shown 100 pairs, each of one {terms.unit.member} and one outsider, the attacker picks "
         f"{terms.unit.right} in {number}{limits}."
@@ -107,20 +110,29 @@ def _count_pairs(found: DecidingRate, terms: Terms) -> tuple[str, tuple[str, ...
     return f"{number} of 100 pairs", (picks, "Guessing would be right in 50."), dots
 
 
-def _round_share(found: DecidingRate, per: int, what: str) -> tuple[str, str, Dots]:
-    """The count of so many, its limits in brackets, and the same as 100 dots."""
-    most = min(per, math.ceil(per * found.most - _SLACK))
-    top = min(100, math.ceil(100 * found.most - _SLACK))
-    if found.share is None:
+def round_share(
+    share: Estimate | None, most: float, what: str, per: int = 100, known: str = "measured"
+) -> tuple[str, str, Dots]:
+    """The count of so many, its limits in brackets, and the same as 100 dots.
+
+    Args:
+        share: the share; None where only its upper limit is known.
+        most: that limit.
+        what: a clause on what is counted.
+        per: of how many it is counted.
+        known: how the share is known.
+    """
+    if share is None:
+        top, count = (min(of, math.ceil(of * most - _SLACK)) for of in (100, per))
         text = f"100 dots. At most {top} of them are marked: so many {what}."
-        return f"at most {most}", "", Dots(0, 0, top, per // 100, text)
-    low, value = max(0.0, found.share.low), found.share.value
-    least, measured = math.floor(100 * low + _SLACK), round(100 * value)
+        return f"at most {count}", "", Dots(0, 0, top, per // 100, text)
+    parts = (max(0.0, share.low), share.value, min(1.0, most))
+    least, measured, top = (round(100 * part) for part in parts)
     text = (
         f"100 dots, {measured} of them marked: so many {what} of 100. It may be {least} to {top}."
     )
-    dots = Dots(least, measured, top, per // 100, text)
-    return f"{round(per * value)}", f" ({math.floor(per * low + _SLACK)} to {most})", dots
+    low, value, high = (round(per * part) for part in parts)
+    return f"{value}", f" ({low} to {high})", Dots(least, measured, top, per // 100, text, known)
 
 
 def _describe_concerned(sizes: Sizes, terms: Terms) -> str:
@@ -223,5 +235,8 @@ def describe_list(found: ExposedRecords, members: int, unit: Unit) -> str:
             f"most 1 in {1 / longest.fdr:.0f} of these is wrong, on average."
         )
     few = longest.fewest is None or longest.fewest > 1
-    why = " A short one needs more outsiders." if few else ""
-    return f"No list of exposed {unit.many} could be made.{why}"
+    why = " With more outsiders in the test, a list of few of them might be." if few else ""
+    return (
+        f"No list of exposed {unit.many} could be made of which at most 1 in "
+        f"{1 / longest.fdr:.0f} is wrong.{why}"
+    )

@@ -32,6 +32,8 @@ class Dots:
     """How many a dot stands for."""
     text: str
     """The same in words."""
+    known: str = "measured"
+    """How ``measured`` is known."""
 
 
 @dataclass(frozen=True, slots=True)

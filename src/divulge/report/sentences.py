@@ -249,9 +249,10 @@ def next_step(level: Level, enough: int | None = None, terms: Terms = USUAL) -> 
         "defence or the unlearning until members score like non-members.",
         "undecided": f"Give at least {enough} members{of} and as many non-members, and run the "
         "audit again.",
-        "leak or shift": "If members were drawn at random, say how (membership). If not, name a "
-        "column that comes from elsewhere, such as a date or another model's loss, as blind. Or "
-        "audit the model with its records.",
+        "leak or shift": 'If members were drawn at random, write membership = "fixed" below '
+        '[predictions], or "coins" if a coin decided for each. If not, name a column that comes '
+        "from elsewhere, such as a date or another model's loss, as blind. Or audit the model with "
+        "its records.",
         "confounded": _REDRAW if unit is RECORD else _REDRAW_PEOPLE,
         "instrument failed": "Repair or replace the attack that failed its control, then run the "
         "audit again.",

@@ -1,5 +1,6 @@
 """The facts that the words of a verdict state, and the clauses that state them."""
 
+import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -125,7 +126,7 @@ class VerdictFacts:
         """A clause on how large a leak is compatible with all that was measured."""
         assert self.highest_auc is not None
         unit = self.terms.unit
-        pair = f"picks {unit.pair} {100 * self.highest_auc:.0f} % of the time"
+        pair = f"picks {unit.pair} {words.percent_words(self.highest_auc, math.ceil)} of the time"
         if self.fpr is None or self.highest_tpr is None:
             return f"an attack that {pair}"
         return (

@@ -98,11 +98,11 @@ class AuditPlan:
             f"To see a leak ({leak}, as the best attack shows it with 64 shadow models) with "
             f"{100 * self.power:g} % power, testing {words.format_count(self.attacks, 'attack')}:",
             "",
-            "shadow models  leak left  members  non-members",
+            "shadow models  leak shown  members  non-members",
         ]
         for row in self.needed:
             size = "over 100,000" if row.records is None else f"{row.records:,}"
-            lines.append(f"{row.shadows:>13}  {row.kept:>9.0%}  {size:>7}  {size:>11}")
+            lines.append(f"{row.shadows:>13}  {row.kept:>10.0%}  {size:>7}  {size:>11}")
         return "\n".join(lines)
 
     def _describe_sizes(self) -> str:

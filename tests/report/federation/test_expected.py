@@ -97,11 +97,11 @@ def test_each_client_has_a_sentence_and_the_page_a_level_of_its_own() -> None:
     story = composition.page_content(facts, findings, ((flat, same, flat), told))
     assert story.speaker == 1
     assert story.sentences == (
-        "Client a seems to hold mostly class 0 (70 %) and class 1 (30 %) and nothing of class 2 "
-        "and class 3; its classes are uneven (p = 0.015). Expected in wrong classes: 10 % (L1 "
+        "Client a seems to hold mostly class 0 (70 %) and class 1 (30 %). It seems to lack class 2 "
+        "and class 3. Its classes are uneven (p = 0.015). Expected in wrong classes: 10 % (L1 "
         "0.20) of its records; at most 13 % (L1 0.24) for 90 % of simulated clients like it.",
-        "Client b seems to hold mostly class 0 (70 %) and class 1 (30 %) and nothing of class 2 "
-        "and class 3; its classes are uneven (p = 0.015). Its update does not look like those of "
+        "Client b seems to hold mostly class 0 (70 %) and class 1 (30 %). It seems to lack class 2 "
+        "and class 3. Its classes are uneven (p = 0.015). Its update does not look like those of "
         "simulated clients (p = 0.002), so nothing says how far off this is.",
         "Client c seems to be even: no class stands out (p = 0.29). Expected in wrong classes: "
         "10 % (L1 0.20) of its records; at most 13 % (L1 0.24) for 90 % of simulated clients like "
@@ -110,7 +110,7 @@ def test_each_client_has_a_sentence_and_the_page_a_level_of_its_own() -> None:
     counted = composition.page_content(facts, (OTHER,), ((flat, same, flat),))
     assert counted.sentences == (
         "Client a seems to be even: no class stands out.",
-        "Client b seems to hold equal shares of 2 classes and nothing of class 2 and class 3.",
+        "Client b seems to hold equal shares of 2 classes. It seems to lack class 2 and class 3.",
         "Client c seems to be even: no class stands out.",
     )
     files = page.render_files(FederationReport("audit", "2026", findings, story))

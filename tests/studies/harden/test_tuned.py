@@ -1,6 +1,8 @@
 """The search over models of any kind: estimators with a space, and functions with settings."""
 
 import importlib.util
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from divulge.attacks import catalog
 from divulge.cli.main import main
 from divulge.errors import MissingExtra, SpecError
 from divulge.studies.harden import config
+from divulge.studies.harden.model_bench import ModelBench
 from divulge.studies.harden.result import HardenedModel
 from divulge.training import Recipe
 
@@ -64,6 +67,31 @@ def test_a_deep_tree_becomes_one_that_leaks_less(found: HardenedModel) -> None:
     assert chosen.leaks["auc"].value < plain.leaks["auc"].value - 0.05
     assert chosen.accuracy.value > 0.6
     assert "epochs" not in found.table()
+
+
+def test_it_says_why_the_search_ended_and_what_was_tried(found: HardenedModel) -> None:
+    counts = re.search(r"its last 25 .*: (\d+) of them .* tried, (\d+) cost", found.log.ended)
+    assert counts is not None
+    assert sum(map(int, counts.groups())) == 25
+    assert found.contents.basis.endswith(found.log.ended)
+    story = replace(found.story, down=None)
+    rows = [one for one in story.trials if one.number != story.chosen]
+    useful = sum(one.useful for one in rows)
+    assert f"Of {len(rows)} other settings tried, {useful} answer" in story.sentences[-1]
+    useless = tuple(replace(one, useful=False) for one in story.trials)
+    assert "none beats a constant answer" in replace(story, trials=useless).sentences[-1]
+    alone = tuple(one for one in story.trials if one.number == story.chosen)
+    assert "No other setting was tried" in replace(story, trials=alone).sentences[-1]
+
+
+def test_where_what_is_proposed_costs_too_much_cheaper_settings_are_tried(
+    found: HardenedModel,
+) -> None:
+    """Averages of 20 models on halves cost 30 trainings at first, all that there is."""
+    tried = [trial.proposal for trial in found.trials[5:]]
+    assert len(tried) >= 2
+    assert ModelBench.by_chance is not None
+    assert ModelBench.by_chance < ModelBench.misses
 
 
 def test_a_search_of_any_model_stays_within_its_budget(found: HardenedModel) -> None:

@@ -56,6 +56,8 @@ class AttackCase:
     """Why a control could not be run; empty if each was."""
     counts: bool
     """Whether the figures count; not where a control failed, or a guess looks at nothing."""
+    strength: tuple[bool, float]
+    """What attacks are sorted by, see `report.ranking.strength`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Literal
 from divulge._util.showable import make_all_showable, make_showable
 from divulge.audits.gate import Gate
 from divulge.audits.judged import JudgedVerdict
-from divulge.audits.result import Audit
+from divulge.audits.result import Audit, FederationAudit
 from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.audits.secrets.registry import gated_metrics
 from divulge.core import Finding, Verdict
@@ -16,6 +16,8 @@ from divulge.errors import StoreError
 from divulge.exports.ci.cases import AttackCase, GateCase, RunCases, VerdictCase, describe_estimate
 from divulge.report import words
 from divulge.report.brief import describe_list
+from divulge.report.parts import Brief
+from divulge.report.ranking import strength
 from divulge.report.schema import Summary
 from divulge.report.units import unit_of
 
@@ -76,9 +78,15 @@ def _verdict_cases(finished: FinishedRun) -> Iterator[VerdictCase]:
             next_step=make_showable(verdict.next_step),
             deciding="" if audit is None else make_showable(_describe_deciding(audit, verdict)),
             attack=make_showable(verdict.attack or ""),
-            brief=audit.summary.brief if isinstance(audit, Audit) else None,
+            brief=_brief(audit),
             further=_further(audit.summary) if isinstance(audit, Audit) else (),
         )
+
+
+def _brief(audit: GatedAudit | None) -> Brief | None:
+    if isinstance(audit, Audit):
+        return audit.summary.brief
+    return audit.brief if isinstance(audit, FederationAudit) else None
 
 
 def _further(summary: Summary) -> tuple[str, ...]:
@@ -138,6 +146,7 @@ def _attack_cases(about: str, audit: GatedAudit) -> Iterator[AttackCase]:
             seconds=finding.seconds,
             untested=make_showable(untested.get(finding.label, "")),
             counts=finding.label in counting,
+            strength=strength(finding.metrics, sound=finding.label in counting),
         )
 
 

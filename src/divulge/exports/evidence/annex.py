@@ -10,7 +10,7 @@ from divulge.report.page import template_environment
 QUESTIONS: Mapping[str, str] = {
     "membership": "Can an attacker find out which records a model was trained on?",
     "assignment": "Can an attacker find out which client of a federation trained on a record?",
-    "composition": "Can the server of a federation find out what kinds of records a client has?",
+    "composition": "Can the server of a federation find out which classes a client holds?",
     "interactions": "Can the server of a federation find out what its users clicked or bought?",
     "canaries": "Does a training keep its promise of differential privacy?",
     "federation": "Which defence keeps a federation from giving its clients away?",
@@ -36,7 +36,7 @@ def render(run: RunCases) -> str:
 
 
 def _join_rows(run: RunCases) -> list[Sequence[AttackCase]]:
-    """Attacks that are done, the deciding ones first; those with the same figures in one row."""
+    """Attacks that are done, the deciding ones first, then by falling AUC; equal ones in a row."""
     deciding = {(one.about, one.attack) for one in run.verdicts}
 
     def place(one: AttackCase) -> tuple[bool, str, tuple[str, ...], bool, str]:
@@ -47,4 +47,8 @@ def _join_rows(run: RunCases) -> list[Sequence[AttackCase]]:
 
     done = [one for one in run.attacks if one.status is Status.DONE]
     alike = groupby(sorted(done, key=lambda one: place(one)[1:]), lambda one: place(one)[1:])
-    return sorted((sorted(some, key=place) for _, some in alike), key=lambda row: place(row[0])[:2])
+
+    def order(row: Sequence[AttackCase]) -> tuple[bool, str, tuple[bool, float]]:
+        return *place(row[0])[:2], min(one.strength for one in row)
+
+    return sorted((sorted(some, key=place) for _, some in alike), key=order)

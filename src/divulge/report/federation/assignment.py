@@ -19,6 +19,7 @@ from divulge.report.federation.assignment_sentences import (
     describe_guess,
     size_sentences,
 )
+from divulge.report.federation.brief import write_brief
 from divulge.report.federation.rounds import round_tables, rounds_seen
 from divulge.report.federation.story import (
     Figure,
@@ -65,8 +66,10 @@ def page_content(
     tests = [_attack_p_values(facts, guess, tested, k) for k, guess in enumerate(guesses)]
     known = facts.truth is not None
     owners = AssignmentWords(guesses, facts.truth, facts.collusion, tested)
+    verdict = judge_federation(owners, findings, unsound)
     return PageContent(
-        verdict=judge_federation(owners, findings, unsound),
+        verdict=verdict,
+        brief=write_brief(owners, verdict, findings, unsound, _concerned(facts)),
         title="Which client trained on which record",
         doubt="" if known else "the truth about the candidates is unknown, so nothing was checked",
         sentences=() if first is None else describe_guess(facts, findings[first], guess),
@@ -97,6 +100,15 @@ def page_content(
             *(() if facts.truth is None else round_tables(findings, facts.rounds)),
         ),
     )
+
+
+def _concerned(facts: AssignmentFacts) -> str:
+    clients = words.format_count(len(facts.clients), "client")
+    tried = words.format_count(facts.candidates, "record")
+    if facts.owners is None:
+        return f"{clients}. {tried} were tried."
+    trained = sum(owner != NOBODY for owner in facts.owners)
+    return f"{clients}. {tried} were tried; the clients trained on {trained:,} of them."
 
 
 def _test_guesses(

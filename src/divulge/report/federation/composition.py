@@ -11,6 +11,7 @@ from divulge.core import CompositionFacts, Finding, Proportions
 from divulge.metrics import composition
 from divulge.metrics.uninformed import composition as uninformed
 from divulge.report import words
+from divulge.report.federation.brief import write_brief
 from divulge.report.federation.story import (
     Figure,
     PageContent,
@@ -57,7 +58,8 @@ _NAMED_SHARE = 0.9
 _STANDS_OUT = 1.5
 """A class stands out from this many equal shares on."""
 
-_NOT_SHOWN = "no test shows that its classes are uneven"
+_UNEVEN = "Its classes are uneven"
+_NOT_SHOWN = "No test shows that its classes are uneven"
 
 _SAME = 1e-9
 """Shares that differ by less are equal but for rounding."""
@@ -87,15 +89,16 @@ def page_content(
     tested = None
     if facts.truth is not None:
         tested = uninformed.randomise(guesses, facts.truth, stream(0, "permutations of clients"))
+    case = CompositionWords(guesses, facts.truth, tested, facts.sums)
+    verdict = judge_federation(case, findings, unsound)
     return PageContent(
-        verdict=judge_federation(
-            CompositionWords(guesses, facts.truth, tested, facts.sums), findings, unsound
-        ),
+        verdict=verdict,
+        brief=write_brief(case, verdict, findings, unsound, _concerned(facts)),
         title="What each client’s updates reveal about its classes",  # noqa: RUF001
         doubt="" if known else _DOUBTS[by is not None],
         speaker=first,
         sentences=tuple(
-            _client_sentence(facts, k, guess, by) for k, guess in enumerate(told or ())
+            _describe_client(facts, k, guess, by) for k, guess in enumerate(told or ())
         ),
         **_attack_table(findings, None if known else expected),
         headline=("l1", "mean L1 distance"),
@@ -145,30 +148,38 @@ def _attack_table(
     }
 
 
+def _concerned(facts: CompositionFacts) -> str:
+    clients = words.format_count(len(facts.clients), "client")
+    if facts.counts is None:
+        return f"{clients}."
+    held = sum(sum(row) for row in facts.counts)
+    return f"{clients}, who hold {words.format_count(held, 'record')}."
+
+
 def _class_name(facts: CompositionFacts, label: int) -> str:
     names = facts.class_names
     return showable.make_showable(names[label]) if label < len(names) else f"class {label}"
 
 
-def _client_sentence(
+def _describe_client(
     facts: CompositionFacts, client: int, guess: Proportions, by: ExpectedShares | None
 ) -> str:
     name = f"Client {showable.make_showable(facts.clients[client])}"
     p_value = guess.even if by is None else by.even[client]
     uneven = p_value is not None and p_value <= UNEVEN
     if _is_flat(guess) and not uneven:
-        said = "" if p_value is None else f" (p = {p_value:.2g})"
-        text = f"{name} seems to be even: no class stands out{said}"
+        shown = "" if p_value is None else f" (p = {p_value:.2g})"
+        said = [f"{name} seems to be even: no class stands out{shown}."]
     else:
-        text = f"{name} {_largest_classes(facts, guess)}"
+        said = [f"{name} {_largest_classes(facts, guess)}.", *_absent_classes(facts, guess)]
         if p_value is not None:
-            shown = "its classes are uneven" if uneven else _NOT_SHOWN
-            text += f"; {shown} (p = {p_value:.2g})"
+            said.append(f"{_UNEVEN if uneven else _NOT_SHOWN} (p = {p_value:.2g}).")
     if facts.truth is not None:
         off = composition.distance(guess, facts.truth[client])["l1"] / 2
-        text += f"; the prediction puts {100 * off:.0f} % of its records into wrong classes"
-    more = "" if by is None or facts.truth is not None else f" {by.describe_client(client)}"
-    return f"{text}.{more}"
+        said.append(f"The prediction puts {100 * off:.0f} % of its records into wrong classes.")
+    elif by is not None:
+        said.append(by.describe_client(client))
+    return " ".join(said)
 
 
 def _is_flat(guess: Proportions) -> bool:
@@ -179,17 +190,23 @@ def _is_flat(guess: Proportions) -> bool:
 def _largest_classes(facts: CompositionFacts, guess: Proportions) -> str:
     """What a client seems to hold, as a clause that follows its name."""
     there = [label for label in range(len(guess.share)) if guess.share[label] > 0]
-    absent = [_class_name(facts, k) for k, null in enumerate(guess.null) if null]
-    without = f" and nothing of {join_words(absent)}" if absent else ""
     if len(there) > 1 and np.ptp(guess.share[there]) < _SAME:
-        many = f"{len(there)} classes"
-        return f"seems to hold equal shares of {many}{without}"
+        return f"seems to hold equal shares of {len(there)} classes"
     order = sorted(there, key=lambda label: -guess.share[label])
     # as many as hold nine tenths of the records
     enough = int(np.searchsorted(np.cumsum(guess.share[order]), _NAMED_SHARE - _SAME)) + 1
     most = order[: min(enough, _MOST_NAMED)]
     named = [f"{_class_name(facts, k)} ({100 * guess.share[k]:.0f} %)" for k in most]
-    return f"seems to hold mostly {join_words(named)}{without}"
+    return f"seems to hold mostly {join_words(named)}"
+
+
+def _absent_classes(facts: CompositionFacts, guess: Proportions) -> tuple[str, ...]:
+    absent = [_class_name(facts, k) for k, null in enumerate(guess.null) if null]
+    if not absent:
+        return ()
+    more = len(absent) - _MOST_NAMED
+    named = [*absent[:_MOST_NAMED], *([f"{more} more"] if more > 0 else [])]
+    return (f"It seems to lack {join_words(named)}.",)
 
 
 def _share_figure(facts: CompositionFacts, guesses: Mixes) -> Figure:

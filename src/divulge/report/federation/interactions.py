@@ -13,6 +13,7 @@ from divulge.core import Estimate, Finding, InteractionFacts, Interactions, Reco
 from divulge.metrics import interactions, intervals
 from divulge.metrics.uninformed import interactions as uninformed
 from divulge.report import words
+from divulge.report.federation.brief import write_brief
 from divulge.report.federation.story import (
     Figure,
     PageContent,
@@ -74,8 +75,10 @@ def page_content(
     if truth is not None:
         tested = uninformed.randomise(guesses, truth, stream(0, "signs of clients"), beyond)
     case = InteractionWords(guesses, truth, tested, beyond, simulated, facts.sums)
+    verdict = judge_federation(case, findings, unsound)
     return PageContent(
-        verdict=judge_federation(case, findings, unsound),
+        verdict=verdict,
+        brief=write_brief(case, verdict, findings, unsound, _concerned(facts)),
         title="What each client’s update reveals about its interactions",  # noqa: RUF001
         doubt=doubt,
         sentences=sentences,
@@ -84,11 +87,7 @@ def page_content(
         caption="Means over clients with 95 % intervals",
         measures=_MEASURES,
         headline=("auc", "mean AUC"),
-        summary={
-            "clients": list(facts.clients),
-            "items": list(facts.items),
-            "acted": None if truth is None else [int(one.acted.sum()) for one in truth],
-        },
+        summary=_summary_facts(facts),
         details=tuple(
             _client_details(guess, truth) | _simulated_details(twins)
             for guess, twins in zip_longest(guesses, simulated)
@@ -98,6 +97,22 @@ def page_content(
         figures=figures,
         tables=() if told is None else (_client_table(facts.clients, told, truth),),
     )
+
+
+def _summary_facts(facts: InteractionFacts) -> dict[str, JSON]:
+    return {
+        "clients": list(facts.clients),
+        "items": list(facts.items),
+        "acted": None if facts.acted is None else [len({*one}) for one in facts.acted],
+    }
+
+
+def _concerned(facts: InteractionFacts) -> str:
+    many = words.format_count(len(facts.clients), "user")
+    shown = words.format_count(sum(facts.items), "item")
+    if facts.acted is None:
+        return f"{many}, who were shown {shown}."
+    return f"{many}, who were shown {shown} and clicked {sum(map(len, facts.acted)):,}."
 
 
 def _sentence_without_truth(items: tuple[int, ...], told: Guesses) -> str:

@@ -18,6 +18,9 @@ from divulge.report.federation.story import (
 from divulge.report.markdown import make_inert
 from divulge.report.page import inline_figure, template_environment
 
+MOST_SENTENCES = 10
+"""Most sentences on clients that are seen without opening anything."""
+
 
 def render_files(told: FederationReport) -> dict[str, bytes]:
     """``report.html``, ``summary.json``, ``summary.md`` and the figures, by path."""
@@ -91,6 +94,7 @@ def _summary_tree(told: FederationReport) -> dict[str, JSON]:
             "name": told.name,
             "created": told.created,
             "verdict": asdict(story.verdict),
+            "brief": asdict(story.brief),
             **story.summary,
             "attacks": [
                 {
@@ -128,6 +132,7 @@ def _render_page(told: FederationReport, figures: Sequence[Figure], drawn: dict[
             created=showable.make_showable(told.created),
             story=story,
             figures=figures,
+            most_sentences=MOST_SENTENCES,
             verdict=showable.make_all_showable(asdict(story.verdict)),
             attacks=[
                 (showable.make_all_showable(asdict(finding)), cells)

@@ -8,6 +8,7 @@ from divulge._util.json import Settings
 from divulge.core import BlindRun, ControlOutcome, Estimate, Finding, Status
 from divulge.report import unmeasured, words
 from divulge.report.federation.verdicts.case import Judgement
+from divulge.report.parts import Brief
 from divulge.report.schema import NotMeasured
 
 
@@ -55,6 +56,7 @@ class PageContent:
     """Content of the page: what was found out about one secret."""
 
     verdict: Judgement
+    brief: Brief
     title: str
     doubt: str
     """What the figures leave open, such as that nobody knows the truth; empty if nothing."""

@@ -45,3 +45,5 @@ class SearchLog(Generic[T]):
     """What has no defence, after all epochs; None where it is the first trial."""
     needed: int | None = None
     """The budget that pays for all settings that are tried first; None where this one did."""
+    ended: str = ""
+    """Why the search ended, in a sentence; empty where nothing says it."""

@@ -60,7 +60,7 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         who: trains.
     """
 
-    misses, together = 25, 4
+    misses, together, by_chance = 25, 4, 5
 
     def __init__(self, design: HardenDesign, who: Workers) -> None:
         super().__init__()
@@ -88,7 +88,7 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         return finish(self._design, head, log, folder, track, self._who)
 
     def _search(self, track: Track[Any]) -> ModelLog:
-        Study(self, track).run()
+        (study := Study(self, track)).run()
         leader = self._confirm(track)
         trials = (
             leader if one.number == leader.number else self._best([one])
@@ -96,9 +96,8 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
             if one.looks
         )
         cost = self._final_cost(leader)
-        return ModelLog(
-            tuple(trials), self._refused, leader.number, cost, self._undefended, self._needed
-        )
+        told = self._undefended, self._needed, study.ended
+        return ModelLog(tuple(trials), self._refused, leader.number, cost, *told)
 
     def firsts(self, study: Study[Proposal]) -> Iterator[list[Draft[Proposal]]]:
         """The undefended model for all epochs; then each defence as its authors set it."""

@@ -44,6 +44,8 @@ class TrialRow:
     """Whether it was given up early, since it leaks more than allowed."""
     under: bool
     """Whether all upper limits are under their ceilings."""
+    useful: bool
+    """Whether it is more accurate than the constant answer of the most frequent class."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,8 @@ class HardenStory:
     environment: Mapping[str, str]
     undecided: tuple[str, ...] = ()
     """Of each ceiling that the final audit could not decide about, why, and what would."""
+    ended: str = ""
+    """Why the search ended, in a sentence; empty where nothing says it."""
 
     def trial(self, number: int) -> TrialRow:
         """The trial of this number."""
@@ -213,7 +217,7 @@ class HardenStory:
 
     def _down_sentence(self) -> str:
         if self.down is None:
-            return "Nothing that was tried and answers better than a constant leaks less."
+            return self._nothing_less()
         mine, less = self.trial(self.chosen), self.down
         leaks = ", ".join(
             f"{words.metric_title(name)} {less.leaks[name].value:.3f} for {leak.value:.3f}"
@@ -223,6 +227,19 @@ class HardenStory:
         return (
             f"The next step down is trial {less.number}, {less.label}: {leaks}, for "
             f"{abs(points):.1f} points {'less' if points >= 0 else 'more'} accuracy."
+        )
+
+    def _nothing_less(self) -> str:
+        others = [row for row in self.trials if row.number != self.chosen]
+        count = words.format_count(len(others), "other setting")
+        useful = sum(row.useful for row in others)
+        if not others:
+            return "No other setting was tried, so nothing says whether one leaks less."
+        if not useful:
+            return f"Of {count} tried none beats a constant answer, so nothing useful was compared."
+        return (
+            f"Of {count} tried, {useful} answer{'s' * (useful == 1)} better than a constant, and "
+            "none of these leaks clearly less."
         )
 
 
@@ -262,7 +279,7 @@ def _basis(told: HardenStory) -> str:
         f"{told.budget}; one is an undefended model{_epochs_note(told)} "
         "Accuracy: mean over models with its 95 % interval. Leaks: mean over models of the "
         "strongest attack, and the upper limit that three of four audits would stay under. A "
-        "setting counts as under the ceiling where this limit is."
+        f"setting counts as under the ceiling where this limit is. {told.ended}".rstrip()
     )
 
 

@@ -195,6 +195,7 @@ class HardenedModel(SearchRun[HardeningFacts, SearchTrial]):
             settings=self.head.settings,
             environment=self.head.environment,
             undecided=self.ruling.undecided,
+            ended=self.log.ended,
         )
 
     @property
@@ -236,6 +237,7 @@ def _row(trial: SearchTrial, ceilings: Mapping[str, float]) -> TrialRow:
         trainings=trial.trainings,
         given_up=trial.given_up,
         under=trial.excess(ceilings) <= 0,
+        useful=trial.useful,
     )
 
 

@@ -102,24 +102,30 @@ class Study(Generic[S]):
     def __init__(self, bench: Bench[S, Any, Any], track: Track[Any]) -> None:
         self._bench, self._track = bench, track
         self._optimiser, self._proposed = optimiser.new_study(), 0
+        self.ended = ""
+        """Why the search ended, in a sentence."""
 
     def run(self) -> None:
         """Try settings until the budget is spent, or hardly anything is left to try."""
         for firsts in self._bench.firsts(self):
             self._try(firsts)
-        missed = 0
+        missed, known = 0, 0
         while missed < self._bench.misses:
             group: list[Draft[S]] = []
             while len(group) < self._bench.together and missed < self._bench.misses:
                 one = self.propose(None, missed)
-                known = any(one.setting == other.setting for other in (*self._bench.tried, *group))
-                missed += 1
-                if not known and self._bench.admits(one, group):
+                again = any(one.setting == other.setting for other in (*self._bench.tried, *group))
+                missed, known = missed + 1, known + again
+                if not again and self._bench.admits(one, group):
                     group.append(one)
-                    missed = 0
+                    missed, known = 0, 0
                 else:
                     self.drop(one)
             self._try(group)
+        self.ended = (
+            f"The search ended as its last {missed} proposals came to nothing: {known} of them had "
+            f"been tried, {missed - known} cost more than was left or could not be trained."
+        )
 
     def propose(self, first: S | None, missed: int = 0) -> Draft[S]:
         """What is given, or what the optimiser proposes."""

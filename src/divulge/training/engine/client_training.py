@@ -18,6 +18,7 @@ from divulge._util import atomic
 from divulge._util.arguments import check_arguments
 from divulge._util.packing import pickle_settings
 from divulge._util.processes import parallel_calls
+from divulge._util.progress import count_within
 from divulge.core import Records
 from divulge.errors import SpecError
 from divulge.targets.batching import translate_model_errors
@@ -152,7 +153,10 @@ class ClientWorkers:
                 return self._train_elsewhere(start, tasks, use)
             begun = perf_counter()
             with torch_threads(1):
-                results = [use(k, one) for k, one in enumerate(self._train_here(start, tasks))]
+                trained = count_within(
+                    self._train_here(start, tasks), len(tasks), "clients trained"
+                )
+                results = [use(k, one) for k, one in enumerate(trained)]
             self._spent += perf_counter() - begun
             return results
 
@@ -210,7 +214,8 @@ class ClientWorkers:
         )
         results: dict[int, T] = {}
         made = parallel_calls(calls, self._process_count, batch_size=1, max_nbytes=None)
-        for chunk, some in zip(chunks, made, strict=True):
+        counted = count_within(made, len(chunks), "groups of clients trained")
+        for chunk, some in zip(chunks, counted, strict=True):
             results |= zip(chunk, some, strict=True)
         used.unlink()
         return [results[k] for k in range(len(tasks))]

@@ -10,10 +10,13 @@ from divulge.metrics import assignment, membership
 from divulge.metrics.uninformed.assignment import TOPS
 from divulge.metrics.uninformed.draws import RandomisationTest
 from divulge.report import words
+from divulge.report.brief import round_share
 from divulge.report.federation.verdicts.case import (
+    Count,
     Detectable,
     VerdictWords,
 )
+from divulge.report.parts import Dots
 from divulge.report.schema import NotMeasured
 
 SCOPE = (
@@ -50,6 +53,8 @@ class AssignmentWords(VerdictWords):
         "Train the clients’ models with differential privacy (DP-SGD), or stop training "  # noqa: RUF001
         "earlier."
     )
+    question: ClassVar[str] = "May others find out which client trained on a record?"
+    protect: ClassVar[str] = "train with noise (differential privacy), or stop training earlier"
     unjudged: ClassVar[str] = (
         "No attack here simulates clients whose records it knows, so nothing says how often they "
         "are right."
@@ -102,3 +107,57 @@ class AssignmentWords(VerdictWords):
             "single answer for all is right for "
             f"{words.percent_words(best.value)}."
         )
+
+    def count_result(self, attack: int, statistic: str, confidence: float) -> Count:
+        """See `VerdictWords`."""
+        guess, truth, tested = self.measured(attack)
+        without = tested.null_mean(attack, statistic)
+        guessing = f"Without the clients' models {round(100 * without)} would be right."
+        if statistic == "accuracy":
+            share = assignment.accuracy(guess, truth, confidence)
+            what = "records are judged rightly"
+            number, limits, dots = round_share(share, share.high or share.value, what)
+            said = f"{_NAMES} for {number}{limits}."
+            return Count(f"{number} of 100", (said, guessing), dots)
+        if statistic == "auc":
+            area = membership.auc(*assignment.pairs(guess, truth, self.known), confidence)
+            number, limits, dots = round_share(
+                area, area.high or area.value, "pairs are told apart"
+            )
+            said = f"{_PAIRS}, the attacker picks the right one in {number}{limits}."
+            return Count(f"{number} of 100 pairs", (said, guessing), dots)
+        found = assignment.pairs(guess, truth, self.known)
+        count = max(1, round(float(statistic.partition("@")[2]) * len(found.score)))
+        right = tested.observed_value(attack, statistic)
+        said = (
+            f"The attacker names {words.format_count(count, 'record')} with their client, those "
+            f"it is surest of. It is right about {right:.3g}."
+        )
+        guessing = f"Without the clients' models {without:.2g} would be right."
+        place = round(100 * right / count)
+        text = f"100 dots, {place} of them marked: so many of 100 names are right."
+        dots = Dots(0, place, place, 1, text)
+        return Count(f"{right:.3g} of {count:,}", (said, guessing), dots, limited=False)
+
+    def count_hidden(self, attacks: Sequence[int], confidence: float) -> Count:
+        """See `VerdictWords`."""
+        assert self.truth is not None
+        shares = [assignment.accuracy(*self.measured(k)[:2], confidence) for k in attacks]
+        most = max(share.high or share.value for share in shares)
+        number, _, dots = round_share(None, most, "records are judged rightly")
+        best = assignment.best_constant(self.truth, self.known.records).value
+        guessing = f"The best single answer for all of them is right for {round(100 * best)}."
+        return Count(f"{number} of 100", (f"{_NAMES} for {number}.", guessing), dots)
+
+    def describe_attacker(self) -> str:
+        """See `VerdictWords`."""
+        if self.known.client is None:
+            return "The server. It has the model of each client, and the records in question."
+        return (
+            "A client that takes part. It has the answers of each client's model, its own "
+            "records, and the records in question."
+        )
+
+
+_NAMES = "Of 100 records, the attacker names the right client, or rightly nobody,"
+_PAIRS = "Shown 100 pairs, each of a client's own record and another one"

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 from divulge.core import Finding
 from divulge.metrics.uninformed.draws import RandomisationTest
 from divulge.report import words
+from divulge.report.parts import Dots
 from divulge.report.schema import Level, NotMeasured
 
 PROTECT_UPDATES = (
@@ -16,6 +17,10 @@ PROTECT_UPDATES = (
     "they send (local noise)."
 )
 """What protects clients whose updates leak."""
+HIDE_UPDATES = (
+    "let the server see sums of updates only (secure aggregation), or let clients add noise first"
+)
+"""The same, as a clause for a person who decides."""
 OTHER_ROUNDS = NotMeasured(
     "scope",
     "Other rounds",
@@ -51,6 +56,18 @@ class Detectable(NamedTuple):
     rounded: Callable[[float], int] = math.ceil
 
 
+class Count(NamedTuple):
+    """What decides, counted for a person who knows no term of statistics."""
+
+    number: str
+    """Such as "97 of 100"."""
+    meaning: tuple[str, ...]
+    """What was counted, and what guessing would reach; sentences."""
+    dots: Dots | None
+    limited: bool = True
+    """Whether the number has limits."""
+
+
 class VerdictWords(ABC):
     """The words of a verdict that depend on the secret."""
 
@@ -62,6 +79,10 @@ class VerdictWords(ABC):
     """The settings in which the truth is given."""
     defend: ClassVar[str]
     """A sentence on what helps against a leak."""
+    question: ClassVar[str]
+    """What the owner has to decide about a leak; a question."""
+    protect: ClassVar[str]
+    """A clause on what to do if the answer is no."""
     enough: ClassVar[str]
     """A sentence on how many clients, records or items would be enough."""
     detectable: ClassVar[Detectable]
@@ -111,6 +132,23 @@ class VerdictWords(ABC):
     @abstractmethod
     def describe_hidden(self, attacks: Sequence[int], confidence: float) -> str:
         """A sentence on how large a leak could still hide from these attacks."""
+
+    @abstractmethod
+    def count_result(self, attack: int, statistic: str, confidence: float) -> Count:
+        """What `describe_result` says, in counts."""
+
+    @abstractmethod
+    def count_hidden(self, attacks: Sequence[int], confidence: float) -> Count:
+        """What `describe_hidden` says, in counts."""
+
+    def count_expected(self, findings: Sequence[Finding], tried: Sequence[int]) -> Count | None:
+        """What `judge_expected` says, in counts; None without simulated clients."""
+        del findings, tried
+        return None
+
+    @abstractmethod
+    def describe_attacker(self) -> str:
+        """Who attacks and what they have, in sentences."""
 
     def describe_detectable(self, tested: RandomisationTest) -> str:
         """A sentence on what four of five such audits would find; empty if nothing can be said."""

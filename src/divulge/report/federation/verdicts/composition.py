@@ -10,9 +10,12 @@ from divulge.core import Estimate, Finding, Proportions
 from divulge.metrics import composition
 from divulge.metrics.uninformed.draws import RandomisationTest
 from divulge.report import words
+from divulge.report.brief import round_share
 from divulge.report.federation.verdicts.case import (
+    HIDE_UPDATES,
     OTHER_ROUNDS,
     PROTECT_UPDATES,
+    Count,
     Detectable,
     Judgement,
     VerdictWords,
@@ -48,6 +51,8 @@ class CompositionWords(VerdictWords):
     subject: ClassVar[str] = "what the clients hold"
     setting: ClassVar[str] = "counts in [updates]"
     defend: ClassVar[str] = PROTECT_UPDATES
+    question: ClassVar[str] = "May the server know which classes each client holds?"
+    protect: ClassVar[str] = HIDE_UPDATES
     enough: ClassVar[str] = (
         "Audit 4 or more clients whose class shares all differ: 4 are enough to show a "
         "perfect leak."
@@ -93,6 +98,66 @@ class CompositionWords(VerdictWords):
             f"{words.percent_words(min(wrong), math.floor)} of a client’s records into wrong "  # noqa: RUF001
             "classes could still hide."
         )
+
+    def count_result(self, attack: int, statistic: str, confidence: float) -> Count:
+        """See `VerdictWords`."""
+        guess, truth, tested = self.measured(attack)
+        without = tested.null_mean(attack, statistic)
+        if statistic == "l1":
+            right = _right_share(_misplaced_share(guess, truth, confidence))
+            told = _PLACES + "it puts {}{} into the right class."
+            what, without = "records are put into the right class", 1 + without / 2
+        else:
+            right = composition.measure_null_classes(guess, truth, confidence)[0]["null_accuracy"]
+            told = "Of 100 classes, the server tells for {}{} whether a client holds any of it."
+            what = "classes are judged rightly"
+        number, limits, dots = round_share(right, right.high or right.value, what)
+        guessing = f"Its answers about other clients would be right for {round(100 * without)}."
+        return Count(
+            f"{number} of 100",
+            (told.format(number, limits), guessing, *_count_absent(guess, truth)),
+            dots,
+        )
+
+    def count_hidden(self, attacks: Sequence[int], confidence: float) -> Count:
+        """See `VerdictWords`."""
+        wrong = min(_misplaced_share(*self.measured(k)[:2], confidence).low for k in attacks)
+        number, _, dots = round_share(None, 1 - wrong, "records are put into the right class")
+        assert self.test is not None
+        without = max(1 + self.test.null_mean(k, "l1") / 2 for k in attacks)
+        told = f"{_PLACES}it puts {number} into the right class."
+        guessing = f"Its answers about other clients would be right for {round(100 * without)}."
+        return Count(f"{number} of 100", (told, guessing), dots)
+
+    def count_expected(self, findings: Sequence[Finding], tried: Sequence[int]) -> Count | None:
+        """See `VerdictWords`."""
+        del findings
+        expectations = (ExpectedShares.of(self.guesses[k]) for k in tried)
+        return next((found.count() for found in expectations if found is not None), None)
+
+    def describe_attacker(self) -> str:
+        """See `VerdictWords`."""
+        return (
+            "The server. It sees what each client sends, knows how clients train, and has some "
+            "records of the same kind."
+        )
+
+
+_PLACES = "The server says how many records of each class a client holds. Of 100 records "
+
+
+def _right_share(wrong: Estimate) -> Estimate:
+    assert wrong.high is not None
+    return Estimate(1 - wrong.value, 1 - wrong.high, 1 - wrong.low)
+
+
+def _count_absent(guess: Sequence[Proportions], truth: Sequence[Proportions]) -> tuple[str, ...]:
+    """For how many clients the classes that they lack are named; nothing if none lacks any."""
+    if not any(one.null.any() for one in truth):
+        return ()
+    right = sum(bool((a.null == b.null).all()) for a, b in zip(guess, truth, strict=True))
+    many = words.format_count(len(truth), "client")
+    return (f"Of {many}, it tells for {right} exactly which classes they lack.",)
 
 
 def _misplaced_share(

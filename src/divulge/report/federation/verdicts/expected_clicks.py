@@ -7,7 +7,8 @@ from divulge.metrics import interactions
 from divulge.metrics.uninformed.draws import ERROR
 from divulge.metrics.uninformed.interactions import FEWEST, SimulatedClicks
 from divulge.report import words
-from divulge.report.federation.verdicts.case import PROTECT_UPDATES, Judgement
+from divulge.report.brief import round_share
+from divulge.report.federation.verdicts.case import PROTECT_UPDATES, Count, Judgement
 
 _NEITHER = "This audit neither shows a leak nor rules one out."
 
@@ -42,6 +43,26 @@ def judge_clicks(told: SimulatedClicks, attack: str) -> Judgement:
         "(truth in [interactions]) to check the estimate.",
         None,
         attack,
+    )
+
+
+def count_clicks(told: SimulatedClicks) -> Count:
+    """What is expected of the clients, in counts of 100 pairs of items.
+
+    Args:
+        told: how the attack does on their simulated twins.
+    """
+    auc = interactions.mean_over_users(told.auc.tolist())
+    what = "pairs are expected to be told apart"
+    number, limits, dots = round_share(auc, auc.high or auc.value, what, known="expected")
+    return Count(
+        f"expected {number} of 100 pairs",
+        (
+            "Shown 100 pairs, each of a clicked item and another one, the server is expected to "
+            f"pick the clicked one in {number}{limits}.",
+            "Guessing would be right in 50.",
+        ),
+        dots,
     )
 
 

@@ -12,7 +12,8 @@ from divulge.core import Estimate, Proportions, SimulatedErrors
 from divulge.metrics import expected, intervals
 from divulge.metrics.uninformed.draws import ERROR
 from divulge.report import words
-from divulge.report.federation.verdicts.case import PROTECT_UPDATES, Judgement
+from divulge.report.brief import round_share
+from divulge.report.federation.verdicts.case import PROTECT_UPDATES, Count, Judgement
 
 SUPPOSED = (
     "This supposes that real clients train as the transcript says, on records of the reference "
@@ -79,8 +80,34 @@ class ExpectedShares:
             return self._conclude_unlike(attack)
         return self._conclude_read(attack) if self.read.any() else self._conclude_unread(attack)
 
+    def count(self) -> Count:
+        """What is expected of the clients that are read, in counts of 100 records."""
+        alike = self._alike_read()
+        off, equal = alike.l1.mean() / 2, alike.equal.mean() / 2
+        most = min(1.0, expected.largest_error(alike.l1) / 2)
+        right = Estimate(1 - off, 1 - most, 1 - off)
+        number, _, dots = round_share(
+            right, 1 - off, "records are expected in the right class", known="expected"
+        )
+        clients = words.format_count(len(self.guesses), "client")
+        return Count(
+            f"expected {number} of 100",
+            (
+                f"The server is expected to read the classes of {int(self.read.sum())} of "
+                f"{clients}.",
+                f"Of 100 of their records it is expected to put {number} into the right class. "
+                f"For 9 in 10 clients like them it puts at least {dots.least} there.",
+                f"Equal shares of all classes would be right for {round(100 * (1 - equal))}.",
+            ),
+            dots,
+        )
+
+    def _alike_read(self) -> SimulatedErrors:
+        """The simulated clients like those that are read."""
+        return _pool([one for one, yes in zip(self.errors, self.read, strict=True) if yes])
+
     def _conclude_read(self, attack: str) -> Judgement:
-        alike = _pool([one for one, yes in zip(self.errors, self.read, strict=True) if yes])
+        alike = self._alike_read()
         off, most, equal = alike.l1.mean(), expected.largest_error(alike.l1), alike.equal.mean()
         clients = words.format_count(len(self.guesses), "client")
         return Judgement(

@@ -3,22 +3,27 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
+
+import numpy as np
 
 from divulge._util import showable
 from divulge.core import Estimate, Finding, Interactions, Reconstruction
-from divulge.metrics import interactions, membership
+from divulge.metrics import interactions, intervals, membership
 from divulge.metrics.uninformed.draws import RandomisationTest
 from divulge.metrics.uninformed.interactions import FEWEST, BeyondPublic, SimulatedClicks
 from divulge.report import words
+from divulge.report.brief import round_share
 from divulge.report.federation.verdicts.case import (
+    HIDE_UPDATES,
     OTHER_ROUNDS,
     PROTECT_UPDATES,
+    Count,
     Detectable,
     Judgement,
     VerdictWords,
 )
-from divulge.report.federation.verdicts.expected_clicks import judge_clicks
+from divulge.report.federation.verdicts.expected_clicks import count_clicks, judge_clicks
 from divulge.report.schema import NotMeasured
 
 SCOPE = (
@@ -55,6 +60,8 @@ class InteractionWords(VerdictWords):
     subject: ClassVar[str] = "what the clients acted on"
     setting: ClassVar[str] = "truth in [interactions]"
     defend: ClassVar[str] = PROTECT_UPDATES
+    question: ClassVar[str] = "May the server know what each user clicked?"
+    protect: ClassVar[str] = HIDE_UPDATES
     enough: ClassVar[str] = (
         f"Audit {FEWEST} or more clients who clicked some of their items and left others "
         "alone. Each client counts once: a client clicks similar items, so who guesses one of "
@@ -111,6 +118,74 @@ class InteractionWords(VerdictWords):
             f"{words.percent_words(high, math.ceil)} of the time could still hide."
         )
 
+    def count_result(self, attack: int, statistic: str, confidence: float) -> Count:
+        """See `VerdictWords`: items that are named, or pairs if naming is no better than chance."""
+        del statistic
+        auc, named = self._auc(attack, confidence), self._named(attack, confidence)
+        if named.share.low <= named.random:
+            number, limits, dots = round_share(auc, auc.high or auc.value, "pairs are told apart")
+            pairs = f"{_PAIRS}, the server picks the clicked one in {number}{limits}."
+            return Count(f"{number} of 100 pairs", (pairs, self._count_without(attack)), dots)
+        most = named.share.high or named.share.value
+        number, limits, dots = round_share(named.share, most, "clicked items are named")
+        return Count(
+            f"{number} of 100",
+            (
+                f"Of 100 items that users clicked, the server names {number}{limits}. "
+                f"As many names drawn at random would hit {round(100 * named.random)}.",
+                f"{_PAIRS}, it picks the clicked one in {round(100 * auc.value)}. "
+                f"{self._count_without(attack)}",
+            ),
+            dots,
+        )
+
+    def count_hidden(self, attacks: Sequence[int], confidence: float) -> Count:
+        """See `VerdictWords`."""
+        shares = {k: self._auc(k, confidence) for k in attacks}
+        highest = max(attacks, key=lambda k: shares[k].high or shares[k].value)
+        most = shares[highest].high or shares[highest].value
+        number, _, dots = round_share(None, most, "pairs are told apart")
+        told = f"{_PAIRS}, the server picks the clicked one in {number}."
+        guessing = f"Guessing would be right in 50. {self._count_without(highest)}"
+        return Count(f"{number} of 100 pairs", (told, guessing), dots)
+
+    def count_expected(self, findings: Sequence[Finding], tried: Sequence[int]) -> Count | None:
+        """See `VerdictWords`."""
+        del findings
+        simulated = (self.simulated[k] if self.simulated else None for k in tried)
+        return next((count_clicks(told) for told in simulated if told is not None), None)
+
+    def describe_attacker(self) -> str:
+        """See `VerdictWords`."""
+        return (
+            "The server. It sees what each user's device sends, knows how it trains, and which "
+            "items each user was shown."
+        )
+
+    def _named(self, attack: int, confidence: float) -> "_NamedItems":
+        guess, truth, _ = self.measured(attack)
+        pairs = [
+            (one.decided, true.acted)
+            for one, true in zip(guess, truth, strict=True)
+            if interactions.is_mixed(true)
+        ]
+        acted = np.array([int(acted.sum()) for _, acted in pairs])
+        right = np.array([int((said & acted).sum()) for said, acted in pairs])
+        # a user of whom a share s of the items is named loses s of the clicks to chance alone
+        chance = sum(float(said.mean()) * int(acted.sum()) for said, acted in pairs) / acted.sum()
+        limits = intervals.clustered_proportion(right, acted, confidence)
+        return _NamedItems(Estimate(float(right.sum() / acted.sum()), *limits), float(chance))
+
+    def _count_without(self, attack: int) -> str:
+        """What the same attack reaches where clicks were shuffled before training."""
+        told = self.beyond[attack] if self.beyond else None
+        if told is None or told.shuffled is None:
+            return "A part of that may come from what everybody knows."
+        mixed = [interactions.is_mixed(one) for one in self.truth or ()]
+        return (
+            f"Where clicks are shuffled, it is right in {round(100 * told.shuffled[mixed].mean())}."
+        )
+
     def _auc(self, attack: int, confidence: float) -> Estimate:
         guess, truth, _ = self.measured(attack)
         return interactions.mean_over_users(
@@ -121,3 +196,15 @@ class InteractionWords(VerdictWords):
             ],
             confidence,
         )
+
+
+_PAIRS = "Shown 100 pairs, each of a clicked item and another one"
+
+
+class _NamedItems(NamedTuple):
+    """Clicked items that an attack names."""
+
+    share: Estimate
+    """Of the clicked items, as a share."""
+    random: float
+    """The share that as many names drawn at random would hit."""

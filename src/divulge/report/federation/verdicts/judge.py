@@ -24,9 +24,7 @@ def judge_federation(
         unsound: positions of the attacks that failed a control. Their figures show no leak, but
             where they alone would show one, nobody may say that nothing was found.
     """
-    tried = [
-        k for k, one in enumerate(findings) if one.status is Status.DONE and not is_uninformed(one)
-    ]
+    tried = tried_attacks(findings)
     tested = case.test
     if not tried:
         return _conclude_sums(case) if case.sums else _conclude_nothing_tried(len(findings))
@@ -45,6 +43,17 @@ def judge_federation(
     if not sound or (len(sound) < len(tried) and every.p <= ERROR):
         return _conclude_failed_instrument(findings, every)
     return _conclude_no_leak(case, findings, believed, sound)
+
+
+def tried_attacks(findings: Sequence[Finding]) -> list[int]:
+    """Positions of the attacks that are done and look at something.
+
+    Args:
+        findings: one an attack.
+    """
+    return [
+        k for k, one in enumerate(findings) if one.status is Status.DONE and not is_uninformed(one)
+    ]
 
 
 def is_uninformed(finding: Finding) -> bool:
@@ -156,7 +165,7 @@ def _conclude_doubtful(
 ) -> Judgement:
     assert below.strongest is not None
     attack, statistic = below.strongest
-    achieved = case.describe_result(attack, statistic, _confidence(case, sound))
+    achieved = case.describe_result(attack, statistic, confidence_of_each(case, sound))
     who = "The attack" if len(sound) == 1 else f"The one furthest below of {len(sound)} attacks"
     p = min(1.0, 2 * below.p)
     over = "" if len(sound) == 1 else f", one test over all {len(sound)} attacks"
@@ -184,7 +193,7 @@ def _conclude_no_leak(
         f"No leak was found by the {words.format_count(len(sound), 'attack')} tried",
         (
             f"{found}: {case.explained} this ({_test_words(tested, sound)}).",
-            f"{case.describe_hidden(sound, _confidence(case, sound))} "
+            f"{case.describe_hidden(sound, confidence_of_each(case, sound))} "
             f"{case.describe_detectable(tested)}".rstrip(),
             "Other kinds of attack were not tried.",
         ),
@@ -218,13 +227,18 @@ def _strongest_result(
     """What the strongest attack achieves, and its label."""
     assert tested.strongest is not None
     attack, statistic = tested.strongest
-    achieved = case.describe_result(attack, statistic, _confidence(case, sound))
+    achieved = case.describe_result(attack, statistic, confidence_of_each(case, sound))
     who = "The attack" if len(sound) == 1 else f"The strongest of the {len(sound)} attacks"
     return f"{who} {achieved}", showable.make_showable(findings[attack].label)
 
 
-def _confidence(case: VerdictWords, sound: Sequence[int]) -> float:
-    """The confidence of each limit, so that all limits hold together (Bonferroni)."""
+def confidence_of_each(case: VerdictWords, sound: Sequence[int]) -> float:
+    """The confidence of each limit, so that all limits hold together (Bonferroni).
+
+    Args:
+        case: what the attacks guessed, and the truth.
+        sound: positions of the attacks whose limits hold together.
+    """
     return 1 - ERROR / (case.figures * len(sound))
 
 
