@@ -135,6 +135,8 @@ def audit_predictions(
     output: Literal["probabilities", "percentages", "logits", "labels", "values"] | None = None,
     loss: str | None = None,
     score: str | None = None,
+    logprobs: str | None = None,
+    known_members: Count | KnownMembers | None = None,
     blind: str | None = None,
     group: str | None = None,
     strata: str | None = None,
@@ -165,6 +167,11 @@ def audit_predictions(
             which is lower for members.
         score: likewise, the column with a score of each record, by any attack, which is higher for
             members.
+        logprobs: likewise, of a language model: the column with the list of the log-probabilities
+            of each text's tokens, in JSON lines or Parquet; further columns are found by name, see
+            `divulge.targets.token_table.read_tokens`.
+        known_members: with ``logprobs``, how many members the attacker knows: below 1 a share of
+            them, from 1 on their number; and the same share of the non-members.
         blind: the column with a number that comes from elsewhere than the model, such as a date
             or another model's loss: what it explains is no leak.
         group: the column that says whose row each is: people are audited, and not records.
@@ -181,6 +188,8 @@ def audit_predictions(
     told: dict[str, Any] = {
         "loss": loss,
         "score": score,
+        "logprobs": logprobs,
+        "known_members": None if known_members is None else float(known_members),
         "blind": blind,
         "group": group,
         "strata": strata,

@@ -200,6 +200,12 @@ class PredictionsSpec(Section):
     score: str | None = None
     """Likewise: the column with a score of each record, by any attack, which is higher for
     members."""
+    logprobs: str | None = None
+    """Likewise, of [a language model](language-models.md): the column with the list of the
+    log-probabilities of each text's tokens."""
+    known_members: KnownMembers | None = None
+    """With ``logprobs``, how many members the attacker knows, and what share of the non-members: as
+    in ``[data]``."""
     probabilities: str = "p_*"
     """Pattern of the columns with the answers; with ``output = "values"`` the name of the one
     column."""
@@ -249,6 +255,11 @@ class PredictionsSpec(Section):
         if self.loss is not None:
             return "loss", self.loss
         return None if self.score is None else ("score", self.score)
+
+    @property
+    def single(self) -> tuple[str, str] | None:
+        """What stands in place of answers, and its column; None for answers."""
+        return self.given if self.logprobs is None else ("logprobs", self.logprobs)
 
 
 class ShadowsSpec(Section):
@@ -458,15 +469,20 @@ def check_given(spec: PredictionsSpec, where: str) -> None:
     Raises:
         SpecError: names what is set besides.
     """
-    if spec.given is None:
+    if spec.known_members is not None and spec.logprobs is None:
+        raise SpecError(
+            f"{where}: expected no known_members without logprobs, got {spec.known_members:g}: an "
+            "attack that learns from them needs a model, or the tokens of texts"
+        )
+    if spec.single is None:
         return
-    kind, column = spec.given
-    others = ("loss", "score", "probabilities", "label", "output", "class_names")
+    kind, column = spec.single
+    others = ("loss", "score", "logprobs", "probabilities", "label", "output", "class_names")
     if beside := [name for name in others if name != kind and name in spec.model_fields_set]:
         raise SpecError(
             f"{where}: expected no {beside[0]} beside {kind} = {column!r}, got "
-            f"{getattr(spec, beside[0])!r}: a table is audited by one loss, one score, or the "
-            "model's answers; leave out what is not to be audited"
+            f"{getattr(spec, beside[0])!r}: a table is audited by one loss, one score, the "
+            "tokens of texts, or the model's answers; leave out what is not to be audited"
         )
 
 
@@ -480,7 +496,10 @@ def table_attacks(
     """
     if asked is None:
         asked = catalog.default_attacks(
-            regression=spec.output == "values", scores=spec.given is not None
+            regression=spec.output == "values",
+            scores=spec.given is not None,
+            tokens=spec.logprobs is not None,
+            known_members=spec.known_members is not None,
         )
     attacks = tuple(asked)
     for attack in attacks:

@@ -63,7 +63,7 @@ class AuditInputs:
     """What the page says of how the data were read."""
     key: int = 0
     """The model's secret, from which the randomness of the defence follows."""
-    ease: Float64[np.ndarray, " rows"] | None = None
+    ease: Float64[np.ndarray, "measures rows"] | None = None
     """Of a table: how easy each row is for what never saw it, by a column of its own."""
     blind: str = ""
     """The name of that column."""

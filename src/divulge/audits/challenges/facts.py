@@ -82,7 +82,7 @@ def describe_facts(
         truth.member if person is None else truth.member[person],
         view.reference,
         known.answers,
-        features=Need.FEATURES in view.offers,
+        features=knows_features(view),
         pool=None if plan is None else plan.pool,
         copies=known.copies,
         again=known.again,
@@ -110,6 +110,14 @@ def describe_facts(
         people=known.people,
         strata=known.strata,
     )
+
+
+def knows_features(view: ModelView) -> bool:
+    """Whether something is known of the records besides what the model says of them.
+
+    Of texts in a table that is so although nobody can ask the model about others.
+    """
+    return Need.FEATURES in view.offers or view.records.encoding is not None
 
 
 def _shadow_kind(plan: ShadowPlan | None) -> ShadowKind:

@@ -111,7 +111,7 @@ def pose(
         whole=None if view.known is None else ModelView(target, candidates, subject.reference),
         class_names=subject.class_names,
         claim=claim,
-        copies=distinct.copies if Need.FEATURES in target.offers else None,
+        copies=distinct.copies if facts_of.knows_features(view) else None,
         again=asking.ask_again(counted, candidates, subject, seed, place),
         further=(*further, *doubts),
         model=describe_model(subject.target),
@@ -182,7 +182,7 @@ def _measure_ease(
 ) -> Ease | None:
     """How easy each candidate is for what never saw it, by models of our own or by a column."""
     if subject.ease is not None:  # of a table, in which records are row numbers
-        return subject.ease[None, candidates.x[:, 0]]
+        return subject.ease[:, candidates.x[:, 0]]
     if Need.FEATURES not in subject.target.offers:
         return None
     return recall_ease(candidates, member, seed)
