@@ -108,11 +108,14 @@ def test_several_references_ranks_shadows_texts_and_dates(tmp_path: Path) -> Non
         assert "text 5" not in repr(read)
 
 
-def scaled(by: float) -> Rows:
-    names = ("logprobs", "reference_logprobs", "mean", "sd")
+def second_choices(base: float) -> Rows:
+    """Texts in which many tokens are second choices, with up to half of the probability."""
+    rng = np.random.default_rng(5)
+    p = rng.uniform(0.05, 0.5, (60, 20))
+    top = rng.random(p.shape) < 0.5
+    logs = np.log(np.where(top, 1 - p, p)) / np.log(base)
     return [
-        {name: [by * v for v in cell] if name in names else cell for name, cell in row.items()}
-        for row in example(200)
+        {"member": k % 2, "logprobs": logs[k].tolist(), "top1": top[k].tolist()} for k in range(60)
     ]
 
 
@@ -128,8 +131,8 @@ DOUBTFUL: dict[str, tuple[Rows, str]] = {
     "probabilities": (changed("logprobs", lambda v: np.exp(v).tolist()), "probabilities; take"),
     "losses": (changed("logprobs", lambda v: [-x for x in v]), "losses; change their sign"),
     "logits": (changed("logprobs", lambda v: [x + 3 for x in v]), "take log_softmax"),
-    "base 2": (scaled(1 / np.log(2)), "logarithms to base 2; multiply them by 0.693147"),
-    "base 10": (scaled(1 / np.log(10)), "logarithms to base 10 by 2.302585"),
+    "base 2": (second_choices(2.0), "logarithms to base 2; multiply them by 0.693147"),
+    "base 10": (second_choices(10.0), "logarithms to base 10 by 2.302585"),
     "sums": (changed("logprobs", sum), "one number a text: a sum or a mean"),
     "sums in lists": (
         [{"member": r["member"], "logprobs": [sum(r["logprobs"])]} for r in example()],
@@ -178,7 +181,7 @@ def test_doubtful_forms_are_refused_by_name(name: str, tmp_path: Path) -> None:
 
 
 def test_logarithms_of_the_right_base_pass(tmp_path: Path) -> None:
-    assert "natural" in read_tokens(write(tmp_path / "t.jsonl", scaled(1.0))).notes[1]
+    assert "natural" in read_tokens(write(tmp_path / "t.jsonl", second_choices(np.e))).notes[1]
     without = [{"member": r["member"], "logprobs": r["logprobs"]} for r in example()]
     assert (
         "which nothing in the table shows"

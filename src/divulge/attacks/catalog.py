@@ -152,8 +152,9 @@ RESIDUAL_SHADOW_ATTACKS = ("residual-lira", "residual-rmia")
 CASCADE_ATTACKS = ("cascade",)
 
 ATTACKS_WITH_SHADOWS = (
-    *SHADOW_ATTACKS, "base", "pmia", *CASCADE_ATTACKS, *RESIDUAL_SHADOW_ATTACKS
-)  # fmt: skip
+    *(*SHADOW_ATTACKS, "base", "pmia", *CASCADE_ATTACKS, *RESIDUAL_SHADOW_ATTACKS),
+    "token-lira",
+)
 
 PARTIAL_ATTACKS = ("gradient-norm", "mrad")
 
@@ -164,6 +165,9 @@ TOKEN_SIGNALS = ("loss", "zlib", "min-k", "min-k++", "surprising")
 TOKEN_ATTACKS = ("reference-ratio", "wbc", "ez-mia", "token-lira")
 """Attacks on a language model that need the log-probabilities of tokens, besides
 `TOKEN_SIGNALS` of ``token-threshold``."""
+
+TOKEN_REFERENCE_ATTACKS = ("reference-ratio", "wbc", "ez-mia")
+"""Those of them that compare with another model."""
 
 CHECKPOINT_ATTACKS = ("lt-iqr",)
 

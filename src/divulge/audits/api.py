@@ -12,7 +12,7 @@ from divulge.attacks import catalog
 from divulge.audits import config, runner
 from divulge.audits.challenges import membership
 from divulge.audits.from_arguments import GivenSets, inputs_from_arguments
-from divulge.audits.options import Access, Options, RunPath, ShadowModels
+from divulge.audits.options import Access, Options, RunPath, ShadowModels, Texts
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
@@ -135,8 +135,7 @@ def audit_predictions(
     output: Literal["probabilities", "percentages", "logits", "labels", "values"] | None = None,
     loss: str | None = None,
     score: str | None = None,
-    logprobs: str | None = None,
-    known_members: Count | KnownMembers | None = None,
+    texts: Texts | None = None,
     blind: str | None = None,
     group: str | None = None,
     strata: str | None = None,
@@ -167,11 +166,8 @@ def audit_predictions(
             which is lower for members.
         score: likewise, the column with a score of each record, by any attack, which is higher for
             members.
-        logprobs: likewise, of a language model: the column with the list of the log-probabilities
-            of each text's tokens, in JSON lines or Parquet; further columns are found by name, see
-            `divulge.targets.token_table.read_tokens`.
-        known_members: with ``logprobs``, how many members the attacker knows: below 1 a share of
-            them, from 1 on their number; and the same share of the non-members.
+        texts: likewise, of a language model: ``divulge.Texts()`` for a table with one row a text,
+            which holds the log-probabilities of its tokens, in JSON lines or Parquet.
         blind: the column with a number that comes from elsewhere than the model, such as a date
             or another model's loss: what it explains is no leak.
         group: the column that says whose row each is: people are audited, and not records.
@@ -188,8 +184,6 @@ def audit_predictions(
     told: dict[str, Any] = {
         "loss": loss,
         "score": score,
-        "logprobs": logprobs,
-        "known_members": None if known_members is None else float(known_members),
         "blind": blind,
         "group": group,
         "strata": strata,
@@ -201,6 +195,8 @@ def audit_predictions(
         "output": output,
         "class_names": tuple(options.class_names) or None,
     }
+    if texts is not None:
+        told |= asdict(texts)
     settings = config.PredictionsSpec(
         file=str(Path(path).resolve()),
         membership=options.membership,

@@ -206,6 +206,11 @@ class PredictionsSpec(Section):
     known_members: KnownMembers | None = None
     """With ``logprobs``, how many members the attacker knows, and what share of the non-members: as
     in ``[data]``."""
+    prefix: Count = 50
+    """With ``logprobs``, how many tokens of a text are given when [it is to be
+    completed](language-models.md#extraction)."""
+    suffix: Count = 50
+    """Likewise, how many further ones make up the completion; shorter texts are left out."""
     probabilities: str = "p_*"
     """Pattern of the columns with the answers; with ``output = "values"`` the name of the one
     column."""

@@ -7,6 +7,7 @@ from jaxtyping import Float64
 
 from divulge.audits import config
 from divulge.audits.checkpoints import Checkpoint
+from divulge.audits.texts import USUAL, Completion
 from divulge.core import (
     AnswerDefence,
     Check,
@@ -75,6 +76,8 @@ class AuditInputs:
     """Names of the subpopulations that exposure is compared by."""
     smallest_stratum: int = SMALLEST_STRATUM
     """The fewest members, and non-members, of a subpopulation that is shown."""
+    completion: Completion = USUAL
+    """What a language model is to complete."""
 
     @property
     def by_person(self) -> bool:

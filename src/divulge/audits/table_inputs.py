@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float64
 from divulge._util.random import stream
 from divulge.audits import config
 from divulge.audits.subject import AuditInputs, claimed_guarantee
+from divulge.audits.texts import Completion
 from divulge.core import (
     Check,
     Records,
@@ -151,6 +152,7 @@ def _inputs_from_tokens(spec: config.PredictionsSpec, path: Path, column: str) -
         person_scores=spec.person_scores,
         subpopulations=subpopulations,
         smallest_stratum=spec.smallest_stratum,
+        completion=Completion(spec.prefix, spec.suffix),
         **blind,
     )
 

@@ -39,7 +39,7 @@ from divulge.report.schema import (
     Summary,
 )
 from divulge.report.terms import Terms
-from divulge.report.units import PERSON, RECORD
+from divulge.report.units import choose_unit
 from divulge.report.unmeasured import not_measured
 from divulge.report.verdict import deciding_fpr, judge_model
 
@@ -102,6 +102,7 @@ def summarise(contents: Contents) -> Summary:
         reproduction=_reproduction(head, facts.delta, facts.model),
         blind=blind,
         remedies=name_remedies(verdict.level, checks, rows, claim, facts.model_kind),
+        texts=facts.texts,
         strata=strata.compare_strata(verdict, scores, candidates, facts),
         units=strata.figures_by_unit(verdict, rows, facts),
         brief=write_brief(verdict, rows, _sizes(facts), terms, claim, blind),
@@ -116,7 +117,7 @@ def _terms(head: Head[Facts], facts: MembershipFacts, checks: Sequence[Check]) -
         facts.known_members,
         showable.make_showable(words.describe_given(head.settings.get("predictions"))),
         shift_excluded=shifts.leaves_out_shifts(checks, randomised=facts.randomised),
-        unit=RECORD if facts.people is None else PERSON,
+        unit=choose_unit(people=facts.people is not None, texts=facts.texts is not None),
         model_kind=facts.model_kind,
     )
 

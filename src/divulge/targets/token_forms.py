@@ -23,8 +23,8 @@ WRONG = 0.01
 """The share of tokens over a limit from which on it is no rounding."""
 
 FEWEST = 20
-"""So many tokens below a limit, and none between it and log(1/2), are no chance: of natural
-logarithms from -1.5 to log(1/2) about one in three is above -1."""
+"""So many tokens in the tenth below a limit, and none above it, are no chance: probabilities fall
+smoothly from one third to one half."""
 
 _LISTS = 10
 """Lists of which none rises anywhere from which on it is no chance."""
@@ -127,8 +127,8 @@ def _check_spread(path: Path, tokens: Tokens) -> None:
 def _check_base(where: str, others: Numbers) -> None:
     """Tokens that are not the likeliest have a probability of one half at most, and often nearly.
 
-    Logarithms to base 10 exceed log(1/2), and those to base 2 keep below -1 = log2(1/2), though
-    probabilities between exp(-1) and one half are nearly as usual as those below exp(-1).
+    Logarithms to base 10 exceed log(1/2), and those to base 2 keep below -1 = log2(1/2), as no
+    natural ones do of which some are just below. In a small table nothing may show the latter.
     """
     over = np.mean(others > _HALF + SLACK) if len(others) else 0.0
     if over > WRONG:
@@ -138,7 +138,7 @@ def _check_base(where: str, others: Numbers) -> None:
             "logarithms to base 10 by 2.302585; if they are natural, top1 or rank is of other "
             "tokens"
         )
-    above, below = np.sum(others > -1 + SLACK), np.sum((others <= -1 + SLACK) & (others > -1.5))
+    above, below = np.sum(others > -1 + SLACK), np.sum((others <= -1 + SLACK) & (others > -1.1))
     if not above and below >= FEWEST:
         raise DataError(
             f"expected natural logarithms in {where}, got none above -1 for a token that is not "

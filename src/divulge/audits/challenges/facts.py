@@ -10,6 +10,7 @@ from divulge.audits.checks.duplicates import Copies, PoolCopies
 from divulge.audits.checks.question import CandidateEase, CheckInputs, SecondPredictions
 from divulge.audits.people import claim_for_people
 from divulge.audits.subject import AuditInputs
+from divulge.audits.texts import USUAL, Completion, measure_texts
 from divulge.core import (
     Check,
     Claim,
@@ -62,6 +63,8 @@ class AuditorKnowledge:
     """Where candidates are people, their records."""
     strata: StrataFacts | None = None
     """The subpopulations that exposure is compared by."""
+    completion: Completion = USUAL
+    """What a language model is to complete."""
 
 
 def describe_facts(
@@ -77,9 +80,10 @@ def describe_facts(
     """
     view, truth, plan = known.whole or game.view, game.truth, known.shadows
     person = view.records.people
+    by_record = truth.member if person is None else truth.member[person]
     question = CheckInputs(
         view.records,
-        truth.member if person is None else truth.member[person],
+        by_record,
         view.reference,
         known.answers,
         features=knows_features(view),
@@ -109,6 +113,7 @@ def describe_facts(
         model_kind=known.kind,
         people=known.people,
         strata=known.strata,
+        texts=measure_texts(game.view, by_record, known.completion, seed),
     )
 
 

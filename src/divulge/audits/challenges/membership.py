@@ -122,6 +122,7 @@ def pose(
         randomised=subject.randomised,
         people=describe_people(drawn_up, most, subject.person_scores),
         strata=strata,
+        completion=subject.completion,
     )
     with track.step("Checking the records"):
         facts = facts_of.describe_facts(game, knowledge, seed, delta)
