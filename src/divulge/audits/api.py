@@ -102,6 +102,7 @@ def audit(
             checkpoints=bool(subject.checkpoints),
             cascade=trained.cascade > 0,
             regression=Need.VALUES in subject.target.offers,
+            tokens=Need.TOKENS in subject.target.offers,
         )
     settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
     if access.output_name is not None:

@@ -659,14 +659,14 @@ def _check_keys(
 
 
 def requested_attacks(
-    spec: AuditSpec, folder: Path, *, regression: bool = False
+    spec: AuditSpec, folder: Path, offers: Need = Need.NONE
 ) -> tuple[Attack[Any, Any], ...]:
     """The attacks asked for, or the default ones of this kind of audit.
 
     Args:
         spec: the settings.
         folder: where relative paths start; attacks of the user's own are loaded from there.
-        regression: whether the model answers numbers, which only the loaded model may tell.
+        offers: what the model offers, where it is loaded already: numbers, or tokens of texts.
 
     Raises:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
@@ -688,6 +688,7 @@ def requested_attacks(
             known_members=spec.data.known_members is not None,
             checkpoints=bool(spec.target.checkpoints),
             cascade=bool(spec.shadows and spec.shadows.cascade),
-            regression=regression,
+            regression=Need.VALUES in offers,
+            tokens=Need.TOKENS in offers,
         )
-    return catalog.default_attacks(shadows=True, regression=regression)
+    return catalog.default_attacks(shadows=True, regression=Need.VALUES in offers)

@@ -55,7 +55,11 @@ def inputs_from_arguments(
         output_name=access.output_name,
         time_limit=access.time_limit,
     )
-    read = partial(records.as_records, values=Need.VALUES in target.offers)
+    read = (
+        records.as_texts
+        if Need.TOKENS in target.offers
+        else partial(records.as_records, values=Need.VALUES in target.offers)
+    )
     features = model_facts.feature_names(target)
     sets, subpopulations = read_sets(given.by_name(trained.pool), given, read, features)
     inside, outside = sets["members"], sets["nonmembers"]

@@ -131,8 +131,7 @@ def _inputs_from_tokens(spec: config.PredictionsSpec, path: Path, column: str) -
     known = _draw_known(others, spec.known_members, len(members))
     blind = _read_ease(spec, path)
     if not blind and len(table.tokens.reference):
-        means = np.array([table.tokens.average(one) for one in table.tokens.reference])
-        blind = {"ease": means, "blind": REFERENCE}
+        blind = {"ease": table.tokens.reference_means, "blind": REFERENCE}
     return AuditInputs(
         target=table.target,
         members=members,

@@ -86,6 +86,11 @@ class Tokens:
         """The mean over the tokens of each text, by itself: other texts change no digit."""
         return np.array([part.mean() for part in self.split(values)])
 
+    @property
+    def reference_means(self) -> Float64[np.ndarray, "references texts"]:
+        """The mean log-probability of each text under each reference."""
+        return np.array([self.average(one) for one in self.reference]).reshape(-1, len(self))
+
     def split(self, values: Shaped[np.ndarray, " tokens"]) -> list[Shaped[np.ndarray, " part"]]:
         """Numbers of tokens, by text, as views."""
         return [values[a:b] for a, b in itertools.pairwise(self.start.tolist())]

@@ -42,6 +42,7 @@ from divulge.core import (
     Verdict,
 )
 from divulge.core.people import StrataFacts
+from divulge.core.tokens import as_token_target
 from divulge.errors import DataError, SpecError
 from divulge.metrics.difficulty_test import Ease
 from divulge.targets.budget import CountingTarget
@@ -169,7 +170,7 @@ def _draw_up(
         label=view.records.stratum,
         index=positions,
         ids=_ids_of(subject)[order] if subject.ids is not None else None,
-        ease=_measure_ease(subject, candidates, member, seed),
+        ease=_measure_ease(subject, view, candidates, member, seed),
         subpopulation=candidates.subpopulation,
     )
     person = candidates.people
@@ -179,13 +180,20 @@ def _draw_up(
 
 
 def _measure_ease(
-    subject: AuditInputs, candidates: Records, member: Bool[np.ndarray, " records"], seed: int
+    subject: AuditInputs,
+    view: ModelView,
+    candidates: Records,
+    member: Bool[np.ndarray, " records"],
+    seed: int,
 ) -> Ease | None:
-    """How easy each candidate is for what never saw it, by models of our own or by a column."""
+    """How easy each candidate is for what never saw it: models of our own, a column, references."""
     if subject.ease is not None:  # of a table, in which records are row numbers
         return subject.ease[:, candidates.x[:, 0]]
     if Need.FEATURES not in subject.target.offers:
         return None
+    if Need.TOKENS in view.target.offers:
+        tokens = as_token_target(view.target).tokens(candidates.x)
+        return tokens.reference_means if len(tokens.reference) else None
     return recall_ease(candidates, member, seed)
 
 
