@@ -26,6 +26,7 @@ from divulge.errors import DataError, SpecError
 from divulge.metrics import epsilon as bounds
 from divulge.metrics import membership, people
 from divulge.metrics.difference import subtract
+from divulge.metrics.exposure import measure_exposure
 from divulge.metrics.intervals import CONFIDENCE, wilson
 from divulge.metrics.max_test import LEVEL_BELOW, max_test
 from divulge.metrics.membership import Score
@@ -193,6 +194,7 @@ def _measure(
         None
         if one.noise is None
         else check_noise(one.noise, one.steps, "step" if canaries.neighbours is None else "round"),
+        exposure=measure_exposure(score, inserted) if canaries.texts else None,
     )
 
 

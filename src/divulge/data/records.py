@@ -175,7 +175,7 @@ def load_texts(where: str, folder: Path) -> Records:
             f"expected a column {TEXT!r} in {path}, got {', '.join(header[:20])}: a language model "
             "is asked about texts; call their column so"
         )
-    return as_texts([row[0] for row in tables.read_rows(path, [TEXT])], where)
+    return as_texts(tables.read_texts(path, TEXT)[0], where)
 
 
 def as_texts(given: Any, where: str) -> Records:
