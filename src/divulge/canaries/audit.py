@@ -167,6 +167,7 @@ def _measure(
     """All scores together, and those of each round; rounds share a part of the error."""
     delta, noise, tries = how
     score = combine_by_canary(canaries, one)
+    texts = canaries.x.dtype.kind == "U" and canaries.neighbours is None
 
     def bound(score: Score, tries: int) -> Estimate:
         return bounds.epsilon_lower_bound(
@@ -194,7 +195,7 @@ def _measure(
         None
         if one.noise is None
         else check_noise(one.noise, one.steps, "step" if canaries.neighbours is None else "round"),
-        exposure=measure_exposure(score, inserted) if canaries.texts else None,
+        exposure=measure_exposure(score, inserted) if texts else None,
     )
 
 

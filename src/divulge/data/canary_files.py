@@ -76,11 +76,6 @@ class Canaries:
         return digest_canaries(self.x, self.y, self.records_each)
 
     @property
-    def texts(self) -> bool:
-        """Whether they are texts."""
-        return self.x.dtype.kind == "U" and self.neighbours is None
-
-    @property
     def neighbours(self) -> Neighbours | None:
         """What a coin decides, for clients of a federation; None where canaries are records."""
         if self.x.dtype.kind != "U" or self.x.ndim != 1 or not len(self.x):

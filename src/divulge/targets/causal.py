@@ -34,7 +34,7 @@ class _Text(NamedTuple):
     """Which tokens count: neither the first one nor those that the tokenizer adds."""
 
 
-class _Said(NamedTuple):
+class _Answer(NamedTuple):
     """What models say of one text."""
 
     logprob: Float64[np.ndarray, " tokens"]
@@ -68,7 +68,7 @@ class CausalTarget:
     pipeline: Any
     references: tuple[Any, ...] = ()
     numbers: Count = 2**25
-    _known: dict[str, _Said] = field(default_factory=dict, init=False, repr=False)
+    _known: dict[str, _Answer] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for one in (self.pipeline, *self.references):
@@ -91,30 +91,30 @@ class CausalTarget:
             TargetError: the records are no texts, one is too short or too long, or the model
                 failed.
         """
-        return np.array([[said.logprob.mean()] for said in self._ask(as_texts(x))])
+        return np.array([[answer.logprob.mean()] for answer in self._ask(as_texts(x))])
 
     def tokens(self, x: Any) -> Tokens:
         """What the models say of the tokens of these texts; errors as of `predict`."""
         texts = as_texts(x)
-        said = self._ask(texts)
+        answer = self._ask(texts)
         return Tokens(
-            np.concatenate([[0], np.cumsum([len(one.logprob) for one in said])]),
+            np.concatenate([[0], np.cumsum([len(one.logprob) for one in answer])]),
             *(
-                np.concatenate([getattr(one, name) for one in said], axis=-1)
+                np.concatenate([getattr(one, name) for one in answer], axis=-1)
                 for name in ("logprob", "reference", "mean", "sd", "top")
             ),
             size=np.array([len(zlib.compress(text.encode("utf-8", "replace"))) for text in texts]),
         )
 
-    def _ask(self, texts: Sequence[str]) -> list[_Said]:
+    def _ask(self, texts: Sequence[str]) -> list[_Answer]:
         fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
         if fresh:
             cut = [self._cut(text) for text in fresh]
             with translate_model_errors(
                 "the language model to read texts", "ask it about a few texts yourself"
             ):
-                for at, said in self._read(cut):
-                    self._known[fresh[at]] = said
+                for at, answer in self._read(cut):
+                    self._known[fresh[at]] = answer
         return [self._known[text] for text in texts]
 
     def _cut(self, text: str) -> _Text:
@@ -139,21 +139,21 @@ class CausalTarget:
             )
         return _Text(ids, scored)
 
-    def _read(self, texts: Sequence[_Text]) -> Iterator[tuple[int, _Said]]:
+    def _read(self, texts: Sequence[_Text]) -> Iterator[tuple[int, _Answer]]:
         """What the models say, with the position of each text."""
         with contextlib.ExitStack() as evaluating:
             for one in (self.pipeline, *self.references):
                 evaluating.enter_context(evaluation_mode(one.model))
             for rows in self._batches(texts):
                 batch = [texts[row] for row in rows]
-                said = _run(self.pipeline.model, batch)
+                answer = _run(self.pipeline.model, batch)
                 others = [_run(model, batch, only=True) for model in self._other_models()]
                 for row, position in enumerate(rows):
                     kept = batch[row].scored[1:]
-                    logprob, mean, sd, top = (part[row, : len(kept)][kept] for part in said)
+                    logprob, mean, sd, top = (part[row, : len(kept)][kept] for part in answer)
                     reference = [other[0][row, : len(kept)][kept] for other in others]
                     stacked = np.array(reference).reshape(len(others), len(logprob))
-                    yield position, _Said(logprob, stacked, mean, sd, top.astype(bool))
+                    yield position, _Answer(logprob, stacked, mean, sd, top.astype(bool))
 
     def _batches(self, texts: Sequence[_Text]) -> Iterator[list[int]]:
         """Positions of texts of much the same length, as many as memory allows."""
