@@ -181,7 +181,7 @@ def test_a_model_that_has_learned_its_texts_is_audited_by_their_tokens() -> None
         nonmembers=others,
         options=divulge.Options(membership="fixed"),
     )
-    named = {finding.attack: finding for finding in found.findings}
+    named = {finding.label: finding for finding in found.findings}
     assert named["reference-ratio"].metrics["auc"].value == golden(0.9756)
     assert "token-threshold(signal=min-k++)" in named
     assert found.verdict.level == "leak"
