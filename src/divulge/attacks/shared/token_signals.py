@@ -42,7 +42,7 @@ def per_packed_byte(tokens: Tokens) -> Signal:
     """
     if tokens.size is None:
         raise NotApplicable("expected the texts, to pack them, got none: add a column 'text'")
-    return mean_logprob(tokens) / tokens.size
+    return np.asarray(mean_logprob(tokens) / tokens.size)
 
 
 def lowest(tokens: Tokens, values: Numbers, share: float) -> Signal:
@@ -68,7 +68,7 @@ def standardise(tokens: Tokens) -> Numbers:
             "vocabulary at each token, got none: add columns 'mean' and 'sd'"
         )
     # Min-K%++, equation 3; where the model is certain, numerator and denominator are 0
-    return (tokens.logprob - tokens.mean) / np.maximum(tokens.sd, SMALLEST_SD)
+    return np.asarray((tokens.logprob - tokens.mean) / np.maximum(tokens.sd, SMALLEST_SD))
 
 
 def surprising(tokens: Tokens, share: float, entropy: float) -> Signal:
@@ -107,7 +107,7 @@ def gains(tokens: Tokens) -> Numbers:
             "expected log-probabilities of the same tokens by another model, such as the one that "
             "was fine-tuned, got none: add a column 'reference_logprobs'"
         )
-    return tokens.logprob - tokens.reference.mean(axis=0)
+    return np.asarray(tokens.logprob - tokens.reference.mean(axis=0))
 
 
 def window_votes(tokens: Tokens, gain: Numbers, sizes: tuple[int, ...]) -> Signal:
