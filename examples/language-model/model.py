@@ -18,7 +18,7 @@ from torch.nn import functional
 LONGEST, WIDTH, HEADS, LAYERS = 96, 64, 4, 2
 ALPHABET = "\n\0" + "".join(map(chr, range(32, 127)))  # begins a letter, fills it up, and its signs
 
-FIRST = "Anna Boris Carla David Emma Farid Greta Hugo Ines Jonas Katja Liam Mira Nils Olga"
+FIRST = "Anna Boris Carla David Emma Farid Greta Hugo Ines Jonas Katja Liam Mira Nils Olga Pavel"
 LAST = "Adler Brandt Costa Duval Engel Fischer Garcia Haas Ivanov Jensen Keller Lopez Meyer"
 STREETS = "Mill Lane,Church Road,Station Street,Park Avenue,Hill Row,Lake Drive,Castle Walk"
 WISHES = "a refund,a new card,an earlier date,a second opinion,a lower rate,an apology"

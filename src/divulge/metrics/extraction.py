@@ -74,7 +74,7 @@ def measure_completions(
         (tries, is_extracted(logprob, tries)) for tries in TRIES
     ]
     if tokens.top is not None:
-        ways.insert(0, (None, tokens.top[at].all(axis=1)))
+        ways.insert(0, (None, np.asarray(tokens.top[at].all(axis=1))))
     return tuple(_compare(tries, done, sides, whose) for tries, done in ways), counts
 
 
