@@ -1,5 +1,6 @@
 """What attacks on tokens find in fine-tunes of a small language model, and what they cost."""
 
+import copy
 import json
 import lzma
 import resource
@@ -82,7 +83,7 @@ def _compare(
     found: dict[tuple[int, str], list[tuple[float, float]]] = {}
     for k, member in enumerate(splits):
         inside = [text for text, used in zip(pool, member, strict=True) if used]
-        begun = tiny_gpt.adapted(base) if kind == "LoRA" else tiny_gpt.copy.deepcopy(base)
+        begun = tiny_gpt.adapted(base) if kind == "LoRA" else copy.deepcopy(base)
         tuned = tiny_gpt.train(begun, inside, _RATES[kind], k, epochs)
         for epoch, model in zip(epochs, tuned, strict=True):
             tokens = tiny_gpt.read(model, base, pool, size)

@@ -35,7 +35,8 @@ class Block(nn.Module):
         query, key, value = split.permute(2, 0, 3, 1, 4)
         seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.write(seen.transpose(1, 2).reshape(texts, places, WIDTH))
-        return x + self.think(self.between(x))
+        deeper: torch.Tensor = self.think(self.between(x))
+        return x + deeper
 
 
 class Adapter(nn.Module):
@@ -49,7 +50,8 @@ class Adapter(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Both, added."""
-        return self.inner(x) + functional.linear(functional.linear(x, self.down), self.up)
+        whole: torch.Tensor = self.inner(x)
+        return whole + functional.linear(functional.linear(x, self.down), self.up)
 
 
 class GPT(nn.Module):
@@ -95,11 +97,12 @@ def train(
     learned = [weight for weight in model.parameters() if weight.requires_grad]
     optimiser = torch.optim.AdamW(learned, rate)
     for epoch in range(1, max(epochs) + 1):
-        for rows in torch.randperm(len(x)).split(32):
+        order = torch.randperm(len(x))
+        for rows in (order[at : at + 32] for at in range(0, len(x), 32)):
             said = model(x[rows, :-1]).flatten(0, 1)
             loss = functional.cross_entropy(said, x[rows, 1:].flatten(), ignore_index=_FILL)
             optimiser.zero_grad()
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
         if epoch in epochs:
             kept.append(copy.deepcopy(model))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -30,7 +30,8 @@ def exporter(heading: str) -> Callable[..., None]:
     assert len(source.splitlines()) <= MOST
     names: dict[str, Any] = {}
     exec(source, names)  # noqa: S102 - a page of ours
-    return next(thing for name, thing in names.items() if name.startswith("export_"))
+    (write,) = (thing for name, thing in names.items() if name.startswith("export_"))
+    return cast("Callable[..., None]", write)
 
 
 def say(text: str) -> tuple[list[str], list[float], list[float]]:
