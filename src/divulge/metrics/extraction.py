@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from divulge.core import Estimate
-from divulge.core.texts import Completions
+from divulge.core.findings import Completions
 from divulge.core.tokens import Tokens
 from divulge.metrics.difference import subtract
 from divulge.metrics.intervals import clopper_pearson, clustered_proportion
