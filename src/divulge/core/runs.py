@@ -9,10 +9,9 @@ import pydantic
 from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge._util.json import JSON
+from divulge.core import findings
 from divulge.core.attacks import NOBODY, Assignment, Interactions, MembershipDraw, Proportions
-from divulge.core.findings import (
-    BlindRun, Check, Control, ControlOutcome, Finding, Status, TextFacts,
-)  # fmt: skip
+from divulge.core.findings import BlindRun, Check, Control, ControlOutcome, Finding, Status
 from divulge.core.people import PeopleFacts, StrataFacts
 from divulge.core.training import Claim
 from divulge.core.views import Collusion
@@ -61,7 +60,7 @@ class MembershipFacts:
     """Their records, where candidates are people, whom ``members`` and ``nonmembers`` count."""
     strata: StrataFacts | None = None
     """The subpopulations that exposure is compared by; None where it is not compared."""
-    texts: TextFacts | None = None
+    texts: findings.TextFacts | None = None
     """What was measured of a language model's texts besides; None of other models."""
     kind: Literal["membership"] = "membership"
 
