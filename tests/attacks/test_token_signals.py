@@ -197,7 +197,11 @@ def test_a_base_of_logarithms_changes_no_rank_but_that_of_surprising_tokens(toke
         tokens, logprob=tokens.logprob * by, reference=tokens.reference * by,
         mean=tokens.mean * by, sd=tokens.sd * by,
     )  # fmt: skip
-    cases = [("reference-ratio", {}), ("wbc", {}), ("ez-mia", {})]
+    cases: list[tuple[str, dict[str, str]]] = [
+        ("reference-ratio", {}),
+        ("wbc", {}),
+        ("ez-mia", {}),
+    ]
     cases += [("token-threshold", {"signal": s}) for s in ("loss", "zlib", "min-k", "min-k++")]
     for name, settings in cases:
         ranks = [score(one, name, **settings).argsort().tolist() for one in (tokens, other)]

@@ -10,7 +10,7 @@ from scipy import stats
 from divulge._util.random import stream
 from divulge.attacks.shared.token_signals import all_signals
 from divulge.core import ModelView, Need
-from divulge.core.texts import CollectionTest, TextFacts
+from divulge.core.findings import CollectionTest, TextFacts
 from divulge.core.tokens import as_token_target
 from divulge.metrics import people
 from divulge.metrics.extraction import CHANCE, measure_completions

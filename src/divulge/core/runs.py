@@ -9,10 +9,10 @@ import pydantic
 from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge._util.json import JSON
+from divulge.core import findings
 from divulge.core.attacks import NOBODY, Assignment, Interactions, MembershipDraw, Proportions
 from divulge.core.findings import BlindRun, Check, Control, ControlOutcome, Finding, Status
 from divulge.core.people import PeopleFacts, StrataFacts
-from divulge.core.texts import TextFacts
 from divulge.core.training import Claim
 from divulge.core.views import Collusion
 
@@ -20,8 +20,7 @@ SCHEMA = 6
 """The version of ``run.json``, whatever its kind."""
 BEFORE_NAMING = "0.1.0"
 """The one version that wrote files without the key ``divulge``, by another name (docs/adr/0009)."""
-Key = Annotated[str, pydantic.Field(pattern=r"^\w[\w-]*$")]
-"""The name of a finding's files."""
+Key = Annotated[str, pydantic.Field(pattern=r"^\w[\w-]*$")]  # the name of a finding's files
 ShadowKind = Literal["none", "online", "offline"]
 """Whether there were shadow models, and whether they were trained on candidates."""
 
@@ -61,8 +60,8 @@ class MembershipFacts:
     """Their records, where candidates are people, whom ``members`` and ``nonmembers`` count."""
     strata: StrataFacts | None = None
     """The subpopulations that exposure is compared by; None where it is not compared."""
-    texts: TextFacts | None = None
-    """What was measured of the texts of a language model besides; None of other models."""
+    texts: findings.TextFacts | None = None
+    """What was measured of a language model's texts besides; None of other models."""
     kind: Literal["membership"] = "membership"
 
 

@@ -79,7 +79,7 @@ class RowEncoding:
         self, x: Shaped[np.ndarray, "records *features"]
     ) -> Float64[np.ndarray, "records columns"]:
         """What describes these rows."""
-        return self.described[x[:, 0]]
+        return np.asarray(self.described[x[:, 0]])
 
     def arranged(self, columns: tuple[str, ...]) -> "RowEncoding":
         """Itself: a row number has no columns."""

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from divulge.core import Estimate
-from divulge.core.texts import Completions
+from divulge.core.findings import Completions
 from divulge.core.tokens import Tokens
 from divulge.metrics.difference import subtract
 from divulge.metrics.intervals import clopper_pearson, clustered_proportion
@@ -74,7 +74,7 @@ def measure_completions(
         (tries, is_extracted(logprob, tries)) for tries in TRIES
     ]
     if tokens.top is not None:
-        ways.insert(0, (None, tokens.top[at].all(axis=1)))
+        ways.insert(0, (None, np.asarray(tokens.top[at].all(axis=1))))
     return tuple(_compare(tries, done, sides, whose) for tries, done in ways), counts
 
 

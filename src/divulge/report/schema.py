@@ -10,8 +10,8 @@ from typing import Literal
 
 from divulge._util.json import Settings
 from divulge.core import BlindRun, Check, ControlOutcome, Estimate, ShadowThreshold
+from divulge.core.findings import TextFacts
 from divulge.core.people import PeopleFacts
-from divulge.core.texts import TextFacts
 from divulge.report.parts import (
     AttackDifference,
     Brief,

@@ -79,12 +79,11 @@ def summarise(contents: Contents) -> Summary:
     rows = shifts.compare_with_blind(rows, scores, member, blind, ease)
     truth = Membership(member, facts.drawn)
     terms = _terms(head, facts, checks)
-    shift_excluded = terms.shift_excluded
-    differ = shifts.describe_difference(caveats.confounding(checks), shift_excluded=shift_excluded)
+    differ = _describe_difference(caveats.confounding(checks), terms)
     claim = judge_claim(facts.claim, rows, scores, truth, differ, terms.unit)
     verdict = judge_model(rows, scores, truth, checks, terms, claim, facts.delta, label, ease)
     if verdict.confounding and not differ:  # found when the verdict took off what is explained
-        differ = shifts.describe_difference(verdict.confounding, shift_excluded=shift_excluded)
+        differ = _describe_difference(verdict.confounding, terms)
         claim = judge_claim(facts.claim, rows, scores, truth, differ, terms.unit)
     claim = doubt_claim(claim, verdict.doubt) if verdict.doubt else claim
     listed = exposed.find_exposed(rows, scores, candidates, differ, verdict.doubt)
@@ -108,6 +107,10 @@ def summarise(contents: Contents) -> Summary:
         brief=write_brief(verdict, rows, _sizes(facts), terms, claim, blind),
         differences=compare_with_deciding(verdict, rows, scores, candidates.member),
     )
+
+
+def _describe_difference(confounding: str, terms: Terms) -> str:
+    return shifts.describe_difference(confounding, shift_excluded=terms.shift_excluded)
 
 
 def _terms(head: Head[Facts], facts: MembershipFacts, checks: Sequence[Check]) -> Terms:

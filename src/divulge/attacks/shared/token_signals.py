@@ -42,7 +42,7 @@ def per_packed_byte(tokens: Tokens) -> Signal:
     """
     if tokens.size is None:
         raise NotApplicable("expected the texts, to pack them, got none: add a column 'text'")
-    return mean_logprob(tokens) / tokens.size
+    return np.asarray(mean_logprob(tokens) / tokens.size)
 
 
 def lowest(tokens: Tokens, values: Numbers, share: float) -> Signal:
@@ -68,7 +68,7 @@ def standardise(tokens: Tokens) -> Numbers:
             "vocabulary at each token, got none: add columns 'mean' and 'sd'"
         )
     # Min-K%++, equation 3; where the model is certain, numerator and denominator are 0
-    return (tokens.logprob - tokens.mean) / np.maximum(tokens.sd, SMALLEST_SD)
+    return np.asarray((tokens.logprob - tokens.mean) / np.maximum(tokens.sd, SMALLEST_SD))
 
 
 def surprising(tokens: Tokens, share: float, entropy: float) -> Signal:
@@ -88,12 +88,12 @@ def surprising(tokens: Tokens, share: float, entropy: float) -> Signal:
             "expected the mean log-probability over the vocabulary at each token, which is minus "
             "the entropy, got none: add a column 'mean'"
         )
-    found = []
+    means = []
     for logprob, mean in zip(tokens.split(tokens.logprob), tokens.split(tokens.mean), strict=True):
         low = np.argsort(logprob, kind="stable")[: _size(len(logprob), share)]
         sure = low[-mean[low] < entropy]
-        found.append(logprob[sure if len(sure) else low].mean())
-    return np.array(found)
+        means.append(logprob[sure if len(sure) else low].mean())
+    return np.array(means)
 
 
 def gains(tokens: Tokens) -> Numbers:
@@ -107,7 +107,7 @@ def gains(tokens: Tokens) -> Numbers:
             "expected log-probabilities of the same tokens by another model, such as the one that "
             "was fine-tuned, got none: add a column 'reference_logprobs'"
         )
-    return tokens.logprob - tokens.reference.mean(axis=0)
+    return np.asarray(tokens.logprob - tokens.reference.mean(axis=0))
 
 
 def window_votes(tokens: Tokens, gain: Numbers, sizes: tuple[int, ...]) -> Signal:
@@ -147,12 +147,12 @@ def error_zone(tokens: Tokens, gain: Numbers) -> Signal:
             "expected tokens of which it is known that they are not the model's first choice, got "
             f"{got}: add a column 'top1' or 'rank'"
         )
-    found = []
+    shares = []
     for part, top in zip(tokens.split(gain), tokens.split(tokens.top), strict=True):
         missed = part[~top]
         up, down = missed[missed > 0].sum(), -missed[missed < 0].sum()
-        found.append(up / (up + down) if up + down > 0 else 0.5 if len(missed) else 1.0)
-    return np.array(found)
+        shares.append(up / (up + down) if up + down > 0 else 0.5 if len(missed) else 1.0)
+    return np.array(shares)
 
 
 SIGNALS: tuple[Callable[[Tokens], Signal], ...] = (
