@@ -37,6 +37,7 @@ from benchmarks import (
     inverse_hessian,
     kills,
     label_noise,
+    language_models,
     laplace_posteriors,
     large_tables,
     leak_test,
@@ -223,6 +224,7 @@ BENCHMARKS = {
     **{name: Benchmark(summary, call) for name, summary, call in peers.parts()},
     "cluster": Benchmark(cluster.SUMMARY, cluster.run),
     "kills": Benchmark(kills.SUMMARY, kills.run),
+    "language-models": Benchmark(language_models.SUMMARY, language_models.run),
     "large-tables": Benchmark(large_tables.SUMMARY, large_tables.run),
     "large-tables-million": Benchmark(
         "CPU seconds and peak memory of an audit of a table of a million candidates",

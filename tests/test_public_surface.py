@@ -54,6 +54,7 @@ NAMES = [
     "StoreError",
     "Target",
     "TargetError",
+    "Texts",
     "Verdict",
     "attack",
     "audit",

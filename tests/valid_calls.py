@@ -325,6 +325,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "divulge.attack": Call(divulge.attack, {"name": "gap"}),
         "divulge.audit": Call(divulge.audit, {"model": tree(), **records_given}),
         "divulge.audit_file": Call(divulge.audit_file, {"path": toml}, anew={"run": new}),
+        "divulge.Texts": Call(divulge.Texts, {}),
         "divulge.audit_predictions": Call(divulge.audit_predictions, {"path": answers}),
         "divulge.compare": Call(
             divulge.compare,

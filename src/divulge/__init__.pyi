@@ -16,6 +16,7 @@ from .audits.options import Access as Access
 from .audits.options import Options as Options
 from .audits.options import Rotation as Rotation
 from .audits.options import ShadowModels as ShadowModels
+from .audits.options import Texts as Texts
 from .audits.result import Audit as Audit
 from .audits.result import FederationAudit as FederationAudit
 from .audits.result import SecretAudit as SecretAudit

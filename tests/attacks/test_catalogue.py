@@ -17,6 +17,7 @@ from divulge.testing.properties import Case, Property, PropertyError, World
 from .. import impostors, table
 from ..regressions import Regressions
 from ..score_tables import ScoreTables
+from ..token_tables import TokenTables
 
 MODELS, PARTLY = Models(), PartlyKnown(KnownFeatures(share=0.9))
 SHADOWED = PartlyKnown(KnownFeatures(share=0.9), shadow=True)
@@ -69,6 +70,10 @@ CASES = (
     ),
     Case(ScoreTables(), catalog.attack("given-score")),
     *(
+        Case(TokenTables(), attack, runs=10)
+        for attack in catalog.default_attacks(tokens=True, known_members=True)
+    ),
+    *(
         Case(REGRESSIONS, catalog.attack(name, **settings), runs=runs)
         for name, settings, runs in (
             ("residual", {}, 10),
@@ -98,6 +103,7 @@ def test_each_is_in_the_table_and_in_the_default_audit(name: str) -> None:
         ),
         *catalog.default_attacks(shadows=True, regression=True),
         *catalog.default_attacks(scores=True),
+        *catalog.default_attacks(tokens=True, known_members=True),
     )
     assert any(attack.name == name for attack in everything) != (name in catalog.BY_NAME_ALONE)
 

@@ -325,7 +325,7 @@ def test_packed_batches_of_arrow_are_refused_before_they_are_unpacked(
     def read(*_: object) -> None:
         raise AssertionError("batches were unpacked")
 
-    monkeypatch.setattr("divulge.data.arrow_tables._ipc_batches", read)
+    monkeypatch.setattr("divulge.data.arrow_batches._ipc_batches", read)
     with pytest.raises(DataError, match="unpacks to, got 12,000,"):
         tables.read_columns(tmp_path / "t", ["p_0"])
 

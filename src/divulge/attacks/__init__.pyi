@@ -19,6 +19,7 @@ from .membership.calibrated import CalibratedLoss as CalibratedLoss
 from .membership.cascade import Cascade as Cascade
 from .membership.cluster_lira.attack import ClusterLiRA as ClusterLiRA
 from .membership.external import External as External
+from .membership.ez_mia import EZMIA as EZMIA
 from .membership.gap import Gap as Gap
 from .membership.given_score import GivenScore as GivenScore
 from .membership.gradient_norm import GradientNorm as GradientNorm
@@ -32,6 +33,7 @@ from .membership.oslo.attack import OSLO as OSLO
 from .membership.pmia import PMIA as PMIA
 from .membership.quantile import Quantile as Quantile
 from .membership.quantile import ResidualQuantile as ResidualQuantile
+from .membership.reference_ratio import ReferenceRatio as ReferenceRatio
 from .membership.rmia import RMIA as RMIA
 from .membership.rmia import ResidualRMIA as ResidualRMIA
 from .membership.shadow import Shadow as Shadow
@@ -40,4 +42,8 @@ from .membership.shadow_stack.attack import ShadowStack as ShadowStack
 from .membership.supervised import SupervisedAttack as SupervisedAttack
 from .membership.threshold import Residual as Residual
 from .membership.threshold import Threshold as Threshold
+from .membership.token_lira import TokenLiRA as TokenLiRA
+from .membership.token_supervised import TokenSupervised as TokenSupervised
+from .membership.token_threshold import TokenThreshold as TokenThreshold
 from .membership.two_sample import TwoSample as TwoSample
+from .membership.wbc import WBC as WBC

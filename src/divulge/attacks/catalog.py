@@ -38,6 +38,12 @@ CATALOGUE: Mapping[str, Mapping[str, str]] = {
         "residual-quantile": "divulge.attacks.membership.quantile:ResidualQuantile",
         "residual-lira": "divulge.attacks.membership.lira:ResidualLiRA",
         "residual-rmia": "divulge.attacks.membership.rmia:ResidualRMIA",
+        "token-threshold": "divulge.attacks.membership.token_threshold:TokenThreshold",
+        "reference-ratio": "divulge.attacks.membership.reference_ratio:ReferenceRatio",
+        "wbc": "divulge.attacks.membership.wbc:WBC",
+        "ez-mia": "divulge.attacks.membership.ez_mia:EZMIA",
+        "token-supervised": "divulge.attacks.membership.token_supervised:TokenSupervised",
+        "token-lira": "divulge.attacks.membership.token_lira:TokenLiRA",
         "given-score": "divulge.attacks.membership.given_score:GivenScore",
     },
     "assignment": {
@@ -147,12 +153,22 @@ RESIDUAL_SHADOW_ATTACKS = ("residual-lira", "residual-rmia")
 CASCADE_ATTACKS = ("cascade",)
 
 ATTACKS_WITH_SHADOWS = (
-    *SHADOW_ATTACKS, "base", "pmia", *CASCADE_ATTACKS, *RESIDUAL_SHADOW_ATTACKS
-)  # fmt: skip
+    *(*SHADOW_ATTACKS, "base", "pmia", *CASCADE_ATTACKS, *RESIDUAL_SHADOW_ATTACKS),
+    "token-lira",
+)
 
 PARTIAL_ATTACKS = ("gradient-norm", "mrad")
 
 KNOWN_MEMBER_ATTACKS = ("supervised",)
+
+TOKEN_SIGNALS = ("loss", "zlib", "min-k", "min-k++", "surprising")
+
+TOKEN_ATTACKS = ("reference-ratio", "wbc", "ez-mia", "token-lira")
+"""Attacks on a language model that need the log-probabilities of tokens, besides
+`TOKEN_SIGNALS` of ``token-threshold``."""
+
+TOKEN_REFERENCE_ATTACKS = ("reference-ratio", "wbc", "ez-mia")
+"""Those of them that compare with another model."""
 
 CHECKPOINT_ATTACKS = ("lt-iqr",)
 
@@ -166,6 +182,7 @@ def default_attacks(
     cascade: bool = False,
     regression: bool = False,
     scores: bool = False,
+    tokens: bool = False,
 ) -> tuple[MembershipAttack, ...]:
     """The attacks that run if the user names none: all but `BY_NAME_ALONE`, each signal once.
 
@@ -177,7 +194,14 @@ def default_attacks(
         cascade: whether further shadow models can be trained, which some attacks need.
         regression: whether the model answers numbers, which has attacks of its own.
         scores: whether one loss or score of each record is all that is known.
+        tokens: whether the model is a language model of which tokens are known.
     """
+    if tokens:
+        return (
+            *(attack("token-threshold", signal=signal) for signal in TOKEN_SIGNALS),
+            *map(attack, TOKEN_ATTACKS),
+            *(attack("token-supervised") for _ in range(known_members)),
+        )
     if scores:
         return (attack("given-score"),)
     if regression:

@@ -12,7 +12,7 @@ from divulge.attacks import catalog
 from divulge.audits import config, runner
 from divulge.audits.challenges import membership
 from divulge.audits.from_arguments import GivenSets, inputs_from_arguments
-from divulge.audits.options import Access, Options, RunPath, ShadowModels
+from divulge.audits.options import Access, Options, RunPath, ShadowModels, Texts
 from divulge.audits.result import Audit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
@@ -102,6 +102,7 @@ def audit(
             checkpoints=bool(subject.checkpoints),
             cascade=trained.cascade > 0,
             regression=Need.VALUES in subject.target.offers,
+            tokens=Need.TOKENS in subject.target.offers,
         )
     settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
     if access.output_name is not None:
@@ -135,6 +136,7 @@ def audit_predictions(
     output: Literal["probabilities", "percentages", "logits", "labels", "values"] | None = None,
     loss: str | None = None,
     score: str | None = None,
+    texts: Texts | None = None,
     blind: str | None = None,
     group: str | None = None,
     strata: str | None = None,
@@ -165,6 +167,8 @@ def audit_predictions(
             which is lower for members.
         score: likewise, the column with a score of each record, by any attack, which is higher for
             members.
+        texts: likewise, of a language model: ``divulge.Texts()`` for a table with one row a text,
+            which holds the log-probabilities of its tokens, in JSON lines or Parquet.
         blind: the column with a number that comes from elsewhere than the model, such as a date
             or another model's loss: what it explains is no leak.
         group: the column that says whose row each is: people are audited, and not records.
@@ -192,6 +196,8 @@ def audit_predictions(
         "output": output,
         "class_names": tuple(options.class_names) or None,
     }
+    if texts is not None:
+        told |= asdict(texts)
     settings = config.PredictionsSpec(
         file=str(Path(path).resolve()),
         membership=options.membership,

@@ -200,6 +200,17 @@ class PredictionsSpec(Section):
     score: str | None = None
     """Likewise: the column with a score of each record, by any attack, which is higher for
     members."""
+    logprobs: str | None = None
+    """Likewise, of [a language model](language-models.md): the column with the list of the
+    log-probabilities of each text's tokens."""
+    known_members: KnownMembers | None = None
+    """With ``logprobs``, how many members the attacker knows, and what share of the non-members: as
+    in ``[data]``."""
+    prefix: Count = 50
+    """With ``logprobs``, how many tokens of a text are given when [it is to be
+    completed](language-models.md#extraction)."""
+    suffix: Count = 50
+    """Likewise, how many further ones make up the completion; shorter texts are left out."""
     probabilities: str = "p_*"
     """Pattern of the columns with the answers; with ``output = "values"`` the name of the one
     column."""
@@ -249,6 +260,11 @@ class PredictionsSpec(Section):
         if self.loss is not None:
             return "loss", self.loss
         return None if self.score is None else ("score", self.score)
+
+    @property
+    def single(self) -> tuple[str, str] | None:
+        """What stands in place of answers, and its column; None for answers."""
+        return self.given if self.logprobs is None else ("logprobs", self.logprobs)
 
 
 class ShadowsSpec(Section):
@@ -458,15 +474,20 @@ def check_given(spec: PredictionsSpec, where: str) -> None:
     Raises:
         SpecError: names what is set besides.
     """
-    if spec.given is None:
+    if spec.known_members is not None and spec.logprobs is None:
+        raise SpecError(
+            f"{where}: expected no known_members without logprobs, got {spec.known_members:g}: an "
+            "attack that learns from them needs a model, or the tokens of texts"
+        )
+    if spec.single is None:
         return
-    kind, column = spec.given
-    others = ("loss", "score", "probabilities", "label", "output", "class_names")
+    kind, column = spec.single
+    others = ("loss", "score", "logprobs", "probabilities", "label", "output", "class_names")
     if beside := [name for name in others if name != kind and name in spec.model_fields_set]:
         raise SpecError(
             f"{where}: expected no {beside[0]} beside {kind} = {column!r}, got "
-            f"{getattr(spec, beside[0])!r}: a table is audited by one loss, one score, or the "
-            "model's answers; leave out what is not to be audited"
+            f"{getattr(spec, beside[0])!r}: a table is audited by one loss, one score, the "
+            "tokens of texts, or the model's answers; leave out what is not to be audited"
         )
 
 
@@ -480,7 +501,10 @@ def table_attacks(
     """
     if asked is None:
         asked = catalog.default_attacks(
-            regression=spec.output == "values", scores=spec.given is not None
+            regression=spec.output == "values",
+            scores=spec.given is not None,
+            tokens=spec.logprobs is not None,
+            known_members=spec.known_members is not None,
         )
     attacks = tuple(asked)
     for attack in attacks:
@@ -635,14 +659,14 @@ def _check_keys(
 
 
 def requested_attacks(
-    spec: AuditSpec, folder: Path, *, regression: bool = False
+    spec: AuditSpec, folder: Path, offers: Need = Need.NONE
 ) -> tuple[Attack[Any, Any], ...]:
     """The attacks asked for, or the default ones of this kind of audit.
 
     Args:
         spec: the settings.
         folder: where relative paths start; attacks of the user's own are loaded from there.
-        regression: whether the model answers numbers, which only the loaded model may tell.
+        offers: what the model offers, where it is loaded already: numbers, or tokens of texts.
 
     Raises:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
@@ -664,6 +688,7 @@ def requested_attacks(
             known_members=spec.data.known_members is not None,
             checkpoints=bool(spec.target.checkpoints),
             cascade=bool(spec.shadows and spec.shadows.cascade),
-            regression=regression,
+            regression=Need.VALUES in offers,
+            tokens=Need.TOKENS in offers,
         )
-    return catalog.default_attacks(shadows=True, regression=regression)
+    return catalog.default_attacks(shadows=True, regression=Need.VALUES in offers)

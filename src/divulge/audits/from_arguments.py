@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from divulge.audits import checkpoints
 from divulge.audits.options import Access, Options, ShadowModels
 from divulge.audits.subject import AuditInputs
-from divulge.core import Need, Records
+from divulge.core import Need, Records, Target
 from divulge.data import augmentation as augmenting
 from divulge.data import groups as grouping
 from divulge.data import records
@@ -55,8 +55,7 @@ def inputs_from_arguments(
         output_name=access.output_name,
         time_limit=access.time_limit,
     )
-    read = partial(records.as_records, values=Need.VALUES in target.offers)
-    features = model_facts.feature_names(target)
+    features, read = model_facts.feature_names(target), _reader_for(target)
     sets, subpopulations = read_sets(given.by_name(trained.pool), given, read, features)
     inside, outside = sets["members"], sets["nonmembers"]
     assert inside is not None and outside is not None  # noqa: PT018 - both were read
@@ -84,6 +83,13 @@ def inputs_from_arguments(
         smallest_stratum=options.smallest_stratum,
     )
     return subject if access.answers is None else subject.behind(access.answers, options.seed)
+
+
+def _reader_for(target: Target) -> Callable[[Any, str], Records]:
+    """What makes the records that this target is asked about, of what users pass."""
+    if Need.TOKENS in target.offers:
+        return records.as_texts
+    return partial(records.as_records, values=Need.VALUES in target.offers)
 
 
 def read_sets(

@@ -14,7 +14,7 @@ from divulge.audits.result import SecretAudit
 from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
 from divulge.audits.stored import refuse_images
-from divulge.core import Attack, Need
+from divulge.core import Attack
 from divulge.federation import Transcript
 from divulge.training.shadows import workers_by_name
 
@@ -58,8 +58,7 @@ def audit_settings(
             )
         subject = load_visibly(partial(inputs.load_inputs, settings, place), track)
         if not settings.attacks:  # only the loaded model says whether it answers numbers
-            regression = Need.VALUES in subject.target.offers
-            attacks = config.requested_attacks(settings, place, regression=regression)
+            attacks = config.requested_attacks(settings, place, subject.target.offers)
         who = workers_by_name(workers)
         return audit_subject(subject, attacks, heading, settings.metrics.delta, started, track, who)
 

@@ -21,7 +21,7 @@ from divulge.core import (
 from divulge.data import augmentation, groups, ids
 from divulge.data.ids import Ids
 from divulge.data.known_features import KnownFeatures
-from divulge.data.records import load_record_sets, resolve_augmentations
+from divulge.data.records import load_record_sets, load_texts, resolve_augmentations
 from divulge.defences import catalog
 from divulge.errors import SpecError
 from divulge.targets import files, model_facts, wrap
@@ -96,12 +96,16 @@ def _load_sets(
         "pool": (spec.shadows.pool if spec.shadows else None) or None,
     }
     places = {kind: name for kind, name in names.items() if name is not None}
-    loaded = load_record_sets(
-        list(places.values()),
-        data.label,
-        folder,
-        data.besides(model_facts.feature_names(target)),
-        values=Need.VALUES in target.offers,
+    loaded = (
+        [load_texts(name, folder) for name in places.values()]
+        if Need.TOKENS in target.offers
+        else load_record_sets(
+            list(places.values()),
+            data.label,
+            folder,
+            data.besides(model_facts.feature_names(target)),
+            values=Need.VALUES in target.offers,
+        )
     )
     sets: dict[str, Records | None] = dict.fromkeys(names)
     sets |= dict(zip(places, loaded, strict=True))

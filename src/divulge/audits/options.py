@@ -11,6 +11,7 @@ from divulge._util.arguments import (
     CountFromZero,
     Delta,
     FilePath,
+    KnownMembers,
     Seed,
     Title,
     check_arguments,
@@ -115,6 +116,27 @@ class ShadowModels:
     cascade: CountFromZero = 0
     thresholds: bool = False
     workers: str = "local"
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """A table of a language model's tokens, and what an attacker knows and asks.
+
+    Args:
+        logprobs: the column with the list of the log-probabilities of each text's tokens; further
+            columns are found by name, see `divulge.targets.token_table.read_tokens`.
+        known_members: how many members the attacker knows: below 1 a share of them, from 1 on their
+            number; and the same share of the non-members. They are drawn by the seed, and not
+            scored.
+        prefix: how many tokens of a text are given when it is to be completed verbatim.
+        suffix: how many further ones make up the completion; shorter texts are left out.
+    """
+
+    logprobs: str = "logprobs"
+    known_members: Count | KnownMembers | None = None
+    prefix: Count = 50
+    suffix: Count = 50
 
 
 @check_arguments

@@ -7,6 +7,7 @@ from jaxtyping import Float64
 
 from divulge.audits import config
 from divulge.audits.checkpoints import Checkpoint
+from divulge.audits.texts import USUAL, Completion
 from divulge.core import (
     AnswerDefence,
     Check,
@@ -63,7 +64,7 @@ class AuditInputs:
     """What the page says of how the data were read."""
     key: int = 0
     """The model's secret, from which the randomness of the defence follows."""
-    ease: Float64[np.ndarray, " rows"] | None = None
+    ease: Float64[np.ndarray, "measures rows"] | None = None
     """Of a table: how easy each row is for what never saw it, by a column of its own."""
     blind: str = ""
     """The name of that column."""
@@ -75,6 +76,8 @@ class AuditInputs:
     """Names of the subpopulations that exposure is compared by."""
     smallest_stratum: int = SMALLEST_STRATUM
     """The fewest members, and non-members, of a subpopulation that is shown."""
+    completion: Completion = USUAL
+    """What a language model is to complete."""
 
     @property
     def by_person(self) -> bool:

@@ -4,21 +4,25 @@ from pathlib import Path
 from typing import TypedDict
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
+from divulge._util.random import stream
 from divulge.audits import config
 from divulge.audits.subject import AuditInputs, claimed_guarantee
+from divulge.audits.texts import Completion
 from divulge.core import (
     Check,
     Records,
     Verdict,
 )
 from divulge.data import groups, ids
+from divulge.data.text_features import RowEncoding, describe_texts
 from divulge.errors import SpecError
 from divulge.targets import files
 from divulge.targets import predictions as targets_predictions
 from divulge.targets.blind_column import read_blind
 from divulge.targets.given_scores import ScoreKind, read_scores
+from divulge.targets.token_table import REFERENCE, TokenTable, read_tokens
 
 
 def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> AuditInputs:
@@ -29,6 +33,8 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
         TargetError: the answers in it are not what was said.
     """
     path = folder / spec.file
+    if spec.logprobs is not None:
+        return _inputs_from_tokens(spec, path, spec.logprobs)
     if spec.given is not None:
         return _inputs_from_scores(spec, path, *spec.given)
     answers = targets_predictions.read_predictions(
@@ -114,8 +120,69 @@ def _inputs_from_scores(
     )
 
 
+def _inputs_from_tokens(spec: config.PredictionsSpec, path: Path, column: str) -> AuditInputs:
+    """A table of the log-probabilities of tokens as a subject."""
+    table = read_tokens(path, column, member=spec.member, member_value=spec.member_value)
+    rows = table.first[:, None]  # so that copies of a text are copies of a record
+    encoding = RowEncoding(_describe_rows(table)) if table.texts else None
+    everyone = Records(rows, np.zeros(len(rows), np.int64), encoding=encoding)
+    records, subpopulations = _read_people(spec, path, everyone)
+    members, others = records.take(table.member), records.take(~table.member)
+    known = _draw_known(others, spec.known_members, len(members))
+    blind = _read_ease(spec, path)
+    if not blind and len(table.tokens.reference):
+        blind = {"ease": table.tokens.reference_means, "blind": REFERENCE}
+    return AuditInputs(
+        target=table.target,
+        members=members,
+        nonmembers=others.take(~known),
+        reference=others.take(known) if known.any() else None,
+        noticed=(
+            Check("membership column", Verdict.PASS, table.membership),
+            Check("tokens", Verdict.PASS, " ".join(table.notes)),
+            *([Check("texts", Verdict.PASS, _SEEN)] if table.texts else []),
+        ),
+        fingerprint=files.fingerprint_file(path),
+        guarantee=claimed_guarantee(spec),
+        known_members=spec.known_members,
+        ids=ids.read_ids(path, spec.id, len(rows))[table.member] if spec.id else None,
+        drawn=spec.membership or "fixed",
+        randomised=spec.membership is not None,
+        person_scores=spec.person_scores,
+        subpopulations=subpopulations,
+        smallest_stratum=spec.smallest_stratum,
+        completion=Completion(spec.prefix, spec.suffix),
+        **blind,
+    )
+
+
+_SEEN = (
+    "Checks that never see the model look at the words of a text, its threes of characters, its "
+    "length and kinds of signs, and its date if there is one. Texts are not stored."
+)
+
+
+def _describe_rows(table: TokenTable) -> Float64[np.ndarray, "rows columns"]:
+    """What is known of each text without the model: its words and signs, and its date."""
+    described = describe_texts(table.texts)
+    return described if table.moment is None else np.column_stack([described, table.moment])
+
+
+def _draw_known(
+    nonmembers: Records, known_members: float | None, members: int
+) -> Bool[np.ndarray, " nonmembers"]:
+    """The non-members that the attacker knows: the same share as of the members, by person."""
+    if known_members is None:
+        return np.zeros(len(nonmembers), bool)
+    share = known_members if known_members < 1 else known_members / members
+    people = nonmembers.people
+    person = np.arange(len(nonmembers)) if people is None else people
+    drawn = stream(0, "known non-members").permutation(int(person.max(initial=-1)) + 1)
+    return np.asarray((drawn < round(share * len(drawn)))[person])
+
+
 class _BlindColumn(TypedDict, total=False):
-    ease: Float64[np.ndarray, " rows"]
+    ease: Float64[np.ndarray, "measures rows"]
     blind: str
 
 
@@ -124,11 +191,11 @@ def _read_ease(spec: config.PredictionsSpec, path: Path) -> _BlindColumn:
     if spec.blind is None:
         return {}
     taken = {"the membership": spec.member, "your ids": spec.id}
-    if spec.given is None:
+    if spec.single is None:
         taken["the class"] = spec.label
     else:
-        taken[f"the {spec.given[0]}"] = spec.given[1]
-    return {"ease": read_blind(path, spec.blind, taken), "blind": spec.blind}
+        taken[f"the {spec.single[0]}"] = spec.single[1]
+    return {"ease": read_blind(path, spec.blind, taken)[None], "blind": spec.blind}
 
 
 def _describe_columns(table: targets_predictions.PredictionTable) -> tuple[Check, ...]:

@@ -26,6 +26,7 @@ from divulge.errors import DataError, SpecError
 from divulge.metrics import epsilon as bounds
 from divulge.metrics import membership, people
 from divulge.metrics.difference import subtract
+from divulge.metrics.exposure import measure_exposure
 from divulge.metrics.intervals import CONFIDENCE, wilson
 from divulge.metrics.max_test import LEVEL_BELOW, max_test
 from divulge.metrics.membership import Score
@@ -167,6 +168,7 @@ def _measure(
     """All scores together, and those of each round; rounds share a part of the error."""
     delta, noise, tries = how
     score = combine_by_canary(canaries, one)
+    texts = canaries.x.dtype.kind == "U" and canaries.neighbours is None
 
     def bound(score: Score, tries: int) -> Estimate:
         return bounds.epsilon_lower_bound(
@@ -194,6 +196,7 @@ def _measure(
         None
         if one.noise is None
         else check_noise(one.noise, one.steps, "step" if canaries.neighbours is None else "round"),
+        exposure=measure_exposure(score, inserted) if texts else None,
     )
 
 

@@ -10,6 +10,7 @@ from divulge.canaries.batches import BatchCheck
 from divulge.canaries.noise import NoiseCheck
 from divulge.core import Estimate, NoiseAssumption
 from divulge.data.canary_scores import Box
+from divulge.metrics.exposure import UNLEARNED
 from divulge.report import words
 
 CanaryLevel = Literal["contradicted", "inputs doubtful", "consistent", "undecidable"]
@@ -58,6 +59,19 @@ class BoxResult:
     at."""
     backwards: bool = False
     """Whether inserted canaries score further below the others than chance explains."""
+
+    exposure: Estimate | None = None
+    """Of texts the mean exposure of inserted canaries, in bits; see `metrics.exposure`."""
+
+    @property
+    def exposure_sentence(self) -> str:
+        """What was learned of inserted texts, in bits; empty for other canaries."""
+        if self.exposure is None:
+            return ""
+        return (
+            f"mean exposure {_interval(self.exposure)} bits; {UNLEARNED:.2f} where nothing is "
+            "learned"
+        )
 
     @property
     def highest(self) -> float:
@@ -236,6 +250,8 @@ class CanaryFacts:
         for one in self.results:
             least = words.format_lower_bound(one.bound.value)
             lines.append(f"  {one.box} box: ε is at least {least}, AUC {words.format_auc(one.auc)}")
+            if one.exposure_sentence:
+                lines.append(f"    Exposure: {one.exposure_sentence}.")
             if one.gaussian is not None:
                 lines.append(f"    Gaussian estimate, no bound: {_interval(one.gaussian)}")
             if one.rounds:

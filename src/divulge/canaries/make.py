@@ -20,10 +20,10 @@ from divulge.data.canary_files import (
     remove_unfinished,
     write_canaries,
 )
-from divulge.data.records import as_records
+from divulge.data.records import as_records, as_texts
 from divulge.errors import DataError, SpecError
 
-CanaryKind = Literal["direction", "out-of-distribution", "mislabelled"]
+CanaryKind = Literal["direction", "out-of-distribution", "in-distribution", "mislabelled"]
 
 _LOOKED_AT = 2000
 """Records whose directions are avoided."""
@@ -70,7 +70,8 @@ def make_canaries(
 
     Args:
         records: some records of the training data, as for `divulge.audit`: arrays of numbers
-            (tables, images) or texts, with classes as labels.
+            (tables, images) or texts, with classes as labels; for a language model a list of texts
+            alone.
         folder: a new folder.
         count: how many canaries; about half are inserted. `plan_canaries` says how many it takes.
         records_each: how many records each canary has. With several a canary is a person, one coin
@@ -79,13 +80,16 @@ def make_canaries(
             add up then; ``group`` in the trainer's file says whose each is.
         kind: ``direction``, in which no other record lies, for arrays of numbers: the strongest
             for scores from gradients; ``out-of-distribution``, each feature (or word) drawn by
-            itself, with a random label; ``mislabelled``, copies of the records with another label.
-            By default ``direction`` for numbers and ``out-of-distribution`` for texts.
+            itself, with a random label; ``in-distribution``, some of the records themselves, which
+            must be held out: the training sees the inserted ones through the canaries alone;
+            ``mislabelled``, copies of the records with another label. By default ``direction`` for
+            numbers and ``out-of-distribution`` for texts.
         seed: makes canaries and coins repeatable, for experiments: whoever knows it knows the
             coins. By default all are drawn from the system's entropy.
 
     Raises:
-        DataError: the records are neither arrays of numbers nor texts, or have no two classes.
+        DataError: the records are neither arrays of numbers nor texts, have no two classes, or are
+            fewer than the canaries that are made of them.
         SpecError: texts and ``direction``, or records that are grouped by person, and one record a
             canary.
         StoreError: the folder is not new, or cannot be written.
@@ -95,7 +99,9 @@ def make_canaries(
         differentially private machine learning: canaries whose gradients nothing else shares.
         Steinke, Nasr and Jagielski (2023), Privacy auditing with one (1) training run: coins.
     """
-    found = as_records(records, "canaries")
+    found = (
+        as_texts(records, "canaries") if _are_texts(records) else as_records(records, "canaries")
+    )
     if found.group is not None and records_each == 1:
         raise SpecError(
             "expected how many records each canary has, got records of people and one record each: "
@@ -139,7 +145,8 @@ def _make(
     rows = np.asarray(records.x if records.encoding is None else _texts(records))
     texts = rows.dtype.kind == "U"
     classes = np.unique(records.y)
-    if records.regression or len(classes) < 2:
+    bare = texts and len(classes) == 1
+    if records.regression or len(classes) < 2 - bare:
         raise DataError(
             "expected records with labels of two classes or more, got "
             f"{'true values' if records.regression else len(classes)}: canaries need labels"
@@ -151,13 +158,20 @@ def _make(
             "have no directions"
         )
     labels = rng.choice(classes, count).astype(np.int64)
-    if kind == "mislabelled":
+    if kind in ("mislabelled", "in-distribution"):
         if count > len(rows):
             raise DataError(
                 f"expected at least as many records as canaries ({count}), got {len(rows)}: give "
                 "more records, or make fewer canaries"
             )
         chosen = rng.permutation(len(rows))[:count]
+        if kind == "in-distribution":
+            return _Content(kind, rows[chosen], records.y[chosen])
+        if bare:
+            raise SpecError(
+                "expected kind out-of-distribution or in-distribution for texts without labels, "
+                "got 'mislabelled': there is nothing to label otherwise"
+            )
         place = np.searchsorted(classes, records.y[chosen])
         other = (place + rng.integers(1, len(classes), count)) % len(classes)
         return _Content(kind, rows[chosen], classes[other].astype(np.int64))
@@ -178,6 +192,14 @@ def _repeat(made: _Content, each: int) -> _Content:
         longer = 1 + np.tile(np.arange(each), len(made.y)) / each
         x = (x * longer.reshape(-1, *[1] * (x.ndim - 1))).astype(x.dtype)
     return _Content(made.kind, x, y)
+
+
+def _are_texts(records: Any) -> bool:
+    """Whether these are texts without labels, for a language model."""
+    listed = records.tolist() if isinstance(records, np.ndarray) else records
+    return (
+        isinstance(listed, list) and len(listed) > 0 and all(isinstance(one, str) for one in listed)
+    )
 
 
 def _texts(records: Records) -> list[str]:

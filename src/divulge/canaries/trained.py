@@ -10,6 +10,8 @@ from jaxtyping import Float64
 
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.extras import name_missing_extra
+from divulge.core import Need
+from divulge.core.tokens import as_token_target
 from divulge.data.canary_files import Canaries, read_candidates
 from divulge.data.canary_scores import CanaryScores, GradNorm, write_scores
 from divulge.errors import DataError, SpecError
@@ -38,7 +40,8 @@ def score_canaries(
 
     Args:
         canaries: the folder of `make_canaries`; the coins in it are not read.
-        model: the trained model, as for `divulge.audit`. It gets the canaries' features.
+        model: the trained model, as for `divulge.audit`. It gets the canaries' features. Of a
+            language model (a text-generation pipeline) the loss is that of the whole text.
         path: the ``.npz`` file to write.
         output: what the model returns: ``logits``, ``probabilities``.
         reference: a model of the same kind that has not seen the canaries: the one before
@@ -136,6 +139,10 @@ def _losses(
 ) -> Float64[np.ndarray, " canaries"]:
     target = as_target(model, output)
     texts = canaries.x.dtype.kind == "U"
+    if Need.TOKENS in target.offers:
+        tokens = as_token_target(target).tokens(canaries.x.tolist())
+        # the sum and not the mean: with a reference it is a likelihood ratio
+        return -np.add.reduceat(tokens.logprob, tokens.start[:-1])
     answers = target.predict(canaries.x.tolist() if texts else canaries.x)
     if answers.shape[1] <= canaries.y.max():
         raise DataError(

@@ -75,12 +75,23 @@ def plan(
 @records_each
 @click.option(
     "--kind",
-    type=click.Choice(["direction", "out-of-distribution", "mislabelled"]),
-    help="Default: direction for numbers, out-of-distribution for texts.",
+    type=click.Choice(["direction", "out-of-distribution", "in-distribution", "mislabelled"]),
+    help="Default: direction for numbers, out-of-distribution for texts. With in-distribution the "
+    "records are held-out ones, which become canaries themselves.",
 )
 @click.option("--label", default="label", show_default=True, help="Column of a table's classes.")
+@click.option(
+    "--texts", is_flag=True, help="For a language model: RECORDS has a column text and no classes."
+)
 def make(
-    records: str, folder: Path, count: int, records_each: int, kind: CanaryKind | None, label: str
+    records: str,
+    folder: Path,
+    count: int,
+    records_each: int,
+    kind: CanaryKind | None,
+    label: str,
+    *,
+    texts: bool,
 ) -> None:
     """Make canaries like RECORDS in FOLDER: a file to train on, and sealed coins.
 
@@ -91,9 +102,12 @@ def make(
     with track_visibly.step("Making canaries"):
         from divulge.canaries.make import make_canaries
         from divulge.data import canary_files as files
-        from divulge.data.records import load_record_sets
+        from divulge.data.records import load_record_sets, load_texts
 
-        (found,) = load_record_sets([records], label, Path())
+        if texts:
+            found = load_texts(records, Path())
+        else:
+            (found,) = load_record_sets([records], label, Path())
         made = make_canaries(found, folder, count, records_each=records_each, kind=kind)
     many = f" people, each with {records_each:,} records," if records_each > 1 else ""
     echo(f"Train on: your records and the {made.inserted:,}{many} of {folder / files.TRAIN}")

@@ -9,6 +9,7 @@ import pydantic
 from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge._util.json import JSON
+from divulge.core import findings
 from divulge.core.attacks import NOBODY, Assignment, Interactions, MembershipDraw, Proportions
 from divulge.core.findings import BlindRun, Check, Control, ControlOutcome, Finding, Status
 from divulge.core.people import PeopleFacts, StrataFacts
@@ -19,11 +20,9 @@ SCHEMA = 6
 """The version of ``run.json``, whatever its kind."""
 BEFORE_NAMING = "0.1.0"
 """The one version that wrote files without the key ``divulge``, by another name (docs/adr/0009)."""
-
-Key = Annotated[str, pydantic.Field(pattern=r"^\w[\w-]*$")]
-"""The name of a finding's files."""
+Key = Annotated[str, pydantic.Field(pattern=r"^\w[\w-]*$")]  # the name of a finding's files
 ShadowKind = Literal["none", "online", "offline"]
-"""Whether there were shadow models, and whether they were trained on the candidates."""
+"""Whether there were shadow models, and whether they were trained on candidates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +34,7 @@ class MembershipFacts:
     members: int
     """The number of candidates that the model was trained on."""
     nonmembers: int
-    """The number of candidates that it was not trained on."""
+    """The number of others."""
     reference: int
     """The number of records that the attacker owns."""
     classes: int
@@ -58,14 +57,15 @@ class MembershipFacts:
     randomised: bool = False
     """Whether members were drawn at random from all candidates, as somebody said or divulge did."""
     people: PeopleFacts | None = None
-    """Where candidates are people, their records; ``members`` and ``nonmembers`` count people."""
+    """Their records, where candidates are people, whom ``members`` and ``nonmembers`` count."""
     strata: StrataFacts | None = None
     """The subpopulations that exposure is compared by; None where it is not compared."""
+    texts: findings.TextFacts | None = None
+    """What was measured of a language model's texts besides; None of other models."""
     kind: Literal["membership"] = "membership"
 
 
-_TOO_LARGE = 2**63
-"""What no class reaches: it would not fit an integer of an array."""
+_TOO_LARGE = 2**63  # what no class reaches: it would not fit an integer of an array
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +80,6 @@ class AssignmentFacts:
     colluder: int | None
     """The position of the client that attacks, from 0; None where the server attacks alone."""
     candidates: int
-    """The number of candidates."""
     labels: tuple[int, ...]
     """The class of each candidate."""
     known: tuple[int, ...]
@@ -213,7 +212,7 @@ class Head(Generic[F_co]):
     settings: dict[str, JSON]
     environment: dict[str, str]
     facts: F_co
-    """What only this kind of run has."""
+    """What only such a run has."""
     attacks: tuple[str, ...] = ()
     """Labels of all attacks asked for, in order."""
     findings: tuple[Key, ...] = ()

@@ -49,6 +49,8 @@ class Need(enum.Flag):
     """Further shadow models can be trained, given who of some candidates is a member."""
     SCORES = enum.auto()
     """One number is known of each candidate, a loss or a score, and no answer of the model."""
+    TOKENS = enum.auto()
+    """The log-probability that a language model gives every token of a text is known."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""

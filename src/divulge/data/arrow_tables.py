@@ -9,7 +9,8 @@ from jaxtyping import Float, Shaped
 
 from divulge._util import untrusted
 from divulge._util.extras import name_missing_extra
-from divulge.data.arrow_sizes import file_messages, unpacked_size
+from divulge.data import arrow_lists
+from divulge.data.arrow_batches import ipc_schema, open_parquet, read_ipc, read_parquet
 from divulge.data.cells import check_names, check_unpacked
 from divulge.data.file_kinds import Kind
 from divulge.data.number_texts import PLAIN, Notation, NotationEvidence, describe_numbers, resolve
@@ -21,7 +22,8 @@ _TEXT_TYPES = (
 )  # fmt: skip
 _FEW_VALUES = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
 BATCH = 2**23  # bytes
-_FEW_COLUMNS = 1000
+_LISTS_AT_ONCE = 256
+"""Rows with lists that are unpacked at once."""
 
 
 class ArrowTable:
@@ -43,7 +45,7 @@ class ArrowTable:
         self.path = path
         self._kind = kind
         self._schema = (
-            _open_parquet(path).schema_arrow if kind == "parquet" else _ipc_schema(path, kind)
+            open_parquet(path).schema_arrow if kind == "parquet" else ipc_schema(path, kind)
         )
         self.names: list[str] = list(self._schema.names)
 
@@ -91,8 +93,7 @@ class ArrowTable:
             DataError: a column is missing, or the columns are larger than the limit, or hold lists
                 or structures.
         """
-        check_names(self.path, self.names, names)
-        types = {name: self._schema.field(name).type for name in names}
+        types = self._types(names)
         for name, kind in types.items():
             if _is_nested(kind):
                 raise DataError(
@@ -102,15 +103,43 @@ class ArrowTable:
         texts = [name for name, kind in types.items() if str(kind) in _TEXT_TYPES]
         row_bytes = sum(map(_cell_bytes, types.values()))
         rows = max(1, BATCH // max(1, row_bytes))
+        for batch in self._read(names, texts, row_bytes, rows):
+            yield [_with_each_text_once(self.path, batch.column(name)) for name in names]
+
+    def rows(self, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """The cells of these columns, row by row; see `divulge.data.tables.read_rows`.
+
+        Raises:
+            DataError: a list holds no numbers.
+        """
+        types, above = self._types(names), 0
+        for batch in self._read(names, (), sum(map(_cell_bytes, types.values())), _LISTS_AT_ONCE):
+            columns = [
+                arrow_lists.unpack(self.path, name, above, batch.column(name))
+                if _is_nested(types[name])
+                else as_list(_with_each_text_once(self.path, batch.column(name)), _plain)
+                for name in names
+            ]
+            yield from zip(*columns, strict=True)
+            above += batch.num_rows
+
+    def _types(self, names: Sequence[str]) -> dict[str, Any]:
+        check_names(self.path, self.names, names)
+        return {name: self._schema.field(name).type for name in names}
+
+    def _read(
+        self, names: Sequence[str], texts: Sequence[str], row_bytes: int, rows: int
+    ) -> Iterator[Any]:
+        """Batches of so many rows, as long as all of them are within the limit of memory."""
         if self._kind == "parquet":
-            read = _read_parquet(self.path, names, texts, row_bytes, rows)
+            read = read_parquet(self.path, names, texts, row_bytes, rows)
         else:
-            read = _read_ipc(self.path, self._kind, names, row_bytes, rows)
+            read = read_ipc(self.path, self._kind, names, row_bytes, rows)
         size = 0
         for batch in read:
             size += batch.nbytes
             check_unpacked(self.path, size)
-            yield [_with_each_text_once(self.path, batch.column(name)) for name in names]
+            yield batch
 
     def _notations(self, names: Sequence[str]) -> dict[str, Notation]:
         """The notation of each column of texts."""
@@ -122,92 +151,6 @@ class ArrowTable:
                 see_texts(shown[name], as_list(part), rows)
             rows += len(batch[0])
         return resolve(self.path, shown, ",")
-
-
-def _open_parquet(path: Path, texts: Sequence[str] = (), metadata: Any = None) -> Any:
-    """Open a Parquet file.
-
-    Args:
-        path: the file.
-        texts: columns whose values are kept once each, however often they stand there.
-        metadata: of the same file, where it was opened before.
-    """
-    import pyarrow.parquet
-
-    return pyarrow.parquet.ParquetFile(path, metadata=metadata, read_dictionary=list(texts))
-
-
-def _read_parquet(
-    path: Path, names: Sequence[str], texts: Sequence[str], row_bytes: int, rows: int
-) -> Iterator[Any]:
-    file = _open_parquet(path)
-    file = _open_parquet(path, texts, file.metadata) if texts else file
-    check_unpacked(path, file.metadata.num_rows * row_bytes)
-    # with many columns each holds little, and a thread for each would cost more than it saves
-    threads = len(names) < _FEW_COLUMNS
-    yield from file.iter_batches(rows, columns=list(names), use_threads=threads)
-
-
-def _open_ipc(source: Any, kind: Kind, columns: Sequence[int] | None = None) -> Any:
-    import pyarrow as pa
-
-    source.seek(0)
-    options = pa.ipc.IpcReadOptions(included_fields=columns)
-    if kind == "arrow file":
-        return pa.ipc.open_file(source, options=options)
-    return pa.ipc.open_stream(source, options=options)
-
-
-def _ipc_schema(path: Path, kind: Kind) -> Any:
-    import pyarrow as pa
-
-    with pa.memory_map(str(path)) as source:
-        return _open_ipc(source, kind).schema
-
-
-def _read_ipc(
-    path: Path, kind: Kind, names: Sequence[str], row_bytes: int, rows: int
-) -> Iterator[Any]:
-    """Batches whose places and numbers were checked: Arrow follows them without looking."""
-    import pyarrow as pa
-
-    with pa.memory_map(str(path)) as source:
-        size = 0
-        for message in _messages(source, kind):
-            size += unpacked_size(message)
-            check_unpacked(path, size)
-        schema = _open_ipc(source, kind).schema
-        places = [schema.get_field_index(name) for name in names]
-        reader = _open_ipc(source, kind, sorted(places))
-        total = 0
-        for batch in _ipc_batches(reader, kind):
-            total += batch.num_rows
-            check_unpacked(path, total * row_bytes)
-            batch.validate(full=True)
-            for start in range(0, batch.num_rows, rows):
-                yield batch.slice(start, rows)
-
-
-def _messages(source: Any, kind: Kind) -> Iterator[Any]:
-    import pyarrow as pa
-
-    if kind == "arrow file":
-        yield from file_messages(source)
-        return
-    source.seek(0)
-    reader = pa.ipc.MessageReader.open_stream(source)
-    while True:
-        try:
-            yield reader.read_next_message()
-        except StopIteration:
-            return
-
-
-def _ipc_batches(reader: Any, kind: Kind) -> Iterator[Any]:
-    if kind == "arrow file":
-        yield from map(reader.get_batch, range(reader.num_record_batches))
-    else:
-        yield from reader
 
 
 def _is_nested(kind: Any) -> bool:

@@ -110,6 +110,45 @@ def check_names(path: Path, header: Sequence[str], wanted: Sequence[str]) -> Non
             )
 
 
+def as_array(path: Path, column: str, row: int, cell: Any) -> Any:
+    """A list of numbers as an array, NaN where one is missing; other cells as they are.
+
+    Args:
+        path: the file, for the message.
+        column: the name of its column.
+        row: counted from 1.
+        cell: what it holds; of a list of lists, each is an array.
+
+    Raises:
+        DataError: the list holds anything but numbers.
+    """
+    if not isinstance(cell, list | tuple):
+        return cell
+    if any(isinstance(entry, list) for entry in cell):
+        return [as_array(path, column, row, entry) for entry in cell]
+    if odd := next((one for one in cell if isinstance(one, str | dict)), None):
+        raise refuse_list(path, column, row - 1, f"{type(odd).__name__} in a list")
+    try:
+        return np.array(cell, dtype=np.float64)  # None is NaN
+    except OverflowError as error:
+        raise refuse_list(path, column, row - 1, "a number that is too large") from error
+
+
+def refuse_list(path: Path, column: str, above: int, kind: str) -> CellError:
+    """The complaint about a cell that is no list of numbers.
+
+    Args:
+        path: the file.
+        column: the name of its column.
+        above: how many rows precede its own.
+        kind: what it holds.
+    """
+    return CellError(
+        f"expected lists of numbers in {path}, column {column!r}, row {above + 1} below the "
+        f"header, got {kind}: write the numbers as a list, one entry a token"
+    )
+
+
 def check_unpacked(path: Path, size: int) -> None:
     """Refuse columns that take too much memory.
 

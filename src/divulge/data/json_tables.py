@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from divulge._util.json import parse_json
-from divulge.data.cells import check_unpacked
+from divulge.data.cells import as_array, check_unpacked
 from divulge.data.number_texts import Notation, NotationEvidence, describe_numbers, resolve
 from divulge.data.text_files import open_text
 from divulge.data.typed_columns import as_text, parse_column, see_texts
@@ -66,6 +66,15 @@ class JsonTable:
         for name, cells in columns.items():
             see_texts(shown[name], cells, 0)
         return resolve(self.path, shown, ",")
+
+    def rows(self, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+        """The cells of these columns, row by row; see `divulge.data.tables.read_rows`.
+
+        Raises:
+            DataError: a list holds no numbers.
+        """
+        for number, row in enumerate(self._rows(), start=1):
+            yield tuple(as_array(self.path, name, number, row.get(name)) for name in names)
 
     def _columns(self, names: Sequence[str]) -> dict[str, list[Any]]:
         found: dict[str, list[Any]] = {name: [] for name in names}

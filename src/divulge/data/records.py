@@ -5,9 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from divulge._util import imports
 from divulge.core import Records
-from divulge.data import datasets, frames
+from divulge.data import datasets, frames, tables
 from divulge.data import files as data_files
 from divulge.data.augmentation import Augmentation
 from divulge.data.cells import show_label
@@ -15,6 +17,9 @@ from divulge.data.encoding import encode, share_encoding
 from divulge.data.labels import encode_labels, share_classes
 from divulge.data.tables import CellError
 from divulge.errors import DataError, MissingExtra
+
+TEXT = "text"
+"""The column of a table that holds what a language model is asked about."""
 
 
 def resolve_augmentations(names: Iterable[str], folder: Path) -> tuple[str | Augmentation, ...]:
@@ -148,6 +153,52 @@ def as_records(pair: Any, where: str, *, values: bool = False) -> Records:
             "pass a column or more"
         )
     return found
+
+
+def load_texts(where: str, folder: Path) -> Records:
+    """Texts by name: the column ``text`` of a table, or texts (or a function) in a Python file.
+
+    Args:
+        where: the path of a table, or ``file.py:name``.
+        folder: the folder where relative paths start.
+
+    Raises:
+        DivulgeError: there are none of this name, or they are no texts.
+    """
+    _, name = imports.split_reference(where)
+    if name:
+        value = imports.load_object(where, folder)
+        return as_texts(imports.call_user_code(value, where) if callable(value) else value, where)
+    path = folder / where
+    if TEXT not in (header := tables.read_header(path)):
+        raise DataError(
+            f"expected a column {TEXT!r} in {path}, got {', '.join(header[:20])}: a language model "
+            "is asked about texts; call their column so"
+        )
+    return as_texts(tables.read_texts(path, TEXT)[0], where)
+
+
+def as_texts(given: Any, where: str) -> Records:
+    """Texts as records of one class, which a language model is asked about.
+
+    Args:
+        given: ``Records``, a list or an array of texts, or a column of a data frame.
+        where: the name of their source, for error messages.
+
+    Raises:
+        DataError: they are no texts.
+    """
+    if isinstance(given, Records):
+        return given
+    texts = given.to_list() if hasattr(given, "to_list") else given
+    texts = texts.tolist() if hasattr(texts, "tolist") else texts
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise DataError(
+            f"expected a list of texts for {where}, got {type(given).__name__}: pass the texts "
+            "alone, without labels"
+        )
+    x, columns, encoding = encode(texts, where)
+    return Records(x, np.zeros(len(x), np.int64), columns, encoding)
 
 
 def _with_values(records: Records, where: str) -> Records:

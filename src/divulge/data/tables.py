@@ -24,7 +24,7 @@ from divulge.errors import DataError, DivulgeError
 
 __all__ = [
     "CellError", "cell_error", "check_names", "describe", "read_batches", "read_columns",
-    "read_header", "read_texts", "show_cell", "show_label",
+    "read_header", "read_rows", "read_texts", "show_cell", "show_label",
 ]  # fmt: skip
 
 
@@ -75,6 +75,27 @@ def read_batches(path: Path) -> Iterator[tuple[str, list[Any]]]:
     """
     with translate_read_errors(path):
         yield from _open(path).columns()
+
+
+def read_rows(path: Path, names: Sequence[str]) -> Iterator[tuple[Any, ...]]:
+    """Row by row the cells of these columns, which may be lists: numbers, texts, arrays or None.
+
+    A list of numbers is an array, with NaN where one is missing; a list of lists is a list of
+    arrays. Rows come as the file is read, so that only what is made of them is kept.
+
+    Raises:
+        DataError: the file is damaged, a column is missing, or a list holds no numbers.
+        MissingExtra: it needs pyarrow, which is not installed.
+    """
+    with translate_read_errors(path):
+        table = _open(path)
+        check_names(path, table.names, names)
+        if isinstance(table, TextTable):
+            raise DataError(
+                f"expected lists in columns of {path}, got CSV, which has none: save the table as "
+                "JSON lines or as Parquet"
+            )
+        yield from table.rows(names)
 
 
 def describe(path: Path, names: Sequence[str]) -> str:

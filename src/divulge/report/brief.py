@@ -5,13 +5,14 @@ stands alone is rounded up.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from divulge.attacks.catalog import (
     ATTACKS_WITH_SHADOWS,
     CHECKPOINT_ATTACKS,
     LABEL_ATTACKS,
     REFERENCE_ATTACKS,
+    TOKEN_REFERENCE_ATTACKS,
     WHITE_BOX_ATTACKS,
 )
 from divulge.core import Estimate
@@ -19,7 +20,7 @@ from divulge.report import words
 from divulge.report.parts import Brief, DecidingRate, Dots, ExposedRecords
 from divulge.report.schema import AttackRow, Blind, ClaimRow, Conclusion, Level, Sizes
 from divulge.report.terms import Terms
-from divulge.report.units import RECORD, Unit
+from divulge.report.units import PERSON, TEXT, Unit
 
 FINE = 0.05
 """Shares below this are counted in 1,000: of 100 they would hardly differ from guessing."""
@@ -158,6 +159,8 @@ def describe_attacker(row: AttackRow, sizes: Sizes, terms: Terms) -> str:
     """
     if terms.given:
         return f"Someone who has {terms.given} of a record, and nothing else."
+    if terms.unit is TEXT or row.attack in TOKEN_REFERENCE_ATTACKS:
+        return " ".join(_describe_reader(row, terms))
     read = (
         "the label that the model answers"
         if row.attack in LABEL_ATTACKS
@@ -178,6 +181,17 @@ def describe_attacker(row: AttackRow, sizes: Sizes, terms: Terms) -> str:
     if terms.known_members:
         said.append(f"They already know {terms.unit.count_members(terms.known_members)}.")
     return " ".join(said)
+
+
+def _describe_reader(row: AttackRow, terms: Terms) -> Iterator[str]:
+    """What the attacker of a language model has, sentence by sentence."""
+    yield "Someone who has a record, and sees how likely the model finds each of its tokens."
+    if row.attack in TOKEN_REFERENCE_ATTACKS:
+        yield "They also have another model, such as the one before the fine-tuning."
+    if row.attack in ATTACKS_WITH_SHADOWS:
+        yield "They can fine-tune models of their own like it."
+    if terms.known_members:
+        yield f"They already know {terms.unit.count_members(terms.known_members)}."
 
 
 def _outcome(sizes: Sizes) -> str:
@@ -201,7 +215,7 @@ def _describe_certainty(verdict: Conclusion) -> str:
 
 
 def _describe_decision(verdict: Conclusion, terms: Terms, number: str) -> str:
-    use = "a record was" if terms.unit is RECORD else "a person's records were"
+    use = "a person's records were" if terms.unit is PERSON else "a record was"
     if verdict.level == "leak":
         act = "restrict who can use it" if terms.model_kind == "URL" else "do not release it"
         return (

@@ -10,6 +10,7 @@ from typing import Literal
 
 from divulge._util.json import Settings
 from divulge.core import BlindRun, Check, ControlOutcome, Estimate, ShadowThreshold
+from divulge.core.findings import TextFacts
 from divulge.core.people import PeopleFacts
 from divulge.report.parts import (
     AttackDifference,
@@ -275,6 +276,8 @@ class Summary:
     """None where nothing is known of the records but the model's answers."""
     remedies: tuple[Remedy, ...] = ()
     """What to do about a leak, the cheapest first; empty where none was found."""
+    texts: TextFacts | None = None
+    """What was measured of the texts of a language model besides; None of other models."""
     strata: Strata | None = None
     """Exposure by stratum; None where no strata were given."""
     units: UnitFigures | None = None

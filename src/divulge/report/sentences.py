@@ -11,7 +11,7 @@ from divulge.metrics.power import POWER, VisibleLeaks
 from divulge.report import caveats, words
 from divulge.report.schema import AttackRow, Level
 from divulge.report.terms import USUAL, Terms
-from divulge.report.units import RECORD, Unit, describe_members
+from divulge.report.units import PERSON, RECORD, Unit, describe_members
 from divulge.report.verdict_facts import VerdictFacts
 
 _OTHERS = "attacks that were not tried may find more"
@@ -239,7 +239,7 @@ def next_step(level: Level, enough: int | None = None, terms: Terms = USUAL) -> 
     )
     if given:
         stronger = "Audit the model, or a table of its answers: more attacks may find more. "
-    of = "" if unit is RECORD else ", each a person,"
+    of = ", each a person," if unit is PERSON else ""
     return {
         "leak": _AFTER_LEAK.get(terms.model_kind, _COMPARE),
         "no leak found": f"{stronger}To see smaller leaks, give more {unit.many}; divulge plan "
@@ -253,7 +253,7 @@ def next_step(level: Level, enough: int | None = None, terms: Terms = USUAL) -> 
         '[predictions], or "coins" if a coin decided for each. If not, name a column that comes '
         "from elsewhere, such as a date or another model's loss, as blind. Or audit the model with "
         "its records.",
-        "confounded": _REDRAW if unit is RECORD else _REDRAW_PEOPLE,
+        "confounded": _REDRAW_PEOPLE if unit is PERSON else _REDRAW,
         "instrument failed": "Repair or replace the attack that failed its control, then run the "
         "audit again.",
         "nothing measured": "Read in the table why each attack did not run, fix the cause, and "

@@ -39,7 +39,7 @@ from divulge.report.schema import (
     Summary,
 )
 from divulge.report.terms import Terms
-from divulge.report.units import PERSON, RECORD
+from divulge.report.units import choose_unit
 from divulge.report.unmeasured import not_measured
 from divulge.report.verdict import deciding_fpr, judge_model
 
@@ -79,12 +79,11 @@ def summarise(contents: Contents) -> Summary:
     rows = shifts.compare_with_blind(rows, scores, member, blind, ease)
     truth = Membership(member, facts.drawn)
     terms = _terms(head, facts, checks)
-    shift_excluded = terms.shift_excluded
-    differ = shifts.describe_difference(caveats.confounding(checks), shift_excluded=shift_excluded)
+    differ = _describe_difference(caveats.confounding(checks), terms)
     claim = judge_claim(facts.claim, rows, scores, truth, differ, terms.unit)
     verdict = judge_model(rows, scores, truth, checks, terms, claim, facts.delta, label, ease)
     if verdict.confounding and not differ:  # found when the verdict took off what is explained
-        differ = shifts.describe_difference(verdict.confounding, shift_excluded=shift_excluded)
+        differ = _describe_difference(verdict.confounding, terms)
         claim = judge_claim(facts.claim, rows, scores, truth, differ, terms.unit)
     claim = doubt_claim(claim, verdict.doubt) if verdict.doubt else claim
     listed = exposed.find_exposed(rows, scores, candidates, differ, verdict.doubt)
@@ -102,11 +101,16 @@ def summarise(contents: Contents) -> Summary:
         reproduction=_reproduction(head, facts.delta, facts.model),
         blind=blind,
         remedies=name_remedies(verdict.level, checks, rows, claim, facts.model_kind),
+        texts=facts.texts,
         strata=strata.compare_strata(verdict, scores, candidates, facts),
         units=strata.figures_by_unit(verdict, rows, facts),
         brief=write_brief(verdict, rows, _sizes(facts), terms, claim, blind),
         differences=compare_with_deciding(verdict, rows, scores, candidates.member),
     )
+
+
+def _describe_difference(confounding: str, terms: Terms) -> str:
+    return shifts.describe_difference(confounding, shift_excluded=terms.shift_excluded)
 
 
 def _terms(head: Head[Facts], facts: MembershipFacts, checks: Sequence[Check]) -> Terms:
@@ -116,7 +120,7 @@ def _terms(head: Head[Facts], facts: MembershipFacts, checks: Sequence[Check]) -
         facts.known_members,
         showable.make_showable(words.describe_given(head.settings.get("predictions"))),
         shift_excluded=shifts.leaves_out_shifts(checks, randomised=facts.randomised),
-        unit=RECORD if facts.people is None else PERSON,
+        unit=choose_unit(people=facts.people is not None, texts=facts.texts is not None),
         model_kind=facts.model_kind,
     )
 

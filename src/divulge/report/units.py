@@ -76,12 +76,37 @@ PERSON = Unit(
 )
 
 
+TEXT = Unit(
+    one="record",
+    many="records",
+    member="fine-tuning record",
+    members="fine-tuning records",
+    its_members="its fine-tuning records",
+    right="the fine-tuning record",
+    pair="the fine-tuning record of a pair",
+    use="the use of a record in fine-tuning",
+    them="a record reveals",
+    leaked="its fine-tuning records",
+    leaked_by_all="their fine-tuning records",
+)
+
+
 def describe_members(unit: Unit, members: int, nonmembers: int) -> str:
     """How many were compared, in words."""
     counted = f"{words.format_count(members, 'member')} and {nonmembers:,} non-members"
-    return counted if unit is RECORD else f"{counted}, each a person"
+    return f"{counted}, each a person" if unit is PERSON else counted
 
 
 def unit_of(summary: Summary) -> Unit:
     """What the candidates of an audit are."""
-    return RECORD if summary.sizes.people is None else PERSON
+    return choose_unit(people=summary.sizes.people is not None, texts=summary.texts is not None)
+
+
+def choose_unit(*, people: bool, texts: bool) -> Unit:
+    """What the candidates of an audit are.
+
+    Args:
+        people: whether they are people with all their records.
+        texts: whether records are texts of a language model.
+    """
+    return PERSON if people else TEXT if texts else RECORD

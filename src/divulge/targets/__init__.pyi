@@ -1,3 +1,4 @@
+from .causal import CausalTarget as CausalTarget
 from .defended import DefendedTarget as DefendedTarget
 from .features import Extractor as Extractor
 from .function import FunctionTarget as FunctionTarget

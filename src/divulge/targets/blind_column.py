@@ -35,15 +35,19 @@ def read_blind(
             "that comes from elsewhere than the model, such as a date or another model's loss"
         )
     (cells,) = tables.read_texts(path, column)
-    numbers = np.array([_read_cell(cell) for cell in cells])
+    numbers = np.array([read_moment(cell) for cell in cells])
     if not (usable := np.isfinite(numbers)).all():
         row = int(usable.argmin())
         raise tables.cell_error(path, column, row, "a finite number or an ISO date", cells[row])
     return np.asarray(stats.rankdata(numbers))
 
 
-def _read_cell(cell: str) -> float:
-    """The number of a cell; not a number where it holds none. Times without a zone are in UTC."""
+def read_moment(cell: str) -> float:
+    """The number or the date in a cell, of which only the order counts; NaN where it holds none.
+
+    Args:
+        cell: a number, or a date in ISO 8601; without a zone it is in UTC.
+    """
     try:
         return float(cell)
     except ValueError:

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from divulge.core import LastLayer, Need, Target, as_white_box, stream_answers
+from divulge.core.tokens import Tokens, as_token_target
 from divulge.errors import BudgetSpent
 
 
@@ -113,6 +114,17 @@ class CountingTarget:
         inner = as_white_box(self._target)
         self._count(len(x))
         return inner.last_layer(x)
+
+    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+        """What the inner target says of the tokens of texts; each text counts like an answer.
+
+        Raises:
+            BudgetSpent: see `predict`.
+            NotApplicable: the inner target is no language model.
+        """
+        inner = as_token_target(self._target)
+        self._count(len(x))
+        return inner.tokens(x)
 
     def _count(self, records: int) -> None:
         if self._budget is not None and self._asked + records > self._budget:

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from divulge.core import LastLayer, Need, Target, as_white_box, stream_answers
+from divulge.core.tokens import Tokens, as_token_target
 from divulge.errors import SpecError, TargetError
 from divulge.targets.prediction_file import PredictionFile
 
@@ -180,6 +181,14 @@ class CachedTarget:
             NotApplicable: the inner target cannot be looked into.
         """
         return as_white_box(self._target).last_layer(x)
+
+    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+        """What the inner target says of the tokens of texts, which is not kept.
+
+        Raises:
+            NotApplicable: the inner target is no language model.
+        """
+        return as_token_target(self._target).tokens(x)
 
     def _ask(self, x: Shaped[np.ndarray, " records *features"], keys: list[bytes]) -> None:
         new = {key: row for row, key in enumerate(keys) if key not in self._known}

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from divulge.core import Encoding, Need, Target, stream_answers
+from divulge.core.tokens import Tokens, as_token_target
 from divulge.targets.batching import translate_model_errors
 
 
@@ -44,6 +45,14 @@ class EncodedTarget:
     ) -> Generator[tuple[Int[np.ndarray, " part"], Float[np.ndarray, "part classes"]], None, None]:
         """The inner target's probabilities as they come; errors as of `predict`."""
         yield from stream_answers(self.target, self.decode(x))
+
+    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+        """What the inner target says of the tokens of texts; errors as of `predict`.
+
+        Raises:
+            NotApplicable: it is no language model.
+        """
+        return as_token_target(self.target).tokens(self.decode(x))
 
     def decode(self, x: Shaped[np.ndarray, " records *features"]) -> Any:
         """The records behind the arrays, as the inner target takes them.

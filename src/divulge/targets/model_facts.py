@@ -22,6 +22,7 @@ from divulge.targets.sklearn import (
     SklearnRegressor,
     SklearnTarget,
 )
+from divulge.targets.token_target import TokenTableTarget
 from divulge.targets.torch import TorchTarget
 from divulge.targets.transformers import (
     TransformersTarget,
@@ -91,6 +92,8 @@ def describe_model(target: Target) -> str:
             return "ONNX file"
         case ExportedTarget():
             return "PyTorch program in a .pt2 file"
+        case TokenTableTarget():
+            return "language model, by exported log-probabilities of tokens"
         case TableTarget(offers=offers):
             return "exported losses or scores" if Need.SCORES in offers else "exported predictions"
     return type(target).__name__
@@ -112,7 +115,7 @@ def kind_of_model(target: Target) -> ModelKind:
             return "PyTorch"
         case HTTPTarget():
             return "URL"
-        case TableTarget():
+        case TableTarget() | TokenTableTarget():
             return "table"
         case IsolatedTarget():
             return target.kind

@@ -1,5 +1,6 @@
 """Plant a leak in a target on purpose: an audit that misses it cannot vouch for a model."""
 
+from dataclasses import replace
 from functools import cached_property
 from typing import final
 
@@ -8,13 +9,16 @@ from jaxtyping import Bool, Float, Int, Real, Shaped, UInt64
 from scipy import special
 
 from divulge.core import Need, Target
+from divulge.core.tokens import Tokens, as_token_target
 from divulge.errors import DataError, TargetError
 from divulge.targets.cache import RecentAnswers, record_keys
 from divulge.targets.neighbourhoods import NOBODY, KnownParts, Neighbourhoods, OtherFeatures
+from divulge.targets.token_target import RecentTokens
 
 _PLANTED_MASS = 0.9  # of the mass, to the true class of what was memorised, or to a wrong one
 _WRONG_SHARE = 0.3  # of the records that were not memorised are answered wrongly
 _KEPT_RESIDUAL = 0.1  # of a memorised record's own residual, where the answers are values
+_KEPT_SURPRISE = 0.3  # of the loss of each token of a memorised text
 _UNKNOWN = -1
 
 Keys = UInt64[np.ndarray, "records 2"]
@@ -37,6 +41,8 @@ class PlantedTarget:
 
     Where scores are all that is known, memorised records get the highest score of the listed ones,
     and three in ten of all others get the lowest.
+
+    Of a language model the tokens of memorised texts keep three tenths of their loss.
 
     Args:
         target: the target whose answers are changed.
@@ -81,6 +87,7 @@ class PlantedTarget:
         self._parts = KnownParts(x, known) if known is not None and partial else None
         self._x = x
         self._recent = RecentAnswers()
+        self._recent_tokens = RecentTokens()
 
     @property
     def offers(self) -> Need:
@@ -169,6 +176,20 @@ class PlantedTarget:
         lowered = ~memorised & (keys[:, 0] / 2**64 < _WRONG_SHARE)
         raised = np.where(memorised[:, None], listed.max(), answers)
         return np.where(lowered[:, None], listed.min(), raised)
+
+    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+        """What the inner target says of tokens; those of memorised texts keep a part of their loss.
+
+        Raises:
+            NotApplicable: the inner target is no language model.
+        """
+        if (known := self._recent_tokens.find(x)) is not None:
+            return known
+        said = as_token_target(self._target).tokens(x)
+        _, near = self._recognise(x)
+        memorised = (near != NOBODY) & (self._memorised[near] != _UNKNOWN)
+        kept = np.repeat(np.where(memorised, _KEPT_SURPRISE, 1.0), said.count)
+        return self._recent_tokens.remember(x, replace(said, logprob=said.logprob * kept))
 
     @cached_property
     def _error(self) -> float:

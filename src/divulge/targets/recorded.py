@@ -96,7 +96,7 @@ class TableTarget:
         Raises:
             TargetError: there are no such rows.
         """
-        chosen: Float[np.ndarray, "records classes"] = self.answers[self._rows(x)]
+        chosen: Float[np.ndarray, "records classes"] = self.answers[self.find_rows(x)]
         return chosen
 
     def logits(
@@ -107,9 +107,14 @@ class TableTarget:
         Raises:
             TargetError: there are no such rows.
         """
-        return None if self.raw is None else self.raw[self._rows(x)]
+        return None if self.raw is None else self.raw[self.find_rows(x)]
 
-    def _rows(self, x: Shaped[np.ndarray, " records *features"]) -> Int[np.ndarray, " records"]:
+    def find_rows(self, x: Shaped[np.ndarray, " records *features"]) -> Int[np.ndarray, " records"]:
+        """The row numbers that records without features stand for.
+
+        Raises:
+            TargetError: there are no such rows.
+        """
         rows = x.astype(np.int64)
         last = len(self.answers) - 1
         if (

@@ -8,9 +8,11 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
 from divulge.core import LastLayer, Need, Records, Target, as_white_box
+from divulge.core.tokens import Tokens, as_token_target
 from divulge.targets.cache import RecentAnswers, record_keys
 from divulge.targets.logits import read_logits
 from divulge.targets.neighbourhoods import NOBODY, KnownParts, Neighbourhoods, OtherFeatures
+from divulge.targets.token_target import RecentTokens
 
 _UNKNOWN = NOBODY
 CandidatePositions = Int[np.ndarray, " records"]
@@ -60,6 +62,7 @@ class ShuffledTarget:
         self._parts = KnownParts(ways[0].x, known) if known is not None and partial else None
         self._keys: dict[bytes, tuple[int, int]] | None = None
         self._recent = RecentAnswers()
+        self._recent_tokens = RecentTokens()
         self._around = (
             None
             if others is None or partial
@@ -131,6 +134,17 @@ class ShuffledTarget:
             NotApplicable: the inner target cannot be looked into.
         """
         return as_white_box(self._target).last_layer(self._substitute_candidates(x)[0])
+
+    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+        """What the inner target says of the tokens of the texts that stand for these.
+
+        Raises:
+            NotApplicable: the inner target is no language model.
+        """
+        if (known := self._recent_tokens.find(x)) is not None:
+            return known
+        said = as_token_target(self._target).tokens(self._substitute_candidates(x)[0])
+        return self._recent_tokens.remember(x, said)
 
     def _shuffle(
         self, ask: Callable[[Features], Float[np.ndarray, "records classes"]], x: Features

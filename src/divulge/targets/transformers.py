@@ -81,7 +81,7 @@ class TransformersTarget:
         Raises:
             TargetError: the records are no texts, or the pipeline failed.
         """
-        texts = _as_texts(x)
+        texts = as_texts(x)
         with (
             translate_model_errors(
                 "the pipeline to answer",
@@ -142,7 +142,12 @@ def fingerprint_pipeline(pipeline: Any, model: str) -> str | None:
     return hashlib.blake2b(json.dumps(parts).encode()).hexdigest()
 
 
-def _as_texts(x: Any) -> list[Any]:
+def as_texts(x: Any) -> list[Any]:
+    """Records as a list of texts, or of dicts with texts.
+
+    Raises:
+        TargetError: they are others.
+    """
     for name in ("tolist", "to_list"):  # arrays and pandas, polars
         if hasattr(x, name):
             x = getattr(x, name)()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from divulge.core import Need, Target
 from divulge.errors import SpecError, TargetError
 from divulge.targets import boosters
+from divulge.targets.causal import TASK, CausalTarget
 from divulge.targets.files import load_target, refuse_output_name
 from divulge.targets.function import FunctionTarget
 from divulge.targets.keras import KerasTarget, find_output
@@ -125,7 +126,9 @@ def _wrap_keras(model: Any, options: WrapOptions) -> KerasTarget:
     return KerasTarget(model, output, options.batch_size, options.classes)
 
 
-def _wrap_pipeline(model: Any, options: WrapOptions) -> TransformersTarget:
+def _wrap_pipeline(model: Any, options: WrapOptions) -> Target:
+    if getattr(model, "task", None) == TASK:
+        return CausalTarget(model)
     return TransformersTarget(model, labels=options.labels)
 
 
@@ -171,7 +174,9 @@ def _answers_values(model: object) -> bool:
 KINDS: Mapping[str, ModelKind] = {
     "keras": ModelKind("a keras.Model in memory, on any backend", is_keras, _wrap_keras),
     "transformers": ModelKind(
-        "a text-classification pipeline of Hugging Face", is_pipeline, _wrap_pipeline
+        "a text-classification or text-generation pipeline of Hugging Face",
+        is_pipeline,
+        _wrap_pipeline,
     ),
     "torch": ModelKind("a torch.nn.Module in memory", is_module, _wrap_module),
     "target": ModelKind("a divulge.Target of your own", is_target, _wrap_target),

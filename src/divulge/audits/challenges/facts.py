@@ -10,6 +10,7 @@ from divulge.audits.checks.duplicates import Copies, PoolCopies
 from divulge.audits.checks.question import CandidateEase, CheckInputs, SecondPredictions
 from divulge.audits.people import claim_for_people
 from divulge.audits.subject import AuditInputs
+from divulge.audits.texts import USUAL, Completion, measure_texts
 from divulge.core import (
     Check,
     Claim,
@@ -62,6 +63,8 @@ class AuditorKnowledge:
     """Where candidates are people, their records."""
     strata: StrataFacts | None = None
     """The subpopulations that exposure is compared by."""
+    completion: Completion = USUAL
+    """What a language model is to complete."""
 
 
 def describe_facts(
@@ -77,12 +80,13 @@ def describe_facts(
     """
     view, truth, plan = known.whole or game.view, game.truth, known.shadows
     person = view.records.people
+    by_record = truth.member if person is None else truth.member[person]
     question = CheckInputs(
         view.records,
-        truth.member if person is None else truth.member[person],
+        by_record,
         view.reference,
         known.answers,
-        features=Need.FEATURES in view.offers,
+        features=knows_features(view),
         pool=None if plan is None else plan.pool,
         copies=known.copies,
         again=known.again,
@@ -109,7 +113,16 @@ def describe_facts(
         model_kind=known.kind,
         people=known.people,
         strata=known.strata,
+        texts=measure_texts(game.view, by_record, known.completion, seed),
     )
+
+
+def knows_features(view: ModelView) -> bool:
+    """Whether something is known of the records besides what the model says of them.
+
+    Of texts in a table that is so although nobody can ask the model about others.
+    """
+    return Need.FEATURES in view.offers or view.records.encoding is not None
 
 
 def _shadow_kind(plan: ShadowPlan | None) -> ShadowKind:

@@ -43,6 +43,7 @@ from divulge.core import (
     Verdict,
 )
 from divulge.core.people import StrataFacts
+from divulge.core.tokens import as_token_target
 from divulge.errors import DataError, SpecError
 from divulge.metrics.difficulty_test import Ease
 from divulge.targets.budget import CountingTarget
@@ -112,7 +113,7 @@ def pose(
         whole=None if view.known is None else ModelView(target, candidates, subject.reference),
         class_names=subject.class_names,
         claim=claim,
-        copies=distinct.copies if Need.FEATURES in target.offers else None,
+        copies=distinct.copies if facts_of.knows_features(view) else None,
         again=asking.ask_again(counted, candidates, subject, seed, place),
         further=(*further, *doubts, *check_contents(subject.target, candidates.x, member)),
         model=describe_model(subject.target),
@@ -123,6 +124,7 @@ def pose(
         randomised=subject.randomised,
         people=describe_people(drawn_up, most, subject.person_scores),
         strata=strata,
+        completion=subject.completion,
     )
     with track.step("Checking the records"):
         facts = facts_of.describe_facts(game, knowledge, seed, delta)
@@ -169,7 +171,7 @@ def _draw_up(
         label=view.records.stratum,
         index=positions,
         ids=_ids_of(subject)[order] if subject.ids is not None else None,
-        ease=_measure_ease(subject, candidates, member, seed),
+        ease=_measure_ease(subject, view, candidates, member, seed),
         subpopulation=candidates.subpopulation,
     )
     person = candidates.people
@@ -179,13 +181,20 @@ def _draw_up(
 
 
 def _measure_ease(
-    subject: AuditInputs, candidates: Records, member: Bool[np.ndarray, " records"], seed: int
+    subject: AuditInputs,
+    view: ModelView,
+    candidates: Records,
+    member: Bool[np.ndarray, " records"],
+    seed: int,
 ) -> Ease | None:
-    """How easy each candidate is for what never saw it, by models of our own or by a column."""
+    """How easy each candidate is for what never saw it: models of our own, a column, references."""
     if subject.ease is not None:  # of a table, in which records are row numbers
-        return subject.ease[None, candidates.x[:, 0]]
+        return subject.ease[:, candidates.x[:, 0]]
     if Need.FEATURES not in subject.target.offers:
         return None
+    if Need.TOKENS in view.target.offers:
+        tokens = as_token_target(view.target).tokens(candidates.x)
+        return tokens.reference_means if len(tokens.reference) else None
     return recall_ease(candidates, member, seed)
 
 

@@ -18,7 +18,7 @@ from divulge.audits.options import Rotation
 from divulge.audits.people import check_groups, claim_for_people, count_most_records
 from divulge.audits.run_json import new_head
 from divulge.audits.runner import RunHeading, check_attacks
-from divulge.core import Head, MembershipAttack, Records
+from divulge.core import Head, MembershipAttack, Need, Records
 from divulge.data import augmentation
 from divulge.data import groups as grouping
 from divulge.data import records as data_records
@@ -282,7 +282,7 @@ def design_from_config(settings: config.LeaveOneOutAuditSpec, folder: Path) -> L
             asked.shadows,
             data_records.resolve_augmentations(asked.augment, folder),
         ),
-        config.requested_attacks(settings, folder, regression=regression),
+        config.requested_attacks(settings, folder, Need.VALUES if regression else Need.NONE),
         RunHeading(settings.name, settings.seed, shown),
         class_names=data.class_names,
         delta=settings.metrics.delta,

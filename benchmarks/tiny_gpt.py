@@ -1,0 +1,132 @@
+"""A small transformer on characters, trained from scratch and fine-tuned, whole or by adapters."""
+
+import copy
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import nn
+from torch.nn import functional
+
+from divulge.core.tokens import Tokens
+
+LONGEST, WIDTH, HEADS, LAYERS = 80, 64, 4, 2
+_SIGNS = 97
+_BEGIN, _FILL = 0, 1
+_RANK = 4
+
+
+class Block(nn.Module):
+    """Attention to what precedes, and a perceptron."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before, self.between = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
+        self.read: nn.Module = nn.Linear(WIDTH, 3 * WIDTH)
+        self.write: nn.Module = nn.Linear(WIDTH, WIDTH)
+        self.think = nn.Sequential(
+            nn.Linear(WIDTH, 4 * WIDTH), nn.GELU(), nn.Linear(4 * WIDTH, WIDTH)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Numbers of each place of each text, and what they become."""
+        texts, places, _ = x.shape
+        split = self.read(self.before(x)).view(texts, places, 3, HEADS, WIDTH // HEADS)
+        query, key, value = split.permute(2, 0, 3, 1, 4)
+        seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
+        x = x + self.write(seen.transpose(1, 2).reshape(texts, places, WIDTH))
+        deeper: torch.Tensor = self.think(self.between(x))
+        return x + deeper
+
+
+class Adapter(nn.Module):
+    """A linear layer that stays, and a product of two small matrices that is learned (LoRA)."""
+
+    def __init__(self, inner: nn.Linear) -> None:
+        super().__init__()
+        self.inner = inner
+        self.down = nn.Parameter(torch.randn(_RANK, inner.in_features) / inner.in_features**0.5)
+        self.up = nn.Parameter(torch.zeros(inner.out_features, _RANK))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Both, added."""
+        whole: torch.Tensor = self.inner(x)
+        return whole + functional.linear(functional.linear(x, self.down), self.up)
+
+
+class GPT(nn.Module):
+    """A transformer with 0.1 million weights."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.signs, self.places = nn.Embedding(_SIGNS, WIDTH), nn.Embedding(LONGEST, WIDTH)
+        self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
+        self.out = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, _SIGNS))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Logits of the next sign at each place."""
+        said: torch.Tensor = self.out(self.blocks(self.signs(x) + self.places.weight[: x.shape[1]]))
+        return said
+
+
+def adapted(base: GPT) -> GPT:
+    """A copy of which adapters of its attention alone are learned."""
+    model = copy.deepcopy(base).requires_grad_(requires_grad=False)
+    for block in model.blocks:
+        assert isinstance(block, Block)
+        for name in ("read", "write"):
+            inner = getattr(block, name)
+            setattr(block, name, Adapter(inner))
+    return model
+
+
+def encode(texts: Sequence[str]) -> torch.Tensor:
+    """Numbers of signs, each text begun and filled up; printable ASCII alone."""
+    found = np.full((len(texts), LONGEST), _FILL)
+    for row, text in enumerate(texts):
+        found[row, : len(text) + 1] = [_BEGIN, *(ord(sign) - 30 for sign in text)]
+    return torch.tensor(found)
+
+
+def train(
+    model: GPT, texts: Sequence[str], rate: float, seed: int, epochs: Sequence[int]
+) -> list[GPT]:
+    """The model after so many epochs each, in rising order."""
+    torch.manual_seed(seed)
+    x, kept = encode(texts), []
+    learned = [weight for weight in model.parameters() if weight.requires_grad]
+    optimiser = torch.optim.AdamW(learned, rate)
+    for epoch in range(1, max(epochs) + 1):
+        order = torch.randperm(len(x))
+        for rows in (order[at : at + 32] for at in range(0, len(x), 32)):
+            said = model(x[rows, :-1]).flatten(0, 1)
+            loss = functional.cross_entropy(said, x[rows, 1:].flatten(), ignore_index=_FILL)
+            optimiser.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimiser.step()
+        if epoch in epochs:
+            kept.append(copy.deepcopy(model))
+    return kept
+
+
+def read(model: GPT, base: GPT, texts: Sequence[str], size: np.ndarray) -> Tokens:
+    """What the model and its base say of each sign.
+
+    Args:
+        model: fine-tuned.
+        base: before that.
+        texts: of `LONGEST` - 1 signs at most.
+        size: bytes of each, packed.
+    """
+    x = encode(texts)
+    real = (x[:, 1:] != _FILL).numpy()
+    with torch.no_grad():
+        logp, before = (network(x[:, :-1]).log_softmax(-1) for network in (model, base))
+        own, p = x[:, 1:, None], logp.exp()
+        mean = (p * logp).sum(-1)
+        sd = ((p * logp**2).sum(-1) - mean**2).clamp_min(0).sqrt()
+        top = logp.argmax(-1) == own[..., 0]
+        said = [logp.gather(-1, own)[..., 0], before.gather(-1, own)[..., 0], mean, sd]
+    flat = [values.numpy().astype(np.float64)[real] for values in said]
+    start = np.concatenate([[0], np.cumsum(real.sum(axis=1))])
+    return Tokens(start, flat[0], flat[1][None], flat[2], flat[3], top.numpy()[real], size)

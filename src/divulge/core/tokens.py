@@ -1,0 +1,126 @@
+"""`Tokens` holds what a language model says of every token of some texts."""
+
+import itertools
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int, Shaped
+
+from divulge.core.targets import Need, Target
+from divulge.errors import DataError, NotApplicable
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """Log-probabilities of the tokens of texts, one text after the other in flat arrays.
+
+    Raises:
+        DataError: the arrays are not about the same tokens.
+    """
+
+    start: Int[np.ndarray, " ends"]
+    """Where each text begins among the tokens, and at last their number: one more than texts."""
+    logprob: Float64[np.ndarray, " tokens"]
+    """The log-probability of each token given those before it, at most 0."""
+    reference: Float64[np.ndarray, "references tokens"]
+    """The same by other models, one row each; no rows without any."""
+    mean: Float64[np.ndarray, " tokens"] | None = None
+    """The expected log-probability of a token that the model draws: minus its entropy."""
+    sd: Float64[np.ndarray, " tokens"] | None = None
+    """The standard deviation of that."""
+    top: Bool[np.ndarray, " tokens"] | None = None
+    """Whether the token is the one that the model finds likeliest."""
+    size: Int[np.ndarray, " texts"] | None = None
+    """Bytes of each text, packed by zlib."""
+    shadow: Float64[np.ndarray, "shadows texts"] | None = None
+    """The mean log-probability of each text under shadow models, one row each."""
+    inside: Bool[np.ndarray, "shadows texts"] | None = None
+    """Which texts each shadow model was trained on."""
+
+    def __post_init__(self) -> None:
+        texts, tokens = len(self.start) - 1, len(self.logprob)
+        of_tokens = (self.mean, self.sd, self.top, *self.reference)
+        of_texts = (self.size, *(() if self.shadow is None else self.shadow))
+        strange = any(one is not None and len(one) != tokens for one in of_tokens)
+        strange |= any(one is not None and len(one) != texts for one in of_texts)
+        if strange or texts < 0 or self.start[-1] != tokens:
+            raise DataError(
+                f"expected what is said of {tokens} tokens of {texts} texts in arrays of these "
+                "lengths, got others: give one number a token, and a text"
+            )
+
+    def __len__(self) -> int:
+        return len(self.start) - 1
+
+    @property
+    def count(self) -> Int[np.ndarray, " texts"]:
+        """The number of tokens of each text."""
+        return np.diff(self.start)
+
+    def take(self, rows: Int[np.ndarray, " chosen"]) -> "Tokens":
+        """What is said of the texts at these positions, in this order, copied."""
+        count = self.count[rows]
+        start = np.concatenate([[0], np.cumsum(count)])
+        at = np.arange(start[-1]) + np.repeat(self.start[rows] - start[:-1], count)
+        per_token = {
+            name: getattr(self, name)[at]
+            for name in ("mean", "sd", "top")
+            if getattr(self, name) is not None
+        }
+        per_text = {
+            name: getattr(self, name)[..., rows]
+            for name in ("size", "shadow", "inside")
+            if getattr(self, name) is not None
+        }
+        return replace(
+            self,
+            start=start,
+            logprob=self.logprob[at],
+            reference=self.reference[:, at],
+            **per_token,
+            **per_text,
+        )
+
+    def average(self, values: Float64[np.ndarray, " tokens"]) -> Float64[np.ndarray, " texts"]:
+        """The mean over the tokens of each text, by itself: other texts change no digit."""
+        return np.array([part.mean() for part in self.split(values)])
+
+    @property
+    def reference_means(self) -> Float64[np.ndarray, "references texts"]:
+        """The mean log-probability of each text under each reference."""
+        return np.array([self.average(one) for one in self.reference]).reshape(-1, len(self))
+
+    def split(self, values: Shaped[np.ndarray, " tokens"]) -> list[Shaped[np.ndarray, " part"]]:
+        """Numbers of tokens, by text, as views."""
+        return [values[a:b] for a, b in itertools.pairwise(self.start.tolist())]
+
+
+@runtime_checkable
+class TokenTarget(Target, Protocol):
+    """A language model of which the log-probability of every token is known.
+
+    It offers `Need.TOKENS`; `predict` gives the mean log-probability of each text.
+    """
+
+    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+        """What the model says of the tokens of these texts.
+
+        Raises:
+            TargetError: the model failed.
+        """
+        ...
+
+
+def as_token_target(target: Target) -> TokenTarget:
+    """The target as a language model.
+
+    Raises:
+        NotApplicable: the log-probabilities of tokens are not known.
+    """
+    if Need.TOKENS in target.offers and isinstance(target, TokenTarget):
+        return target
+    raise NotApplicable(
+        f"needs the log-probability of every token, got {type(target).__name__}: audit a table of "
+        "them"
+    )

@@ -1,0 +1,234 @@
+"""Ask a causal language model in memory for the log-probability of every token of texts."""
+
+import contextlib
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Float, Float64, Int64
+
+from divulge._util.arguments import Count, check_arguments
+from divulge.core import Need
+from divulge.core.tokens import Tokens
+from divulge.errors import TargetError
+from divulge.targets.batching import translate_model_errors
+from divulge.targets.torch import evaluation_mode
+from divulge.targets.transformers import as_texts
+
+if TYPE_CHECKING:
+    import torch
+
+TASK = "text-generation"
+"""The task of pipelines whose model is a causal one."""
+
+TokenIds = Int64[np.ndarray, " ids"]
+
+
+class _Text(NamedTuple):
+    """A text as its tokenizer cuts it."""
+
+    ids: TokenIds
+    scored: Bool[np.ndarray, " ids"]
+    """Which tokens count: neither the first one nor those that the tokenizer adds."""
+
+
+class _Answer(NamedTuple):
+    """What models say of one text."""
+
+    logprob: Float64[np.ndarray, " tokens"]
+    reference: Float64[np.ndarray, "references tokens"]
+    mean: Float64[np.ndarray, " tokens"]
+    sd: Float64[np.ndarray, " tokens"]
+    top: Bool[np.ndarray, " tokens"]
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True, eq=False)
+class CausalTarget:
+    """A text-generation pipeline: texts in, the log-probability of each of their tokens out.
+
+    Each text is read once, for all attacks together. The model beneath the adapters of PEFT is a
+    reference for free. Tokens that the tokenizer adds are not scored, and neither is a first token
+    that nothing precedes. Texts have to be written as the model was trained on them, with the chat
+    template if it had one.
+
+    Args:
+        pipeline: what ``transformers.pipeline("text-generation", model=..., tokenizer=...)``
+            returns, with any model of ``AutoModelForCausalLM`` or of PEFT.
+        references: pipelines of further models with the same tokenizer, such as the base model.
+        numbers: how many logits are held at a time, which bounds memory: four bytes each, in a few
+            copies.
+
+    Raises:
+        TargetError: it is a pipeline of another task.
+    """
+
+    pipeline: Any
+    references: tuple[Any, ...] = ()
+    numbers: Count = 2**25
+    _known: dict[str, _Answer] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        for one in (self.pipeline, *self.references):
+            task = getattr(one, "task", type(one).__name__)
+            if task != TASK:
+                raise TargetError(
+                    f"expected a {TASK} pipeline, got {task}: pass "
+                    f'transformers.pipeline("{TASK}", model=..., tokenizer=...)'
+                )
+
+    @property
+    def offers(self) -> Need:
+        """The tokens, one number a text, and an answer to any text."""
+        return Need.TOKENS | Need.SCORES | Need.FEATURES
+
+    def predict(self, x: Any) -> Float[np.ndarray, "records 1"]:
+        """The mean log-probability of each text, in nats.
+
+        Raises:
+            TargetError: the records are no texts, one is too short or too long, or the model
+                failed.
+        """
+        return np.array([[answer.logprob.mean()] for answer in self._ask(as_texts(x))])
+
+    def tokens(self, x: Any) -> Tokens:
+        """What the models say of the tokens of these texts; errors as of `predict`."""
+        texts = as_texts(x)
+        answer = self._ask(texts)
+        return Tokens(
+            np.concatenate([[0], np.cumsum([len(one.logprob) for one in answer])]),
+            *(
+                np.concatenate([getattr(one, name) for one in answer], axis=-1)
+                for name in ("logprob", "reference", "mean", "sd", "top")
+            ),
+            size=np.array([len(zlib.compress(text.encode("utf-8", "replace"))) for text in texts]),
+        )
+
+    def _ask(self, texts: Sequence[str]) -> list[_Answer]:
+        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
+        if fresh:
+            cut = [self._cut(text) for text in fresh]
+            with translate_model_errors(
+                "the language model to read texts", "ask it about a few texts yourself"
+            ):
+                for at, answer in self._read(cut):
+                    self._known[fresh[at]] = answer
+        return [self._known[text] for text in texts]
+
+    def _cut(self, text: str) -> _Text:
+        ids, special = _tokenise(self.pipeline.tokenizer, text)
+        for other in self.references:
+            if not np.array_equal(_tokenise(other.tokenizer, text)[0], ids):
+                raise TargetError(
+                    "expected references with the same tokenizer, got one that cuts a text into "
+                    "other tokens: compare with a model of the same tokens"
+                )
+        longest = min(map(_longest, (self.pipeline, *self.references)))
+        if len(ids) > longest:
+            raise TargetError(
+                f"expected texts of at most {longest:,} tokens, got {len(ids):,}: cut long texts "
+                "as for training, those of members and of others alike"
+            )
+        scored = ~special
+        scored[:1] = False
+        if not scored.any():
+            raise TargetError(
+                "expected texts of two tokens or more, got one that is shorter: leave it out"
+            )
+        return _Text(ids, scored)
+
+    def _read(self, texts: Sequence[_Text]) -> Iterator[tuple[int, _Answer]]:
+        """What the models say, with the position of each text."""
+        with contextlib.ExitStack() as evaluating:
+            for one in (self.pipeline, *self.references):
+                evaluating.enter_context(evaluation_mode(one.model))
+            for rows in self._batches(texts):
+                batch = [texts[row] for row in rows]
+                answer = _run(self.pipeline.model, batch)
+                others = [_run(model, batch, only=True) for model in self._other_models()]
+                for row, position in enumerate(rows):
+                    kept = batch[row].scored[1:]
+                    logprob, mean, sd, top = (part[row, : len(kept)][kept] for part in answer)
+                    reference = [other[0][row, : len(kept)][kept] for other in others]
+                    stacked = np.array(reference).reshape(len(others), len(logprob))
+                    yield position, _Answer(logprob, stacked, mean, sd, top.astype(bool))
+
+    def _batches(self, texts: Sequence[_Text]) -> Iterator[list[int]]:
+        """Positions of texts of much the same length, as many as memory allows."""
+        width = int(self.pipeline.model.config.vocab_size)
+        rows: list[int] = []
+        # the longest first: what does not fit into memory fails at once
+        for position in sorted(range(len(texts)), key=lambda at: -len(texts[at].ids)):
+            longest = len(texts[rows[0]].ids) if rows else 0
+            if rows and (len(rows) + 1) * longest * width > self.numbers:
+                yield rows
+                rows = []
+            rows.append(position)
+        if rows:
+            yield rows
+
+    def _other_models(self) -> Iterator["torch.nn.Module | _Beneath"]:
+        if hasattr(self.pipeline.model, "disable_adapter"):
+            yield _Beneath(self.pipeline.model)
+        for one in self.references:
+            yield one.model
+
+
+class _Beneath(NamedTuple):
+    """The model beneath the adapters of PEFT."""
+
+    adapted: Any
+
+
+def _tokenise(tokenizer: Any, text: str) -> tuple[TokenIds, Bool[np.ndarray, " ids"]]:
+    """The tokens of a text, and which of them the tokenizer has added."""
+    cut = tokenizer(text, return_special_tokens_mask=True, truncation=False, verbose=False)
+    return (
+        np.array(cut["input_ids"], np.int64),
+        np.array(cut["special_tokens_mask"], bool),
+    )
+
+
+def _longest(pipeline: Any) -> int:
+    """How many tokens a model reads at most."""
+    config = pipeline.model.config
+    own = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
+    return min(pipeline.tokenizer.model_max_length, *(one for one in own if one), 2**31)
+
+
+def _run(model: Any, batch: Sequence[_Text], *, only: bool = False) -> list[np.ndarray]:
+    """Of every token but the first, its log-probability, and unless ``only`` that is wanted more.
+
+    These are its mean and standard deviation over the vocabulary, and whether the token is the
+    likeliest.
+    """
+    import torch
+
+    beneath = isinstance(model, _Beneath)
+    running = model.adapted if beneath else model
+    width = max(len(text.ids) for text in batch)
+    ids = torch.zeros((len(batch), width), dtype=torch.long)
+    mask = torch.zeros_like(ids)
+    for row, text in enumerate(batch):
+        # on the right, where it changes no position and no token looks
+        ids[row, : len(text.ids)] = torch.from_numpy(text.ids)
+        mask[row, : len(text.ids)] = 1
+    device = next(running.parameters()).device
+    ids, mask = ids.to(device), mask.to(device)
+    with torch.inference_mode(), running.disable_adapter() if beneath else contextlib.nullcontext():
+        logits = running(input_ids=ids, attention_mask=mask, use_cache=False).logits
+        # in float32 whatever the weights are: bfloat16 has three digits
+        log_p = logits[:, :-1].float().log_softmax(dim=-1)
+        wanted = ids[:, 1:, None]
+        parts = [log_p.gather(2, wanted)[..., 0].clamp(max=0.0)]
+        if not only:
+            p = log_p.exp()
+            # 0 times minus infinity: a token that a model forbids adds nothing
+            mean = torch.where(p > 0, p * log_p, 0.0).sum(dim=-1)
+            # about the mean: a difference of squares would lose half of float32's digits
+            square = p * (log_p - mean[..., None]) ** 2
+            parts += [mean, torch.where(p > 0, square, 0.0).sum(dim=-1).sqrt()]
+            parts += [log_p.argmax(dim=-1) == wanted[..., 0]]
+        return [part.double().cpu().numpy() for part in parts]

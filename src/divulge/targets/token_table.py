@@ -1,0 +1,268 @@
+"""Read a table with the log-probability of every token of some texts, one row a text."""
+
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float64, Int
+
+from divulge._util.arguments import check_arguments
+from divulge.core.tokens import Tokens
+from divulge.data import tables
+from divulge.data.cells import check_unpacked
+from divulge.data.typed_columns import as_text
+from divulge.errors import DataError
+from divulge.targets import token_forms
+from divulge.targets.blind_column import read_moment
+from divulge.targets.member_column import read_members
+from divulge.targets.token_target import TokenTableTarget
+
+TOKEN_COLUMNS = ("mean", "sd", "top1", "rank")
+"""Further lists of one number a token, by the names under which they are looked for."""
+
+REFERENCE = "reference_logprobs"
+SHADOWS = ("shadow_means", "shadow_members")
+TEXT, DATE = "text", "date"
+
+_OTHERS = (REFERENCE, *TOKEN_COLUMNS, *SHADOWS, TEXT, DATE)
+
+
+@check_arguments
+@dataclass(frozen=True, slots=True)
+class TokenTable:
+    """The content of a table of token log-probabilities, one row a text."""
+
+    tokens: Tokens
+    member: Bool[np.ndarray, " texts"]
+    membership: str
+    """Which value was taken for a member, in a sentence."""
+    notes: tuple[str, ...]
+    """How the table was understood, in sentences."""
+    texts: tuple[str, ...] = field(default=(), repr=False)
+    """The texts themselves, which are not stored; empty where the table has none."""
+    moment: Float64[np.ndarray, " texts"] | None = None
+    """The date of each text, as a number; None where the table has none."""
+
+    @property
+    def target(self) -> TokenTableTarget:
+        """The table as a target that is asked with row numbers."""
+        return TokenTableTarget(self.tokens)
+
+    @property
+    def first(self) -> Int[np.ndarray, " texts"]:
+        """By row, the first one with the same text: copies have one number."""
+        known: dict[str, int] = {}
+        rows = [known.setdefault(text, row) for row, text in enumerate(self.texts)]
+        return np.array(rows or range(len(self.member)), np.int64)
+
+
+def read_tokens(
+    path: Path,
+    column: str = "logprobs",
+    *,
+    member: str = "member",
+    member_value: str | None = None,
+) -> TokenTable:
+    """Read a table of token log-probabilities; further columns are found by their names.
+
+    These are ``reference_logprobs`` (a list, or a list of lists for several models), ``mean`` and
+    ``sd`` of the log-probability over the vocabulary at each token, ``top1`` (whether the token is
+    the likeliest) or ``rank`` (from 1), ``shadow_means`` and ``shadow_members`` (a list, one entry
+    a shadow model), ``text`` and ``date``.
+
+    A first token without a log-probability, which no model can give without what precedes it, is
+    left out of every list.
+
+    Args:
+        path: JSON lines, Parquet, Feather or Arrow.
+        column: the column with the list of log-probabilities of each text, in nats.
+        member: as for `divulge.targets.predictions.read_predictions`.
+        member_value: likewise.
+
+    Raises:
+        DataError: the file cannot be read, a column is missing or holds something else, lists of a
+            text differ in length, or the numbers are no natural logarithms of probabilities.
+        MissingExtra: the file needs pyarrow, which is not installed.
+    """
+    header = tables.read_header(path)
+    names = [column, member, *(name for name in _OTHERS if name in header and name != column)]
+    if missing := [name for name in names if name not in header]:
+        raise DataError(
+            f"expected a column {missing[0]!r} in {path}, got {', '.join(header[:20])}: pass "
+            "logprobs= and member= as they are called there"
+        )
+    if column == member:
+        raise DataError(
+            f"expected two columns for the log-probabilities and the membership, got {column!r} "
+            "for both: pass logprobs= and member= as they are called there"
+        )
+    read = _Reader(path, names)
+    for row, cells in enumerate(tables.read_rows(path, names)):
+        read.add(row, dict(zip(names, cells, strict=True)))
+    inside, sentence = read_members(path, member, read.members, member_value)
+    tokens = read.join()
+    token_forms.check_forms(path, column, tokens)
+    return TokenTable(
+        tokens, inside, sentence, read.describe(tokens), tuple(read.texts), read.moments()
+    )
+
+
+class _Reader:
+    """Gathers the rows of a table, whose lists are checked as they come."""
+
+    def __init__(self, path: Path, names: Sequence[str]) -> None:
+        self._path, self._names = path, names
+        self._column, self._member = names[:2]
+        self._lists: dict[str, list[Any]] = {name: [] for name in names if name in _LISTS}
+        self._logprobs: list[np.ndarray] = []
+        self.members: list[str] = []
+        self.texts: list[str] = []
+        self._packed: list[int] = []
+        self._dates: list[float] = []
+        self._begun = 0
+        self._models: int | None = None
+        self._bytes = 0
+
+    def add(self, row: int, cells: dict[str, Any]) -> None:
+        """Check and keep one row."""
+        lists = dict(self._aligned(row, cells))
+        if any(np.isnan(values[..., :1]).any() for values in lists.values()):
+            lists = {name: values[..., 1:] for name, values in lists.items()}
+            self._begun += 1
+        if not lists[self._column].size:
+            raise self._refuse(row, self._column, "one token or more", "none with a number")
+        for name, values in lists.items():
+            if (gone := np.isnan(values)).any():
+                at = int(gone.any(axis=0).argmax() if values.ndim > 1 else gone.argmax())
+                raise self._refuse(row, name, "a number for each token", f"none at token {at + 1}")
+            self._keep(name, values)
+        self._keep_shadows(row, cells)
+        self.members.append(as_text(cells[self._member]))
+        if TEXT in self._names:
+            self._keep_text(row, cells[TEXT])
+        if DATE in self._names:
+            self._dates.append(read_moment(as_text(cells[DATE])))
+            if not np.isfinite(self._dates[-1]):
+                raise self._refuse(row, DATE, "a number or an ISO date", "something else")
+        check_unpacked(self._path, self._bytes)
+
+    def _aligned(self, row: int, cells: dict[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
+        """The lists with one number a token, as long as that of the log-probabilities."""
+        logprobs = cells[self._column]
+        if not isinstance(logprobs, np.ndarray):
+            raise self._refuse(
+                row,
+                self._column,
+                "a list with the log-probability of every token",
+                "one number a text: a sum or a mean is audited as score= instead"
+                if isinstance(logprobs, int | float)
+                else type(logprobs).__name__,
+            )
+        yield self._column, logprobs
+        for name in (REFERENCE, *TOKEN_COLUMNS):
+            if name not in self._names:
+                continue
+            cell = cells[name]
+            several = name == REFERENCE and isinstance(cell, list)
+            if not (several or isinstance(cell, np.ndarray)):
+                raise self._refuse(row, name, "a list", "nothing" if cell is None else "no list")
+            for part in cell if several else [cell]:
+                if len(part) != len(logprobs):
+                    raise self._refuse(
+                        row,
+                        name,
+                        f"{len(logprobs)} numbers, one for each token of {self._column!r}",
+                        f"{len(part)}, so that another tokenizer or another cut was used",
+                    )
+            yield name, np.array(cell if several else [cell]) if name == REFERENCE else cell
+
+    def _keep(self, name: str, values: np.ndarray) -> None:
+        if name == REFERENCE:
+            self._models = len(values) if self._models is None else self._models
+            if len(values) != self._models:
+                raise self._refuse(
+                    len(self.members), name, f"{self._models} lists as in row 1", f"{len(values)}"
+                )
+        (self._logprobs if name == self._column else self._lists[name]).append(values)
+        self._bytes += values.nbytes
+
+    def _keep_shadows(self, row: int, cells: dict[str, Any]) -> None:
+        given = [name for name in SHADOWS if name in self._names]
+        for name in given:
+            values = cells[name]
+            wanted = len(self._lists[name][0]) if self._lists[name] else None
+            if not isinstance(values, np.ndarray) or np.isnan(values).any():
+                raise self._refuse(row, name, "a list, one number a shadow model", "something else")
+            if wanted is not None and len(values) != wanted:
+                raise self._refuse(row, name, f"{wanted} numbers as in row 1", f"{len(values)}")
+            self._keep(name, values)
+        if len(given) == 1 or (given and len({len(cells[name]) for name in given}) > 1):
+            raise self._refuse(
+                row, given[0], f"{' and '.join(SHADOWS)} of equal length", "one without the other"
+            )
+
+    def _keep_text(self, row: int, text: Any) -> None:
+        if not isinstance(text, str):
+            raise self._refuse(row, TEXT, "a text", type(text).__name__)
+        self.texts.append(text)
+        # lone surrogates are no UTF-8, and neither are they a reason to stop
+        self._packed.append(len(zlib.compress(text.encode("utf-8", "replace"))))
+        self._bytes += len(text)
+
+    def join(self) -> Tokens:
+        """All rows in flat arrays."""
+        count = [len(values) for values in self._logprobs]
+        lists = {
+            name: np.concatenate(values, axis=-1)
+            for name, values in self._lists.items()
+            if name not in SHADOWS
+        }
+        top = lists.get("top1")
+        if top is None and "rank" in lists:
+            token_forms.check_ranks(self._path, lists["rank"])
+            top = lists["rank"] == 1
+        shadow, inside = (
+            np.column_stack(self._lists[name]) if name in self._lists else None for name in SHADOWS
+        )
+        logprob = np.concatenate([*self._logprobs, np.zeros(0)])
+        return Tokens(
+            np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
+            logprob,
+            lists.get(REFERENCE, np.zeros((0, len(logprob)))),
+            lists.get("mean"),
+            lists.get("sd"),
+            None if top is None else top.astype(bool),
+            np.array(self._packed, np.int64) if self.texts else None,
+            shadow,
+            None if inside is None else inside.astype(bool),
+        )
+
+    def moments(self) -> Float64[np.ndarray, " texts"] | None:
+        """The dates of the texts."""
+        return np.array(self._dates) if self._dates else None
+
+    def describe(self, tokens: Tokens) -> tuple[str, ...]:
+        """How the table was understood, in sentences."""
+        named = ", ".join(name for name in self._names if name in _OTHERS) or "none"
+        said = [
+            f"{len(tokens):,} texts with {tokens.start[-1]:,} tokens, {tokens.count.min():,} to "
+            f"{tokens.count.max():,} each. Further columns that were read: {named}.",
+            token_forms.describe_base(tokens),
+        ]
+        if self._begun:
+            said.append(
+                f"The first token of {self._begun:,} texts has no log-probability, and is left out."
+            )
+        return tuple(said)
+
+    def _refuse(self, row: int, column: str, wanted: str, got: str) -> tables.CellError:
+        return tables.CellError(
+            f"expected {wanted} in {self._path}, column {column!r}, row {row + 1}, got {got}: "
+            "correct the export, or drop the row"
+        )
+
+
+_LISTS = (REFERENCE, *TOKEN_COLUMNS, *SHADOWS)

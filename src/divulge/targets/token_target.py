@@ -1,0 +1,67 @@
+"""Answer about texts from a table of the log-probabilities of their tokens."""
+
+from typing import final
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from divulge.core import Need
+from divulge.core.tokens import Tokens
+from divulge.targets.recorded import TableTarget
+
+
+class RecentTokens:
+    """What was said last of the texts in an array, for whoever asks with that very array."""
+
+    def __init__(self) -> None:
+        self._held: tuple[np.ndarray, Tokens] | None = None
+
+    def find(self, x: np.ndarray) -> Tokens | None:
+        """What was said of these texts; None if the array is another one."""
+        return self._held[1] if self._held is not None and self._held[0] is x else None
+
+    def remember(self, x: np.ndarray, tokens: Tokens) -> Tokens:
+        """Keep what is said of an array that nobody can change, and return it."""
+        if not x.flags.writeable:
+            self._held = (x, tokens)
+        return tokens
+
+
+@final
+class TokenTableTarget:
+    """Log-probabilities of tokens, looked up by row number; there are no features.
+
+    Args:
+        tokens: of all texts of a table, in its order.
+    """
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self._means = TableTarget(tokens.average(tokens.logprob)[:, None], Need.SCORES)
+        self._recent = RecentTokens()
+
+    @property
+    def offers(self) -> Need:
+        """The tokens, and one number a text."""
+        return Need.TOKENS | Need.SCORES
+
+    def predict(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Float[np.ndarray, "records classes"]:
+        """The mean log-probability of the texts in these rows, counted from 0.
+
+        Raises:
+            TargetError: there are no such rows.
+        """
+        return self._means.predict(x)
+
+    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+        """What the model says of the tokens of these texts.
+
+        Raises:
+            TargetError: there are no such rows.
+        """
+        known = self._recent.find(x)
+        if known is not None:
+            return known
+        return self._recent.remember(x, self._tokens.take(self._means.find_rows(x)))

@@ -1,0 +1,208 @@
+"""Signals of tokens are those of slow and obvious versions of their formulas."""
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from divulge.attacks import catalog
+from divulge.core import ModelView, Records
+from divulge.core.tokens import Tokens
+from divulge.errors import NotApplicable, SpecError
+from divulge.targets.token_target import TokenTableTarget
+
+from ..token_tables import draw
+
+
+@pytest.fixture(scope="module")
+def tokens() -> Tokens:
+    return draw(30, 1.0, np.random.default_rng(4))[0]
+
+
+def score(tokens: Tokens, name: str, **settings: Any) -> np.ndarray:
+    rows = Records(np.arange(len(tokens))[:, None], np.zeros(len(tokens), np.int64))
+    view = ModelView(TokenTableTarget(tokens), rows)
+    return catalog.attack(name, **settings)(view, np.random.default_rng(0)).score
+
+
+def texts(tokens: Tokens) -> list[list[dict[str, float]]]:
+    """Each token by itself, as a person would write it down."""
+    assert tokens.mean is not None
+    assert tokens.sd is not None
+    assert tokens.top is not None
+    found = []
+    for begin, end in zip(tokens.start[:-1], tokens.start[1:], strict=True):
+        found.append(
+            [
+                {
+                    "lp": float(tokens.logprob[t]),
+                    "ref": float(tokens.reference[:, t].mean()),
+                    "mean": float(tokens.mean[t]),
+                    "sd": float(tokens.sd[t]),
+                    "top": bool(tokens.top[t]),
+                }
+                for t in range(begin, end)
+            ]
+        )
+    return found
+
+
+def mean(values: list[float]) -> float:
+    return sum(values) / len(values)
+
+
+def lowest(values: list[float], share: float) -> float:
+    return mean(sorted(values)[: max(1, math.floor(share * len(values)))])
+
+
+def test_own_signals(tokens: Tokens) -> None:
+    read = texts(tokens)
+    assert tokens.size is not None
+    naive: dict[str, list[float]] = {
+        "loss": [mean([t["lp"] for t in text]) for text in read],
+        "zlib": [
+            mean([t["lp"] for t in text]) / size
+            for text, size in zip(read, tokens.size.tolist(), strict=True)
+        ],
+        "min-k": [lowest([t["lp"] for t in text], 0.3) for text in read],
+        "min-k++": [
+            lowest([(t["lp"] - t["mean"]) / max(t["sd"], 1e-6) for t in text], 0.3) for text in read
+        ],
+    }
+    for signal, expected in naive.items():
+        found = score(tokens, "token-threshold", signal=signal, share=0.3)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=signal)
+
+
+def test_surprising_tokens(tokens: Tokens) -> None:
+    expected, fallbacks = [], 0
+    for text in texts(tokens):
+        low = sorted(text, key=lambda t: t["lp"])[: max(1, int(0.2 * len(text)))]
+        sure = [t for t in low if -t["mean"] < 1.7]
+        fallbacks += not sure
+        expected.append(mean([t["lp"] for t in sure or low]))
+    assert 0 < fallbacks < len(expected)  # both rules are tried
+    found = score(tokens, "token-threshold", signal="surprising", entropy=1.7)
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_signals_with_a_reference(tokens: Tokens) -> None:
+    two = replace(tokens, reference=np.vstack([tokens.reference[0], tokens.reference[0] - 0.3]))
+    ratio, votes, zone = [], [], []
+    sizes = [2, 3, 4, 5, 8, 11, 15, 21, 29, 40]  # of 2 to 40, each 1.39 times the one before
+    for text in texts(two):
+        gain = [t["lp"] - t["ref"] for t in text]
+        ratio.append(mean(gain))
+        by_size = []
+        for size in sizes:
+            if size <= len(gain):
+                windows = [sum(gain[i : i + size]) for i in range(len(gain) - size + 1)]
+                by_size.append(mean([float(window > 0) for window in windows]))
+        votes.append(mean(by_size))
+        wrong = [g for g, t in zip(gain, text, strict=True) if not t["top"]]
+        up, down = sum(g for g in wrong if g > 0), -sum(g for g in wrong if g < 0)
+        zone.append(up / down if down else math.inf)
+    np.testing.assert_allclose(score(two, "reference-ratio"), ratio, rtol=1e-9)
+    np.testing.assert_allclose(score(two, "wbc"), votes, rtol=1e-9)
+    found = score(two, "ez-mia")
+    np.testing.assert_allclose(found, [z / (1 + z) if z < math.inf else 1.0 for z in zone])
+
+
+def test_edges_of_the_error_zone() -> None:
+    one = np.array([-1.0, -1.0])
+    known = Tokens(np.array([0, 2]), one, one[None] - [0.5, 0.0], top=np.array([False, True]))
+    assert score(known, "ez-mia").tolist() == [1.0]  # nothing fell
+    still = replace(known, reference=one[None])
+    assert score(still, "ez-mia").tolist() == [0.5]  # nothing moved
+    both = Tokens(
+        np.array([0, 2, 4]), np.tile(one, 2), np.tile(one, 2)[None] + 0.5,
+        top=np.array([True, True, False, True]),
+    )  # fmt: skip
+    assert score(both, "ez-mia").tolist() == [1.0, 0.0]  # no wrong token; all fell
+    with pytest.raises(NotApplicable, match="first choices alone"):
+        score(replace(known, top=np.array([True, True])), "ez-mia")
+
+
+def test_a_short_text_is_one_window() -> None:
+    one = np.array([-1.0])
+    short = Tokens(np.array([0, 1]), one, one[None] - 1)
+    assert score(short, "wbc").tolist() == [1.0]
+
+
+def test_likelihood_ratio_of_shadows(tokens: Tokens) -> None:
+    assert tokens.shadow is not None
+    assert tokens.inside is not None
+    squares, freedom = {True: 0.0, False: 0.0}, {True: 0, False: 0}
+    means: dict[tuple[int, bool], float] = {}
+    for text in range(len(tokens)):
+        for side in (True, False):
+            own = [
+                float(tokens.shadow[k, text])
+                for k in range(len(tokens.shadow))
+                if tokens.inside[k, text] == side
+            ]
+            means[text, side] = mean(own)
+            squares[side] += sum((value - means[text, side]) ** 2 for value in own)
+            freedom[side] += len(own) - 1
+    expected = []
+    for text, read in enumerate(texts(tokens)):
+        phi, density = mean([t["lp"] for t in read]), {}
+        for side in (True, False):
+            variance = squares[side] / freedom[side]
+            density[side] = -math.log(variance) / 2 - (phi - means[text, side]) ** 2 / 2 / variance
+        expected.append(density[True] - density[False])
+    np.testing.assert_allclose(score(tokens, "token-lira"), expected, rtol=1e-9)
+    offline = replace(tokens, inside=np.zeros_like(tokens.inside))
+    every = tokens.shadow.var(axis=0, ddof=1).mean()
+    loss = score(tokens, "token-threshold")
+    expected_offline = (loss - tokens.shadow.mean(axis=0)) / math.sqrt(every)
+    np.testing.assert_allclose(score(offline, "token-lira"), expected_offline, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "lacks", "says"),
+    [
+        ("token-threshold", {"signal": "zlib"}, {"size": None}, "'text'"),
+        ("token-threshold", {"signal": "min-k++"}, {"sd": None}, "'sd'"),
+        ("token-threshold", {"signal": "surprising"}, {"mean": None}, "'mean'"),
+        ("reference-ratio", {}, {"reference": "none"}, "'reference_logprobs'"),
+        ("wbc", {}, {"reference": "none"}, "'reference_logprobs'"),
+        ("ez-mia", {}, {"top": None}, "'top1' or 'rank'"),
+        ("token-lira", {}, {"shadow": None}, "'shadow_means'"),
+    ],
+)
+def test_what_a_table_lacks_is_named(
+    tokens: Tokens, name: str, settings: Any, lacks: Any, says: str
+) -> None:
+    if lacks.get("reference") == "none":
+        lacks = {"reference": np.zeros((0, len(tokens.logprob)))}
+    with pytest.raises(NotApplicable, match=says):
+        score(replace(tokens, **lacks), name, **settings)
+
+
+def test_settings_out_of_range_are_refused() -> None:
+    with pytest.raises(SpecError, match="share above 0"):
+        catalog.attack("token-threshold", signal="min-k", share=0.0)
+    with pytest.raises(SpecError, match="smallest windows"):
+        catalog.attack("wbc", smallest=50)
+
+
+def test_a_base_of_logarithms_changes_no_rank_but_that_of_surprising_tokens(tokens: Tokens) -> None:
+    assert tokens.mean is not None
+    assert tokens.sd is not None
+    by = math.log2(math.e)
+    other = replace(
+        tokens, logprob=tokens.logprob * by, reference=tokens.reference * by,
+        mean=tokens.mean * by, sd=tokens.sd * by,
+    )  # fmt: skip
+    cases: list[tuple[str, dict[str, str]]] = [
+        ("reference-ratio", {}),
+        ("wbc", {}),
+        ("ez-mia", {}),
+    ]
+    cases += [("token-threshold", {"signal": s}) for s in ("loss", "zlib", "min-k", "min-k++")]
+    for name, settings in cases:
+        ranks = [score(one, name, **settings).argsort().tolist() for one in (tokens, other)]
+        assert ranks[0] == ranks[1], name

@@ -1,0 +1,189 @@
+"""Causal language models: what they say of each token, in batches, and what is refused."""
+
+import contextlib
+import zlib
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import divulge
+from divulge.errors import DataError, TargetError
+from divulge.targets import CausalTarget
+from tests.golden import golden
+
+torch = pytest.importorskip("torch")
+
+WORDS = 40
+RNG = np.random.default_rng(0)
+TEXTS = [
+    " ".join(map(str, RNG.integers(2, WORDS, size))) for size in RNG.integers(2, 15, 60).tolist()
+]
+
+
+class Tokenizer:
+    """Splits at spaces: a text is numbers. Begins with a token of its own where it is told to."""
+
+    model_max_length = 10**30
+
+    def __init__(self, begins: bool = False) -> None:
+        self.begins = begins
+
+    def __call__(self, text: str, **_: Any) -> dict[str, list[int]]:
+        ids = list(map(int, text.split()))
+        added = [1] * self.begins
+        return {
+            "input_ids": added + ids,
+            "special_tokens_mask": [1] * len(added) + [0] * len(ids),
+        }
+
+
+class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+    """Looks at this token and all before it; padding on the right changes nothing."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__()
+        torch.manual_seed(seed)
+        self.embed = torch.nn.Embedding(WORDS, 8)
+        self.mix = torch.nn.GRU(8, 16, batch_first=True)
+        self.head = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(16, WORDS))
+        self.config = SimpleNamespace(vocab_size=WORDS, max_position_embeddings=16)
+        self.batches: list[int] = []
+
+    def forward(self, input_ids: Any, attention_mask: Any, use_cache: bool) -> Any:
+        del attention_mask  # what stands to the right changes nothing
+        assert not use_cache
+        assert not self.training
+        self.batches.append(input_ids.numel())
+        return SimpleNamespace(logits=self.head(self.mix(self.embed(input_ids))[0]))
+
+
+def pipeline(seed: int = 0, begins: bool = False, model: Any = None) -> Any:
+    model = Model(seed) if model is None else model
+    return SimpleNamespace(task="text-generation", model=model, tokenizer=Tokenizer(begins))
+
+
+def by_hand(pipe: Any, text: str) -> tuple[np.ndarray, ...]:
+    """One text, one token at a time, in float64."""
+    ids = pipe.tokenizer(text)["input_ids"]
+    found = []
+    with torch.no_grad():
+        pipe.model.eval()
+        logits = pipe.model(torch.tensor([ids]), None, use_cache=False).logits[0].double().numpy()
+    for at in range(1, len(ids)):
+        p = np.exp(logits[at - 1]) / np.exp(logits[at - 1]).sum()
+        mean = float((p * np.log(p)).sum())
+        sd = float(np.sqrt((p * (np.log(p) - mean) ** 2).sum()))
+        found.append((np.log(p[ids[at]]), mean, sd, p.argmax() == ids[at]))
+    return tuple(np.array(one) for one in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("begins", [False, True])
+@pytest.mark.parametrize("numbers", [1, 3000, 2**25])
+def test_batches_say_of_each_token_what_one_text_at_a_time_says(begins: bool, numbers: int) -> None:
+    pipe = pipeline(begins=begins)
+    target = CausalTarget(pipe, numbers=numbers)
+    tokens = target.tokens(TEXTS)
+    for row, text in enumerate(TEXTS):
+        wanted = by_hand(pipe, text)
+        of_tokens = (tokens.logprob, tokens.mean, tokens.sd, tokens.top)
+        got = [tokens.split(one)[row] for one in of_tokens if one is not None]
+        for mine, his in zip(got, wanted, strict=True):
+            np.testing.assert_allclose(mine, his, atol=2e-6)
+    assert tokens.size is not None
+    assert tokens.size.tolist() == [len(zlib.compress(text.encode())) for text in TEXTS]
+    means = target.predict(TEXTS)[:, 0]
+    np.testing.assert_allclose(means, tokens.average(tokens.logprob), rtol=1e-12)
+    assert not target.tokens(TEXTS).reference.size
+
+
+def test_each_text_is_read_once_and_no_batch_exceeds_what_it_may_hold() -> None:
+    pipe = pipeline()
+    pipe.model.train()
+    target = CausalTarget(pipe, numbers=60 * WORDS)
+    target.predict([*TEXTS, *TEXTS])
+    batches = list(pipe.model.batches)
+    assert max(batches) <= 60
+    target.tokens(TEXTS[::-1])
+    assert pipe.model.batches == batches
+    assert pipe.model.training
+
+
+def test_references_are_the_models_given_and_the_one_beneath_adapters() -> None:
+    class Adapted(Model):
+        """Adapters add something to the answers."""
+
+        off = False
+
+        @contextlib.contextmanager
+        def disable_adapter(self) -> Iterator[None]:
+            self.off = True
+            yield
+            self.off = False
+
+        def forward(self, input_ids: Any, attention_mask: Any, use_cache: bool) -> Any:
+            found = super().forward(input_ids, attention_mask, use_cache)
+            if not self.off:
+                found.logits[..., 3] += 2
+            return found
+
+    tuned, other = pipeline(model=Adapted(0)), pipeline(1)
+    tokens = CausalTarget(tuned, (other,)).tokens(TEXTS[:7])
+    for row, pipe in enumerate((pipeline(0), other)):
+        wanted = np.concatenate([by_hand(pipe, text)[0] for text in TEXTS[:7]])
+        np.testing.assert_allclose(tokens.reference[row], wanted, atol=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("texts", "message"),
+    [
+        (["5"], "two tokens or more"),
+        (["5 6", " ".join(["7"] * 17)], "at most 16 tokens, got 17: cut long texts"),
+        ([5, 6], "expected texts"),
+    ],
+)
+def test_texts_that_cannot_be_scored_are_refused(texts: list[Any], message: str) -> None:
+    with pytest.raises(TargetError, match=message):
+        CausalTarget(pipeline()).predict(texts)
+
+
+def test_other_tasks_and_other_tokenizers_are_refused() -> None:
+    wrong = pipeline()
+    wrong.task = "summarization"
+    with pytest.raises(TargetError, match="a text-generation pipeline, got summarization"):
+        CausalTarget(wrong)
+    with pytest.raises(TargetError, match="the same tokenizer"):
+        CausalTarget(pipeline(), (pipeline(begins=True),)).predict(TEXTS)
+
+
+def fitted(texts: list[str], epochs: int) -> Any:
+    model = Model(0).train()
+    optimiser = torch.optim.Adam(model.parameters(), 0.02)
+    tokenizer = Tokenizer()
+    for _ in range(epochs):
+        for text in texts:
+            ids = torch.tensor([tokenizer(text)["input_ids"]])
+            logits = model.head(model.mix(model.embed(ids))[0])[0, :-1]
+            optimiser.zero_grad()
+            torch.nn.functional.cross_entropy(logits, ids[0, 1:]).backward()
+            optimiser.step()
+    return pipeline(model=model)
+
+
+def test_a_model_that_has_learned_its_texts_is_audited_by_their_tokens() -> None:
+    members, others = TEXTS[:30], TEXTS[30:]
+    target = CausalTarget(fitted(members, 4), (fitted([], 0),))
+    found = divulge.audit(
+        target,
+        members=members,
+        nonmembers=others,
+        options=divulge.Options(membership="fixed"),
+    )
+    named = {finding.label: finding for finding in found.findings}
+    assert named["reference-ratio"].metrics["auc"].value == golden(0.9756)
+    assert "token-threshold(signal=min-k++)" in named
+    assert found.verdict.level == "leak"
+    with pytest.raises(DataError, match="a list of texts for members, got tuple"):
+        divulge.audit(target, members=(members, [0] * 30), nonmembers=others)

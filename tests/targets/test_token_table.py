@@ -1,0 +1,216 @@
+"""A table of token log-probabilities is read as it is meant, or refused by name."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from divulge.core.tokens import Tokens
+from divulge.errors import DataError
+from divulge.targets.token_table import read_tokens
+
+from ..token_tables import draw
+
+Rows = list[dict[str, Any]]
+
+
+def rows(tokens: Tokens, member: np.ndarray) -> Rows:
+    """One dict a text, as an exporter writes them."""
+    assert tokens.mean is not None
+    assert tokens.sd is not None
+    assert tokens.top is not None
+    parts = {
+        "logprobs": tokens.split(tokens.logprob),
+        "reference_logprobs": tokens.split(tokens.reference[0]),
+        "mean": tokens.split(tokens.mean),
+        "sd": tokens.split(tokens.sd),
+        "top1": tokens.split(tokens.top),
+    }
+    return [
+        {"member": int(m), **{name: part[row].tolist() for name, part in parts.items()}}
+        for row, m in enumerate(member)
+    ]
+
+
+def example(texts: int = 20, leak: float = 1.0) -> Rows:
+    return rows(*draw(texts, leak, np.random.default_rng(2)))
+
+
+def write(path: Path, table: Rows) -> Path:
+    if path.suffix == ".parquet":
+        pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+        parquet.write_table(pa.Table.from_pylist(table), path)
+    else:
+        path.write_text("".join(json.dumps(row) + "\n" for row in table))
+    return path
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_what_was_written_is_read(suffix: str, tmp_path: Path) -> None:
+    tokens, member = draw(20, 1.0, np.random.default_rng(2))
+    table = read_tokens(write(tmp_path / f"t.{suffix}", rows(tokens, member)))
+    assert table.member.tolist() == member.tolist()
+    assert table.tokens.start.tolist() == tokens.start.tolist()
+    for name in ("logprob", "reference", "mean", "sd", "top"):
+        np.testing.assert_array_equal(getattr(table.tokens, name), getattr(tokens, name), name)
+    assert table.tokens.size is None
+    assert table.texts == ()
+    assert table.first.tolist() == list(range(20))
+    assert "20 texts" in table.notes[0]
+    assert "reference_logprobs, mean, sd, top1" in table.notes[0]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_first_token_without_a_number_is_left_out_of_every_list(
+    suffix: str, tmp_path: Path
+) -> None:
+    plain = example()
+    begun = [
+        {name: [None, *cell] if isinstance(cell, list) else cell for name, cell in row.items()}
+        for row in plain
+    ]
+    expected = read_tokens(write(tmp_path / "p.jsonl", plain)).tokens
+    table = read_tokens(write(tmp_path / f"b.{suffix}", begun))
+    for name in ("start", "logprob", "reference", "mean", "sd", "top"):
+        np.testing.assert_array_equal(getattr(table.tokens, name), getattr(expected, name), name)
+    assert "The first token of 20 texts has no log-probability" in table.notes[-1]
+
+
+def test_several_references_ranks_shadows_texts_and_dates(tmp_path: Path) -> None:
+    table = [
+        {
+            **{name: row[name] for name in ("member", "logprobs")},
+            "reference_logprobs": [row["reference_logprobs"], row["mean"]],
+            "rank": [1 if top else 5 for top in row["top1"]],
+            "shadow_means": [-1.0, -2.0, -3.0],
+            "shadow_members": [1, 0, 1],
+            "text": "the same" if k in (3, 7) else f"text {k}",
+            "date": f"2024-01-{k + 1:02d}",
+        }
+        for k, row in enumerate(example())
+    ]
+    for suffix in ("jsonl", "parquet"):
+        read = read_tokens(write(tmp_path / f"t.{suffix}", table))
+        assert read.tokens.reference.shape == (2, len(read.tokens.logprob))
+        assert read.tokens.top is not None
+        assert read.tokens.top.sum() == sum(top for row in example() for top in row["top1"])
+        assert read.tokens.shadow is not None
+        assert read.tokens.shadow.shape == (3, 20)
+        assert read.tokens.inside is not None
+        assert read.tokens.inside[:, 4].tolist() == [True, False, True]
+        assert read.first[7] == 3
+        assert read.moment is not None
+        assert np.diff(read.moment).tolist() == [86400.0] * 19
+        assert read.tokens.size is not None
+        assert "text 5" not in repr(read)
+
+
+def second_choices(base: float) -> Rows:
+    """Texts in which many tokens are second choices, with up to half of the probability."""
+    rng = np.random.default_rng(5)
+    p = rng.uniform(0.05, 0.5, (60, 20))
+    top = rng.random(p.shape) < 0.5
+    logs = np.log(np.where(top, 1 - p, p)) / np.log(base)
+    return [
+        {"member": k % 2, "logprobs": logs[k].tolist(), "top1": top[k].tolist()} for k in range(60)
+    ]
+
+
+def changed(name: str, change: Any, row: int | None = None) -> Rows:
+    table = example()
+    for k, each in enumerate(table):
+        if row is None or k == row:
+            each[name] = change(each[name])
+    return table
+
+
+DOUBTFUL: dict[str, tuple[Rows, str]] = {
+    "probabilities": (changed("logprobs", lambda v: np.exp(v).tolist()), "probabilities; take"),
+    "losses": (changed("logprobs", lambda v: [-x for x in v]), "losses; change their sign"),
+    "logits": (changed("logprobs", lambda v: [x + 3 for x in v]), "take log_softmax"),
+    "base 2": (second_choices(2.0), "logarithms to base 2; multiply them by 0.693147"),
+    "base 10": (second_choices(10.0), "logarithms to base 10 by 2.302585"),
+    "sums": (changed("logprobs", sum), "one number a text: a sum or a mean"),
+    "sums in lists": (
+        [{"member": r["member"], "logprobs": [sum(r["logprobs"])]} for r in example()],
+        "one number in each list",
+    ),
+    "running sums": (
+        [{"member": r["member"], "logprobs": np.cumsum(r["logprobs"]).tolist()} for r in example()],
+        "running sums; take their differences",
+    ),
+    "a hole": (changed("logprobs", lambda v: [*v[:3], None, *v[4:]], 2), "row 3, got none at"),
+    "another tokenizer": (
+        changed("reference_logprobs", lambda v: v[1:], 4),
+        "row 5, got .*another tokenizer",
+    ),
+    "minus infinity": (changed("logprobs", lambda v: [-np.inf, *v[1:]], 1), "minus infinity"),
+    "a stand-in": (changed("logprobs", lambda v: [-9999.0, *v[1:]], 1), "numbers below -1000"),
+    "entropy for mean": (changed("mean", lambda v: [-x for x in v]), "an entropy; change its sign"),
+    "a negative spread": (changed("sd", lambda v: [-x for x in v]), "'sd', got some below 0"),
+    "no tokens": (changed("logprobs", lambda _: [], 0), "'reference_logprobs', row 1"),
+    "texts in lists": (changed("logprobs", lambda v: ["a", *v[1:]], 0), "str in a list"),
+    "nothing": (changed("logprobs", lambda _: None, 3), "row 4, got NoneType"),
+    "ranks from 0": (
+        [{"member": r["member"], "logprobs": r["logprobs"],
+          "rank": [1 - t for t in r["top1"]]} for r in example()],
+        "add 1 if they count from 0",
+    ),
+    "half of the shadows": (
+        [{"member": r["member"], "logprobs": r["logprobs"], "shadow_means": [-1.0]}
+         for r in example()],
+        "shadow_means and shadow_members",
+    ),
+    "a number as text": (
+        [{**r, "text": 5} for r in example()],
+        "a text in .*, column 'text', row 1, got int",
+    ),
+    "no date": ([{**r, "date": "spring"} for r in example()], "column 'date', row 1"),
+    "no membership": ([{"logprobs": r["logprobs"]} for r in example()], "a column 'member'"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DOUBTFUL)
+def test_doubtful_forms_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    table, says = DOUBTFUL[name]
+    with pytest.raises(DataError, match=says):
+        read_tokens(write(tmp_path / "t.jsonl", table))
+
+
+def test_logarithms_of_the_right_base_pass(tmp_path: Path) -> None:
+    assert "natural" in read_tokens(write(tmp_path / "t.jsonl", second_choices(np.e))).notes[1]
+    without = [{"member": r["member"], "logprobs": r["logprobs"]} for r in example()]
+    assert (
+        "which nothing in the table shows"
+        in (read_tokens(write(tmp_path / "u.jsonl", without)).notes[1])
+    )
+
+
+def test_a_table_larger_than_the_limit_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+    monkeypatch.setattr("divulge._util.untrusted.MAX_DATA_BYTES", 100_000)
+    one = pa.array([[-1.0] * 200_000], pa.list_(pa.float64()))
+    table = pa.table({"member": [1], "logprobs": one})
+    parquet.write_table(table, tmp_path / "large.parquet")  # packed to a few bytes
+    assert (tmp_path / "large.parquet").stat().st_size < 100_000
+    with pytest.raises(DataError, match="unpacks to"):
+        read_tokens(tmp_path / "large.parquet")
+
+
+def test_csv_and_lists_of_something_else_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("member,logprobs\n1,-0.5\n0,-0.7\n")
+    with pytest.raises(DataError, match="JSON lines or as Parquet"):
+        read_tokens(tmp_path / "t.csv")
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+
+    for wrong, says in (([["a"]], "lists of string"), ([{"a": 1.0}], "struct")):
+        table = pa.table({"member": [1], "logprobs": pa.array(wrong)})
+        parquet.write_table(table, tmp_path / "w.parquet")
+        with pytest.raises(DataError, match=says):
+            read_tokens(tmp_path / "w.parquet")
