@@ -18,14 +18,18 @@ from divulge.attacks.interactions.raifle.matching import Matching
 from divulge.attacks.interactions.raifle.simulated_updates import Victim
 from divulge.core import LocalTraining, Need
 from divulge.data import interactions
+from divulge.data.ranking import synthetic_queries
 from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.federation.client_checks.base import Outgoing
 from divulge.federation.client_checks.interactions import OwnInteractions
 from divulge.federation.recommender.model import NeuralCF
 from divulge.federation.recommender.users import Recommending
+from divulge.federation.search.click_models import published_click_model
+from divulge.federation.search.models import ranker
 from divulge.federation.search.pairwise import Pairwise
 from divulge.federation.search.pointwise import Pointwise
+from divulge.federation.search.users import Searching
 from divulge.metrics import interactions as metrics
 from divulge.testing.items import NONE, UserGame, pointwise, recommended, searched
 
@@ -217,6 +221,21 @@ def test_the_published_code_keeps_its_embedding_and_drops_a_part_of_the_derivati
         for code in ("corrected", "published")
     ]
     np.testing.assert_allclose(*scores)
+
+
+def test_the_fault_of_the_published_code_costs_it_clicks() -> None:
+    """Users of five SYNTHETIC queries and a ranker of eight units, whose weights drift."""
+    queries = synthetic_queries(60, 12, np.random.default_rng(0))
+    world = Searching(queries, published_click_model("informational", 3))
+    games = []
+    for seed in range(6):
+        weights = ranker(12, 8, torch.Generator().manual_seed(seed))
+        games.append(world.challenge(weights, 5, NONE, np.random.default_rng(seed)))
+    corrected, published = (
+        [attacked(game, RAIFLE("match", steps=200, code=code)).auc for game in games]
+        for code in ("corrected", "published")
+    )
+    assert np.mean(corrected) > np.mean(published) + 0.02
 
 
 def test_methods_may_differ_between_clients() -> None:

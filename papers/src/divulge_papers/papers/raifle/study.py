@@ -42,8 +42,6 @@ SEEDS: Mapping[Size, int] = {"small": 1, "paper": 1}
 UNITS = "users"
 MATCH: dict[str, Any] = {"name": "raifle", "method": "match", "rounding": "half"}
 """The published optimisation: L-BFGS, 1,000 steps at most, decisions at one half."""
-PUBLISHED: dict[str, Any] = MATCH | {"code": "published"}
-"""The same as the authors' released code has it, with users as that code has them."""
 AUTO: Settings = {"name": "raifle"}
 METHODS: Mapping[str, Settings] = {"match": MATCH, "auto": AUTO}
 """The published method, and ours, by the names that rows have."""
@@ -84,8 +82,7 @@ def measure_recommender(
 ) -> RowResult:
     """Attack users of FNCF, each once; noise is on their item embeddings alone, as published.
 
-    Each user starts from a network and embeddings of its own, as in section V-A; in the released
-    code all start from the same.
+    Each user starts from a network and embeddings of its own, as in section V-A.
     """
     from divulge.federation.recommender.users import Recommending
     from divulge_papers.papers.raifle.cache import CachingNeuralCF
@@ -98,8 +95,7 @@ def measure_recommender(
     learner = CachingNeuralCF(l1=l1)
     games: list[UserGame] = []
     for user in users.tolist():
-        whose = () if attack == PUBLISHED else (user,)
-        own = int(stream(seed, "raifle", "model", *whose).integers(2**31))
+        own = int(stream(seed, "raifle", "model", user).integers(2**31))
         world = Recommending(log, learner, embeddings_only=True, seed=own)
         games += world.challenges([user], local_noise(epsilon, 0.1))
     return attack_users(build_attack(attack), games, seed)
@@ -107,7 +103,7 @@ def measure_recommender(
 
 def _count_recommended(size: Size, attack: Settings, epsilon: float | None) -> int:
     """Number of users of a recommender; 0 where the row is left out."""
-    if attack.get("method") != "match":
+    if attack != MATCH:
         return _RECOMMENDED[size]
     if size == "small" and epsilon not in (None, _MATCH_EPSILON):
         return 0
@@ -140,7 +136,6 @@ def measure_search(
         load_queries(data, "attack"),
         published_click_model(habit, 3 if data == "mq2008" else 5),
         manipulate=NoiseInjection(0.1) if manipulated else keep_features,
-        order="file" if attack == PUBLISHED else "shown",
     )
     games = []
     for user in range(users):
@@ -157,7 +152,7 @@ def measure_search(
 
 def _count_searched(size: Size, data: str, queries: int, attack: Settings) -> int:
     if size == "small":
-        return _SEARCHED["match" if attack.get("method") == "match" else "auto"]
+        return _SEARCHED["match" if attack == MATCH else "auto"]
     return _MSLR_USERS if data == "mslr" else _MQ2008_QUERIES // queries
 
 

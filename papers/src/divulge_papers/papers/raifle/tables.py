@@ -15,15 +15,7 @@ from divulge_papers.papers.raifle.images import (
     Model,
 )
 from divulge_papers.papers.raifle.images import METHODS as IMAGE_METHODS
-from divulge_papers.papers.raifle.study import (
-    COLUMNS,
-    FEWER,
-    METHODS,
-    PUBLISHED,
-    SEARCHES,
-    SEEDS,
-    UNITS,
-)
+from divulge_papers.papers.raifle.study import COLUMNS, FEWER, METHODS, SEARCHES, SEEDS, UNITS
 from divulge_papers.table import Row, Size, Table
 
 _define_table = partial(
@@ -285,18 +277,6 @@ def _recommended(
     return named | ({"l1": l1} if l1 else {})
 
 
-RELEASED = "published code"
-"""Name of the rows of the authors' released code, with users as it has them."""
-
-RELEASED_NOTE = (
-    f"`{RELEASED}` is RAIFLE as its authors' code has it: of search engines, the derivative of "
-    "swapped rankings is dropped, and weights against position bias go by the order of documents "
-    "in the file; of recommenders, the private embedding is drawn and kept, and all users start "
-    "from one network. `match` follows the paper's text."
-)
-
-BOTH_CODES: Mapping[str, Settings] = {RELEASED: PUBLISHED, **METHODS}
-
 TABLE_5 = _define_table(
     title="RAIFLE: interactions of users of a recommender",
     source="Pham et al. 2024, table V",
@@ -304,15 +284,11 @@ TABLE_5 = _define_table(
     rows=tuple(
         Row(f"{data}, {method}", _recommended(data, attack), {"AUC": paper})
         for data, paper in (("ml-100k", 0.998), ("steam-200k", 0.960))
-        for method, attack in BOTH_CODES.items()
+        for method, attack in METHODS.items()
     ),
-    pairs=tuple(
-        (f"{data}, auto", f"{data}, {other}")
-        for data in RECOMMENDER_NAMES
-        for other in ("match", RELEASED)
-    ),
-    minutes={"small": 3, "paper": 450},
-    differs={size: f"{text} {RELEASED_NOTE}" for size, text in FEWER.items()},
+    pairs=tuple((f"{data}, auto", f"{data}, match") for data in RECOMMENDER_NAMES),
+    minutes={"small": 2, "paper": 300},
+    differs=FEWER,
     deviations=True,
 )
 
@@ -406,12 +382,6 @@ TABLE_7_CELLS = tuple(
     for queries in counts
 )
 
-RELEASED_CELLS = tuple(
-    cell for cell in TABLE_7_CELLS if cell[:2] in {("mq2008", 0), ("mq2008", 16)}
-    and cell[3] == "informational"
-)  # fmt: skip
-"""Cells that the released code is run for, too: those of size small."""
-
 TABLE_7_VALUES = [
     value for _, published, _ in DATA for values in published.values() for value in values
 ]
@@ -434,20 +404,19 @@ TABLE_7 = _define_table(
             {"AUC": paper},
         )
         for cell, paper in zip(TABLE_7_CELLS, TABLE_7_VALUES, strict=True)
-        for method, attack in (BOTH_CODES if cell in RELEASED_CELLS else METHODS).items()
+        for method, attack in METHODS.items()
     ),
     work="divulge_papers.papers.raifle.study:measure_search",
     pairs=(
         *((_row_name(*cell, "auto"), _row_name(*cell, "match")) for cell in TABLE_7_CELLS),
-        *((_row_name(*cell, "match"), _row_name(*cell, RELEASED)) for cell in RELEASED_CELLS),
         *(
             (_row_name(*cell, "auto"), _row_name(*cell[:2], _HONEST, *cell[3:], "auto"))
             for cell in TABLE_7_CELLS
             if cell[2] != _HONEST
         ),
     ),
-    minutes={"small": 5, "paper": 125},
-    differs={size: f"{text} {MQ2008_NOTE} {RELEASED_NOTE}" for size, text in SEARCHES.items()},
+    minutes={"small": 4, "paper": 110},
+    differs={size: f"{text} {MQ2008_NOTE}" for size, text in SEARCHES.items()},
 )
 
 TABLE_8 = _define_image_table(
@@ -504,7 +473,7 @@ TABLE_9 = _define_table(
             )
             for data, published in RECOMMENDERS.items()
             for epsilon, paper in zip(TABLE_9_EPSILONS, published, strict=True)
-            for method, attack in (METHODS if epsilon else BOTH_CODES).items()
+            for method, attack in METHODS.items()
         ),
         *(
             Row(
@@ -523,7 +492,7 @@ TABLE_9 = _define_table(
             )
             for (data, manipulated), published in SEARCH_ENGINES.items()
             for epsilon, paper in zip(TABLE_9_EPSILONS, published, strict=True)
-            for method, attack in (METHODS if epsilon or data == "mslr" else BOTH_CODES).items()
+            for method, attack in METHODS.items()
         ),
     ),
     pairs=(
@@ -544,7 +513,7 @@ TABLE_9 = _define_table(
     minutes={"small": 5, "paper": 600},
     differs={
         size: f"{text} {FEWER[size]} Figures of MQ2008 with noise handed out are table XIV's, the "
-        f"others of MQ2008 are MQ2007's. {RELEASED_NOTE}"
+        "others of MQ2008 are MQ2007's."
         for size, text in SEARCHES.items()
     },
 )
