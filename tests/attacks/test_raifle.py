@@ -228,14 +228,18 @@ def test_the_fault_of_the_published_code_costs_it_clicks() -> None:
     queries = synthetic_queries(60, 12, np.random.default_rng(0))
     world = Searching(queries, published_click_model("informational", 3))
     games = []
-    for seed in range(6):
+    for seed in range(5):
         weights = ranker(12, 8, torch.Generator().manual_seed(seed))
         games.append(world.challenge(weights, 5, NONE, np.random.default_rng(seed)))
-    corrected, published = (
-        [attacked(game, RAIFLE("match", steps=200, code=code)).auc for game in games]
-        for code in ("corrected", "published")
-    )
-    assert np.mean(corrected) > np.mean(published) + 0.02
+    means = {}
+    for code in ("corrected", "published"):
+        attack = RAIFLE("match", steps=60, code=code)
+        guesses = attack.many([game.view for game in games], np.random.default_rng(0))
+        pairs = zip(guesses, games, strict=True)
+        means[code] = np.mean(
+            [metrics.measure_user(guess, game.truth).auc for guess, game in pairs]
+        )
+    assert means["corrected"] > means["published"] + 0.02
 
 
 def test_methods_may_differ_between_clients() -> None:
