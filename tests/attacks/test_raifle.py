@@ -33,6 +33,7 @@ from divulge.federation.search.users import Searching
 from divulge.metrics import interactions as metrics
 from divulge.testing.items import NONE, UserGame, pointwise, recommended, searched
 
+Code = Literal["corrected", "published"]
 TINY = NeuralCF(width=3, hidden=(4,), epochs=3)
 
 
@@ -204,23 +205,17 @@ def test_of_several_starts_the_one_with_the_least_loss_counts() -> None:
 
 
 def test_the_published_code_keeps_its_embedding_and_drops_a_part_of_the_derivative() -> None:
+    def scores(game: UserGame, code: Code, *, joint: bool = True) -> np.ndarray:
+        attack = RAIFLE("match", steps=4, joint=joint, code=code)
+        return attack(game.view, np.random.default_rng(0)).score
+
     (user,) = recommended(users=1, learner=TINY)
-    fixed, published = (
-        RAIFLE("match", steps=4, joint=joint, code=code)(user.view, np.random.default_rng(0))
-        for joint, code in ((False, "corrected"), (True, "published"))
-    )
-    np.testing.assert_array_equal(fixed.score, published.score)
-    scores = [
-        RAIFLE("match", steps=4, code=code)(searched(3, 4, 0).view, np.random.default_rng(0)).score
-        for code in ("corrected", "published")
-    ]
-    assert not np.allclose(*scores)
-    one_query = searched(1, 4, 0).view  # weights do not drift: there is nothing to drop
-    scores = [
-        RAIFLE("match", steps=4, code=code)(one_query, np.random.default_rng(0)).score
-        for code in ("corrected", "published")
-    ]
-    np.testing.assert_allclose(*scores)
+    fixed = scores(user, "corrected", joint=False)
+    np.testing.assert_array_equal(fixed, scores(user, "published"))
+    several = searched(3, 4, 0)
+    assert not np.allclose(scores(several, "corrected"), scores(several, "published"))
+    once = searched(1, 4, 0)  # weights do not drift: there is nothing to drop
+    np.testing.assert_allclose(scores(once, "corrected"), scores(once, "published"))
 
 
 def test_the_fault_of_the_published_code_costs_it_clicks() -> None:
@@ -231,14 +226,13 @@ def test_the_fault_of_the_published_code_costs_it_clicks() -> None:
     for seed in range(5):
         weights = ranker(12, 8, torch.Generator().manual_seed(seed))
         games.append(world.challenge(weights, 5, NONE, np.random.default_rng(seed)))
-    means = {}
-    for code in ("corrected", "published"):
+    means: dict[Code, float] = {"corrected": 0.0, "published": 0.0}
+    for code in means:
         attack = RAIFLE("match", steps=60, code=code)
         guesses = attack.many([game.view for game in games], np.random.default_rng(0))
         pairs = zip(guesses, games, strict=True)
-        means[code] = np.mean(
-            [metrics.measure_user(guess, game.truth).auc for guess, game in pairs]
-        )
+        aucs = [metrics.measure_user(guess, game.truth).auc for guess, game in pairs]
+        means[code] = float(np.mean(aucs))
     assert means["corrected"] > means["published"] + 0.02
 
 

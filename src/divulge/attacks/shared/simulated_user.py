@@ -63,8 +63,8 @@ class SimulatedUser:
             moved = together.update(self._sent, shown, interactions, private)[self._rows]
         else:
             each = [
-                learner.update(self._sent, one, label, private if learner.private else None)
-                for one, label, private in zip(shown, interactions, own, strict=True)
+                learner.update(self._sent, listed, label, private if learner.private else None)
+                for listed, label, private in zip(shown, interactions, own, strict=True)
             ]
             moved = torch.stack([change[self._rows] for change in each])
         rows: Float[np.ndarray, "trainings items width"] = moved.numpy()

@@ -133,7 +133,7 @@ def propagate(system: WhiteSystem, start: Belief | None = None) -> Belief:
     if start is None and chi2.sf(left, equations) < _IMPLAUSIBLE:
         noise = max(float(np.sqrt(left / equations)), 1.0)
         again = _lower_noise(system, noise, _fair_coins(system), fair=False)
-        belief = min(belief, again, key=lambda one: unexplained(system, one.probability))
+        belief = min(belief, again, key=lambda end: unexplained(system, end.probability))
     traced = system.matrix.any(axis=0)
     return belief._replace(probability=np.where(traced, belief.probability, PRIOR_MEAN))
 
