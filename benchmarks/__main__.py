@@ -57,6 +57,7 @@ from benchmarks import (
     raifle,
     raifle_curve,
     raifle_images,
+    raifle_released,
     recorded_rounds,
     regression,
     remedies,
@@ -149,6 +150,7 @@ BENCHMARKS = {
     "raifle": Benchmark(raifle.SUMMARY, raifle.run),
     "raifle-curve": Benchmark(raifle_curve.SUMMARY, raifle_curve.run),
     "raifle-images": Benchmark(raifle_images.SUMMARY, raifle_images.run),
+    "raifle-released": Benchmark(raifle_released.SUMMARY, raifle_released.run),
     "manipulation-seen": Benchmark(manipulation_seen.SUMMARY, manipulation_seen.run),
     **{
         f"which-client-{name}": Benchmark(

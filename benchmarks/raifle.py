@@ -10,6 +10,7 @@ from benchmarks import data
 from benchmarks.timing import Outcome, Timing, environment
 from divulge.core import Game, Interactions, UpdateDefence, UpdateView
 from divulge.data import interactions, ranking
+from divulge.defences.updates.local_dp import LocalNoise
 from divulge.metrics import interactions as metrics
 
 if TYPE_CHECKING:
@@ -62,27 +63,38 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
 
 
 def _recommender(quick: bool) -> Outcome:  # noqa: FBT001
+    """All users of one network at once; the published optimisation on a few of them."""
     from divulge.attacks.interactions.raifle.attack import RAIFLE
     from divulge.federation.recommender.model import NeuralCF
     from divulge.federation.recommender.users import Recommending
 
     log = interactions.movielens_100k(data.file("ml-100k/u.data.xz"))
     world = Recommending(log, NeuralCF(), embeddings_only=True)
-    users = np.random.default_rng(0).permutation(log.users)
-    games = list(world.challenges(users[: 10 if quick else 200].tolist(), UpdateDefence()))
-    few = [games[n] for n in np.random.default_rng(1).permutation(len(games))[: 2 if quick else 16]]
-    steps = 5 if quick else 1000
-    print(_measure("embedding", RAIFLE(), games).line(), flush=True)
-    return _compare("embedding", "match", few, steps)
+    users = np.random.default_rng(0).permutation(log.users)[: 64 if quick else log.users]
+    games = list(world.challenges(users.tolist(), UpdateDefence()))
+    # by number of items: a quick run takes smaller ones, for whom the ratio is less
+    drawn = np.random.default_rng(1).permutation(len(games))[:16].tolist()
+    few = [len(games) // 8, len(games) // 4] if quick else drawn
+    mine = _measure("embedding", RAIFLE(), games)
+    same = mine._replace(name="embedding: of these", figures=[mine.figures[n] for n in few])
+    match = RAIFLE("match", rounding="half")
+    theirs = _measure("match: of these", match, [games[n] for n in few])
+    print(f"{mine.line()}\n{same.line()}")
+    outcome = _print_ratio(mine, theirs)
+    noisy = list(world.challenges(users.tolist(), LocalNoise(500.0, 1e-8, 0.05)))
+    print(_measure("embedding, noise of ε = 500", RAIFLE(), noisy).line(), flush=True)
+    return outcome
 
 
 def _search(quick: bool) -> None:  # noqa: FBT001
     import torch
 
+    from divulge.attacks.interactions.raifle.attack import RAIFLE
     from divulge.federation.manipulation.features import NoiseInjection
     from divulge.federation.search import click_models, models
     from divulge.federation.search.users import Searching, keep_features
 
+    match = RAIFLE("match", rounding="half")
     queries = ranking.read_queries(data.file("letor-mq2008/Fold1-train.txt.xz"))
     model = click_models.published_click_model("informational", 3)
     for hidden in (0, 16):
@@ -92,27 +104,21 @@ def _search(quick: bool) -> None:  # noqa: FBT001
             )
             for asked in (4,) if quick else (4, 8, 16):
                 games = []
-                for seed in range(2 if quick else 10):
+                for seed in range(3 if quick else 10):
                     weights = models.ranker(46, hidden, torch.Generator().manual_seed(seed))
                     rng = np.random.default_rng(seed)
                     games.append(world.challenge(weights, asked, UpdateDefence(), rng))
                 name = f"{hidden or 'no'} hidden, {asked} queries"
                 name += ", noise handed out" if manipulated else ""
-                steps = 20 if quick else 1000
-                _compare(f"posterior: {name}", f"match: {name}", games, steps)
+                mine = _measure(f"posterior: {name}", RAIFLE(), games)
+                print(mine.line(), flush=True)
+                _print_ratio(mine, _measure(f"match: {name}", match, games))
 
 
-def _compare(ours: str, theirs: str, games: Sequence[UserGame], steps: int) -> Outcome:
-    """Print our way and the published one on the same users."""
-    from divulge.attacks.interactions.raifle.attack import RAIFLE
-
-    mine = _measure(ours, RAIFLE(), games)
-    published = _measure(theirs, RAIFLE("match", steps=steps, rounding="half"), games)
-    print(
-        f"{mine.line()}\n{published.line()}{published.seconds / mine.seconds:8.0f} times",
-        flush=True,
-    )
-    return Outcome(Timing(ours, [mine.seconds]), Timing(theirs, [published.seconds]))
+def _print_ratio(mine: Measured, theirs: Measured) -> Outcome:
+    """Print the published way, and how many times our CPU seconds a user it takes."""
+    print(f"{theirs.line()}{theirs.seconds / mine.seconds:8.1f} times", flush=True)
+    return Outcome(Timing(mine.name, [mine.seconds]), Timing(theirs.name, [theirs.seconds]))
 
 
 def _measure(name: str, attack: "RAIFLE", games: Sequence[UserGame]) -> Measured:

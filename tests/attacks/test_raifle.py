@@ -12,24 +12,28 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from divulge.attacks.interactions.raifle import attack as decisions
-from divulge.attacks.interactions.raifle import embedding, linear, simulated_updates
+from divulge.attacks.interactions.raifle import linear, simulated_updates
 from divulge.attacks.interactions.raifle.attack import RAIFLE
 from divulge.attacks.interactions.raifle.matching import Matching
 from divulge.attacks.interactions.raifle.simulated_updates import Victim
-from divulge.attacks.shared.simulated_user import SimulatedUser
-from divulge.core import LocalTraining, Need, Round, UpdateView
+from divulge.core import LocalTraining, Need
 from divulge.data import interactions
+from divulge.data.ranking import synthetic_queries
 from divulge.defences.updates.local_dp import LocalNoise
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.federation.client_checks.base import Outgoing
 from divulge.federation.client_checks.interactions import OwnInteractions
 from divulge.federation.recommender.model import NeuralCF
 from divulge.federation.recommender.users import Recommending
+from divulge.federation.search.click_models import published_click_model
+from divulge.federation.search.models import ranker
 from divulge.federation.search.pairwise import Pairwise
 from divulge.federation.search.pointwise import Pointwise
+from divulge.federation.search.users import Searching
 from divulge.metrics import interactions as metrics
 from divulge.testing.items import NONE, UserGame, pointwise, recommended, searched
 
+Code = Literal["corrected", "published"]
 TINY = NeuralCF(width=3, hidden=(4,), epochs=3)
 
 
@@ -130,33 +134,6 @@ def test_under_noise_it_helps_to_know_how_clients_train() -> None:
     assert stats.ttest_1samp(gains, 0.0, alternative="greater").pvalue < 0.01
 
 
-class _Known:
-    """Rows move along known directions: forward where acted on, backward where left alone."""
-
-    private = 2
-
-    def __init__(self, ways: np.ndarray) -> None:
-        self._ways = torch.from_numpy(ways)
-
-    def update(
-        self, sent: Any, items: Any, interactions: Any, private: Any = None
-    ) -> dict[str, Any]:
-        del sent, items
-        return {"items": (interactions[:, None] - 0.3) * self._ways * private.square().sum()}
-
-
-def test_rehearsals_find_the_way_that_acting_on_an_item_moves_it() -> None:
-    rng = np.random.default_rng(0)
-    ways, acted = rng.normal(size=(40, 3)), rng.random(40) < 0.2
-    sent = {"items": np.zeros((40, 3))}
-    learner = _Known(ways)
-    view = UpdateView("0", (Round(0, "update", sent, {}),), inputs=sent["items"], learner=learner)
-    moved = (acted[:, None] - 0.3) * ways
-    user = SimulatedUser(learner, view, "items")
-    along = embedding.simulated_signal(moved, user, rng)
-    np.testing.assert_array_equal(along > 0, acted)
-
-
 @pytest.mark.parametrize("hidden", [0, 6])
 def test_clicks_come_back_from_a_search_engine_that_hands_out_noise(hidden: int) -> None:
     found = [attacked(searched(2, hidden, seed)) for seed in range(4)]
@@ -205,6 +182,58 @@ def test_clients_matched_together_are_those_matched_alone(
         alone = attack(view, rng)
         np.testing.assert_allclose(guess.score, alone.score, atol=1e-3)
         assert guess.how.partition(", loss")[0] == alone.how.partition(", loss")[0]
+
+
+def test_of_several_starts_the_one_with_the_least_loss_counts() -> None:
+    victims = []
+    for game in [searched(3, 4, 0), searched(2, 0, 1)]:
+        view = game.view
+        sent = {n: torch.from_numpy(np.array(w)) for n, w in view.rounds[0].sent.items()}
+        update = {n: torch.from_numpy(w) for n, w in view.rounds[0].change("0").items()}
+        assert view.learner is not None
+        victims.append(Victim(view.learner, sent, torch.tensor(view.inputs), update))
+    first, several = (
+        list(
+            Matching("lbfgs", 5, joint=True, starts=starts).match(victims, np.random.default_rng(0))
+        )
+        for starts in (1, 4)
+    )
+    for one, best in zip(first, several, strict=True):
+        assert best.loss <= one.loss
+        assert best.evaluations > one.evaluations
+    assert any(best.loss < one.loss for one, best in zip(first, several, strict=True))
+
+
+def test_the_published_code_keeps_its_embedding_and_drops_a_part_of_the_derivative() -> None:
+    def scores(game: UserGame, code: Code, *, joint: bool = True) -> np.ndarray:
+        attack = RAIFLE("match", steps=4, joint=joint, code=code)
+        return attack(game.view, np.random.default_rng(0)).score
+
+    (user,) = recommended(users=1, learner=TINY)
+    fixed = scores(user, "corrected", joint=False)
+    np.testing.assert_array_equal(fixed, scores(user, "published"))
+    several = searched(3, 4, 0)
+    assert not np.allclose(scores(several, "corrected"), scores(several, "published"))
+    once = searched(1, 4, 0)  # weights do not drift: there is nothing to drop
+    np.testing.assert_allclose(scores(once, "corrected"), scores(once, "published"))
+
+
+def test_the_fault_of_the_published_code_costs_it_clicks() -> None:
+    """Users of five SYNTHETIC queries and a ranker of eight units, whose weights drift."""
+    queries = synthetic_queries(60, 12, np.random.default_rng(0))
+    world = Searching(queries, published_click_model("informational", 3))
+    games = []
+    for seed in range(5):
+        weights = ranker(12, 8, torch.Generator().manual_seed(seed))
+        games.append(world.challenge(weights, 5, NONE, np.random.default_rng(seed)))
+    means: dict[Code, float] = {"corrected": 0.0, "published": 0.0}
+    for code in means:
+        attack = RAIFLE("match", steps=60, code=code)
+        guesses = attack.many([game.view for game in games], np.random.default_rng(0))
+        pairs = zip(guesses, games, strict=True)
+        aucs = [metrics.measure_user(guess, game.truth).auc for guess, game in pairs]
+        means[code] = float(np.mean(aucs))
+    assert means["corrected"] > means["published"] + 0.02
 
 
 def test_methods_may_differ_between_clients() -> None:
@@ -309,7 +338,7 @@ def test_what_is_missing_is_said() -> None:
         RAIFLE()(dataclasses.replace(ranking, learner=None), rng)
     with pytest.raises(NotApplicable, match="a row for each item"):
         RAIFLE("embedding")(ranking, rng)
-    with pytest.raises(SpecError, match="one step or more"):
+    with pytest.raises(SpecError, match="one of steps or more"):
         RAIFLE(steps=0)
 
 
@@ -381,12 +410,12 @@ def test_updates_of_items_are_compared_at_a_length_of_100_at_least(size: float) 
     items = torch.zeros(3, 4)
     update = {"items": torch.full((3, 4), size / 2)}  # rows of length ``size``
 
-    class Fixed(_Known):
+    class Fixed:
         private = 0
 
         def update(self, *_: Any) -> dict[str, Any]:
             return {"items": update["items"] + torch.tensor([[2.0, 0, 0, 0]] * 3)}
 
-    batch = simulated_updates.ClientBatch([Victim(Fixed(np.zeros(0)), {}, items, update)])
+    batch = simulated_updates.ClientBatch([Victim(Fixed(), {}, items, update)])
     (found,) = batch.distances(torch.zeros(1, 3), None)
     assert float(found) == pytest.approx(2 * max(100 / size, 1))

@@ -291,6 +291,20 @@ def rows(learner: bool) -> tuple[tuple[UpdateView, ...], InteractionFacts]:
     return tuple(views), InteractionFacts("rows", names, (20,) * CLIENTS, tuple(places))
 
 
+def test_an_update_of_rows_alone_is_shuffled_though_it_could_be_trained_again() -> None:
+    """It keeps the noise of a defence, and takes no training; with a network it is trained."""
+    views, subject = rows(learner=True)
+    assert subject.truth is not None
+    (seen,) = views[0].rounds
+    got = seen.received["0"]
+    alone = dataclasses.replace(got, tensors={"items": got.tensors["items"]})
+    view = dataclasses.replace(views[0], rounds=(dataclasses.replace(seen, received={"0": alone}),))
+    (moved,) = replay.replay_updates((view,), subject.truth[:1], 0)
+    was, now = alone.tensors["items"], moved.rounds[0].received["0"].tensors["items"]
+    assert not np.array_equal(was, now)
+    np.testing.assert_array_equal(np.sort(was, axis=0), np.sort(now, axis=0))
+
+
 def test_without_a_learner_the_rows_of_items_are_shuffled_and_nothing_else_is_sent() -> None:
     views, subject = rows(learner=False)
     truth = subject.truth

@@ -105,6 +105,34 @@ def test_fillers_change_no_pair() -> None:
     torch.testing.assert_close(found.sum(1), torch.zeros(7, dtype=torch.float64))
 
 
+@pytest.mark.parametrize("many", [2, 4])
+def test_the_published_derivative_lacks_that_of_swapped_rankings(many: int) -> None:
+    """Beside a slow twin that goes ranking by ranking; the values are the same either way."""
+    generator = torch.Generator().manual_seed(many)
+    score = torch.randn(many, generator=generator, dtype=torch.float64).requires_grad_()
+    along = torch.randn(many, many, generator=generator, dtype=torch.float64)
+
+    def log_sums(ranked: torch.Tensor) -> torch.Tensor:
+        return -sum((ranked[place:].logsumexp(0) for place in range(many)), torch.zeros(()))
+
+    entries = []
+    for i, j in itertools.product(range(many), repeat=2):
+        order = list(range(many))
+        order[i], order[j] = order[j], order[i]
+        swapped, shown = log_sums(score[order]).detach(), log_sums(score)
+        pair = torch.sigmoid(score[i] - score[j]) * torch.sigmoid(score[j] - score[i])
+        entries.append(torch.sigmoid(swapped - shown) * pair)
+    weight = torch.stack(entries).reshape(many, many)
+    twin = torch.diag(weight.sum(1)) - weight
+    found = laplacian(score, whole_derivative=False)
+    torch.testing.assert_close(found, laplacian(score))
+    torch.testing.assert_close(found, twin)
+    slopes = [torch.autograd.grad((matrix * along).sum(), score)[0] for matrix in (found, twin)]
+    torch.testing.assert_close(*slopes)
+    (whole,) = torch.autograd.grad((laplacian(score) * along).sum(), score)
+    assert not torch.allclose(slopes[0], whole)
+
+
 def one_user(
     learner: NeuralCF, sent: dict[str, torch.Tensor], own: torch.Tensor,
     items: torch.Tensor, acted: torch.Tensor,
@@ -206,6 +234,11 @@ def test_clients_of_a_ranker_trained_together_are_those_trained_alone(
 def test_only_learners_that_train_alike_are_joined(learner: JointLearner) -> None:
     assert learner.join([learner, dataclasses.replace(learner, lr=0.5)]) is None  # type: ignore[type-var]
     assert learner.join([learner, Pointwise(7)]) is None
+
+
+def test_clients_with_another_derivative_are_not_joined() -> None:
+    learner = Pairwise(np.zeros(2, int))
+    assert learner.join([learner, dataclasses.replace(learner, whole_derivative=False)]) is None
 
 
 def test_each_order_of_queries_is_linearised_as_one_client() -> None:
@@ -329,6 +362,31 @@ def test_a_user_asks_no_query_twice() -> None:
     assert found.view.inputs is not None
     lists = {found.view.inputs[learner.query == query].tobytes() for query in range(12)}
     assert len(lists) == 12
+
+
+def test_documents_in_the_order_of_the_file_have_the_clicks_that_they_have_as_shown() -> None:
+    queries = ranking.synthetic_queries(12, 4, np.random.default_rng(0))
+    number = {row.tobytes(): place for place, row in enumerate(queries.x)}
+    clicks = click_models.published_click_model("informational", 3)
+    weights = ranker(0, 4)
+    games = [
+        Searching(queries, clicks, order=order).challenge(
+            weights, 3, UpdateDefence(), np.random.default_rng(5)
+        )
+        for order in ("shown", "file")
+    ]
+    places = [[number[row.tobytes()] for row in game.view.inputs] for game in games]  # type: ignore[union-attr]
+    acted = [dict(zip(p, g.truth.acted, strict=True)) for p, g in zip(places, games, strict=True)]
+    assert acted[0] == acted[1]
+    assert places[0] != places[1]
+    learner = games[1].view.learner
+    assert isinstance(learner, Pairwise)
+    for query in range(3):
+        part = [place for place, of in zip(places[1], learner.query, strict=True) if of == query]
+        assert part == sorted(part)
+    # weights against position bias go by another order, so the update is another
+    changes = [game.view.rounds[0].change("0")["output.weight"] for game in games]
+    assert not np.allclose(changes[0], changes[1])
 
 
 def test_a_search_engine_learns_and_its_users_become_challenges() -> None:

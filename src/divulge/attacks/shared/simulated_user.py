@@ -1,4 +1,4 @@
-"""The server of a recommender can simulate a user: private embedding, labels and training."""
+"""The server of a recommender can simulate users: private embedding, labels and training."""
 
 import numpy as np
 from jaxtyping import Bool, Float
@@ -17,7 +17,7 @@ def row_names(view: UpdateView) -> list[str]:
 
 
 class SimulatedUser:
-    """A user that trains on the victim's items, with an invented private embedding and labels.
+    """A user that starts from the victim's network, with invented private embedding and labels.
 
     Args:
         learner: how the victim trains.
@@ -41,24 +41,30 @@ class SimulatedUser:
         self,
         labels: Bool[np.ndarray, "trainings items"],
         privates: Float[np.ndarray, "trainings private"],
+        items: Float[np.ndarray, "trainings items width"] | None = None,
     ) -> Float[np.ndarray, "trainings items width"]:
-        """How each training moves each item's row; all trainings in one call, where it can be."""
+        """How each training moves each item's row; all trainings in one call, where it can be.
+
+        Args:
+            labels: of each training, which items are acted on.
+            privates: private embedding of each training.
+            items: items that each training is shown; the victim's unless given.
+        """
         import torch
 
-        items = self._items
-        interactions, own = items.new_tensor(labels), items.new_tensor(privates)
+        shown = self._items.expand(len(labels), -1, -1) if items is None else torch.tensor(items)
+        interactions, own = shown.new_tensor(labels), shown.new_tensor(privates)
         learner = self._learner
         together = (
             learner.join([learner] * len(labels)) if isinstance(learner, JointLearner) else None
         )
         if together is not None:
-            shared = items.expand(len(labels), -1, -1)
             private = own if learner.private else None
-            moved = together.update(self._sent, shared, interactions, private)[self._rows]
+            moved = together.update(self._sent, shown, interactions, private)[self._rows]
         else:
             each = [
-                learner.update(self._sent, items, label, private if learner.private else None)
-                for label, private in zip(interactions, own, strict=True)
+                learner.update(self._sent, listed, label, private if learner.private else None)
+                for listed, label, private in zip(shown, interactions, own, strict=True)
             ]
             moved = torch.stack([change[self._rows] for change in each])
         rows: Float[np.ndarray, "trainings items width"] = moved.numpy()

@@ -24,8 +24,9 @@ def replay_updates(
     """The views as if each client had acted on as many items, drawn at random from those it had.
 
     With a learner, the client's training is carried out anew, with clicks shuffled among the
-    items and a private embedding that is standard normal. Without one, the rows that the update
-    has for the items are shuffled among them, and it has nothing else.
+    items and a private embedding that is standard normal. Without one, or where the update is
+    nothing but rows for the items, these are shuffled among them, which keeps the noise of a
+    defence and takes no training; then it has nothing else.
 
     Args:
         views: one a client.
@@ -91,11 +92,11 @@ def _replay_client(
     seen = view.rounds[0]
     change = seen.change(view.victim)
     rows = [name for name, value in change.items() if value.shape == view.inputs.shape]
-    if view.learner is not None:
-        told = _as_received(change, _train_again(view, rng.permutation(acted), rng))
-    elif rows:
+    if rows and (view.learner is None or len(rows) == len(change)):
         order = rng.permutation(len(acted))
         told = {name: change[name][order] for name in rows}
+    elif view.learner is not None:
+        told = _as_received(change, _train_again(view, rng.permutation(acted), rng))
     else:
         raise NotApplicable(
             "expected a learner, or an update with a row for each item, got neither: say how "

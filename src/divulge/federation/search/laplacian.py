@@ -8,18 +8,25 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 
-def laplacian(score: Float[Tensor, "*queries items"]) -> Float[Tensor, "*queries items items"]:
+def laplacian(
+    score: Float[Tensor, "*queries items"], *, whole_derivative: bool = True
+) -> Float[Tensor, "*queries items items"]:
     """Matrix D - W of FPDGD, for items in the order shown.
 
     Args:
         score: scores of the items by the ranker; minus infinity for an item that only fills up
             the batch, whose row and column are 0.
+        whole_derivative: whether the weights against position bias have their whole derivative,
+            or that of RAIFLE's released code; see `_drop_swapped`.
     """
     real = torch.isfinite(score)
     score = torch.where(real, score, _LOWEST)
     gap = score[..., :, None] - score[..., None, :]
     # e^a e^b / (e^a + e^b)² = s(a - b) s(b - a), s being the sigmoid
-    weight = torch.sigmoid(gap) * torch.sigmoid(-gap) * _position_weight(score, real)
+    longer = _log_odds(score, real)
+    if not whole_derivative:
+        longer = _drop_swapped(longer, score, real)
+    weight = torch.sigmoid(gap) * torch.sigmoid(-gap) * torch.sigmoid(longer)
     weight = weight * (real[..., :, None] & real[..., None, :])
     return torch.diag_embed(weight.sum(-1)) - weight
 
@@ -28,10 +35,12 @@ _LOWEST = -1e30
 """Score of a filler, next to which each other one counts; infinity has no derivative."""
 
 
-def _position_weight(
+def _log_odds(
     score: Float[Tensor, "*queries items"], real: Bool[Tensor, "*queries items"]
 ) -> Float[Tensor, "*queries items items"]:
-    """Weights r_ij = P(R*) / (P(R) + P(R*)), R* being the ranking R with items i and j swapped.
+    """Logarithm of P(R*) / P(R), R* being the ranking R with items i and j swapped.
+
+    Its sigmoid is the weight against position bias, r_ij = P(R*) / (P(R) + P(R*)).
 
     P is the Plackett-Luce probability of a ranking: the product over places of e^f over the sum of
     e^f at this place and all below it. Items i and j, i above j, change the sums of the places
@@ -46,8 +55,23 @@ def _position_weight(
     changed = torch.logaddexp(sums[..., 1 + swaps.lower, swaps.place], from_below[..., swaps.upper])
     ratio = sums[..., 0, swaps.place] - changed
     ratio = ratio * real.flip(-1)[..., swaps.place]
-    longer = (ratio @ swaps.pair).reshape(*score.shape, many)
-    return torch.sigmoid(longer)
+    longer: Tensor = (ratio @ swaps.pair).reshape(*score.shape, many)
+    return longer
+
+
+def _drop_swapped(
+    longer: Float[Tensor, "*queries items items"],
+    score: Float[Tensor, "*queries items"],
+    real: Bool[Tensor, "*queries items"],
+) -> Float[Tensor, "*queries items items"]:
+    """The same log odds, with the derivative that RAIFLE's released code gives them.
+
+    It makes a new tensor of the swapped rankings' probabilities, which drops their derivative. What
+    is left is that of -log P(R), the sum over places of the log of the sum of e^f from there down;
+    the scores themselves, which both rankings have, are left out of both.
+    """
+    sums = torch.where(real.flip(-1), score.flip(-1).logcumsumexp(-1), 0.0).sum(-1)
+    return longer.detach() + (sums - sums.detach())[..., None, None]
 
 
 class _Swaps(NamedTuple):

@@ -34,6 +34,8 @@ class Pairwise:
             queries in the order of their numbers. With an axis of clients in front it trains
             several in one call; fillers at the end of a client's items then have number -1.
         lr: learning rate of one step.
+        whole_derivative: whether the derivative of a training by clicks is whole, or lacks what
+            RAIFLE's released code drops; the training itself is the same.
 
     Raises:
         SpecError: the learning rate is not above 0.
@@ -46,6 +48,7 @@ class Pairwise:
 
     query: Int[np.ndarray, "*clients items"]
     lr: float = 0.1
+    whole_derivative: bool = True
 
     private = 0
 
@@ -74,7 +77,7 @@ class Pairwise:
         del private, real
         weights, of = self._start(sent, items, interactions)
         for step in self._steps:
-            ranked, laplace = step.rank(weights, of)
+            ranked, laplace = step.rank(weights, of, whole_derivative=self.whole_derivative)
             # I_i I_j cancels in the sum over pairs, as W is symmetric: (D - W) I is what is left
             pull = (laplace @ step.choose(of.interactions)[..., None])[..., 0]
             change = ranked.vector_jacobian_product(pull)
@@ -97,7 +100,7 @@ class Pairwise:
         numbers = sum(w.numel() for w in sent.values())
         rows = of.items.new_zeros(clients, many + 1, numbers)  # transposed; fillers' are the last
         for step in self._steps:
-            ranked, laplace = step.rank(weights, of)
+            ranked, laplace = step.rank(weights, of, whole_derivative=self.whole_derivative)
             # the weights are taken as given: only then is a query's step linear in its clicks
             part = self.lr * laplace @ ranked.score_gradients().mT
             rows[step.client, step.row] = part
@@ -112,7 +115,12 @@ class Pairwise:
 
         They may differ in the numbers of queries.
         """
-        alike = [each for each in learners if isinstance(each, Pairwise) and each.lr == self.lr]
+        settings = self.lr, self.whole_derivative
+        alike = [
+            each
+            for each in learners
+            if isinstance(each, Pairwise) and (each.lr, each.whole_derivative) == settings
+        ]
         if len(alike) < len(learners):
             return None
         query = np.full((len(alike), max(len(each.query) for each in alike)), _FILLER)
@@ -193,11 +201,12 @@ class _QueryStep(NamedTuple):
         return interactions.gather(1, self.place)
 
     def rank(
-        self, weights: Mapping[str, Tensor], shown: _ShownItems
+        self, weights: Mapping[str, Tensor], shown: _ShownItems, *, whole_derivative: bool
     ) -> tuple[models.ForwardPass, Float[Tensor, "clients shown shown"]]:
         """Score the items of the step; also the matrix D - W of their scores, 0 for fillers."""
         ranked = models.run(weights, shown.items[self.client, self.place])
         score = ranked.scores
         return ranked, laplacian(
-            score if self.filler is None else score.masked_fill(self.filler, -torch.inf)
+            score if self.filler is None else score.masked_fill(self.filler, -torch.inf),
+            whole_derivative=whole_derivative,
         )

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import torch
@@ -34,6 +34,15 @@ def keep_features(
     return x
 
 
+class _ShownDocuments(NamedTuple):
+    """Documents of a query, in the order shown."""
+
+    x: Float[np.ndarray, "places features"]
+    grades: Int[np.ndarray, " places"]
+    number: Int[np.ndarray, " places"]
+    """Place of each among the query's documents in the file."""
+
+
 class _UserSession(NamedTuple):
     """Documents that one user was shown, its clicks, and its update."""
 
@@ -54,6 +63,9 @@ class Searching:
         shown: largest number of documents shown for a query, drawn by their scores.
         lr: learning rate of a step.
         manipulate: function by which the server manipulates the features of each query.
+        order: order of a query's documents that the weights against position bias are for:
+            ``shown``, or that of the ``file``, as RAIFLE's released code has it, which also hands
+            the documents to the attack in that order.
 
     Raises:
         SpecError: fewer than two documents are shown, or no query has two.
@@ -68,6 +80,7 @@ class Searching:
     shown: int = 10
     lr: float = 0.1
     manipulate: Manipulate = keep_features
+    order: Literal["shown", "file"] = "shown"
 
     def __post_init__(self) -> None:
         if self.shown < 2 or not len(self._rankable_queries):
@@ -153,9 +166,15 @@ class Searching:
             raise SpecError(f"expected 1 to {len(asked)} queries a user, got {queries}")
         chosen = rng.choice(asked, queries, replace=False)
         lists = [self._draw_documents(int(query), weights, rng) for query in chosen]
-        x = np.concatenate([features for features, _ in lists])
-        acted = np.concatenate([self.clicks.draw(grades, rng) for _, grades in lists])
-        query = np.repeat(np.arange(queries), [len(grades) for _, grades in lists])
+        # clicks depend on the order shown, whatever order weights go by
+        clicks = [self.clicks.draw(one.grades, rng) for one in lists]
+        if self.order == "file":
+            orders = [np.argsort(one.number) for one in lists]
+        else:
+            orders = [np.arange(len(one.number)) for one in lists]
+        x = np.concatenate([one.x[order] for one, order in zip(lists, orders, strict=True)])
+        acted = np.concatenate([one[order] for one, order in zip(clicks, orders, strict=True)])
+        query = np.repeat(np.arange(queries), [len(one.grades) for one in lists])
         turn = rng.permutation(queries)
         change = Pairwise(turn[query], self.lr).update(
             weights, torch.from_numpy(x), torch.from_numpy(acted).to(torch.float64)
@@ -182,7 +201,7 @@ class Searching:
         for number, start in enumerate(range(0, len(order), users)):
             updates: dict[int, dict[str, np.ndarray]] = {}
             for user, query in enumerate(order[start : start + users].tolist()):
-                x, grades = self._draw_documents(query, trained, rng)
+                x, grades, _ = self._draw_documents(query, trained, rng)
                 clicks = torch.from_numpy(self.clicks.draw(grades, rng)).to(torch.float64)
                 learner = Pairwise(np.zeros(len(x), np.int64), self.lr)
                 change = learner.update(trained, torch.from_numpy(x), clicks)
@@ -198,15 +217,15 @@ class Searching:
 
     def _draw_documents(
         self, query: int, weights: Mapping[str, Tensor], rng: np.random.Generator
-    ) -> tuple[Float[np.ndarray, "places features"], Int[np.ndarray, " places"]]:
-        """Draw documents of a query by their scores; return their features and grades."""
+    ) -> _ShownDocuments:
+        """Draw documents of a query by their scores."""
         at = self._documents[query]
         x = self.manipulate(self.queries.x[at], rng)
         score = models.score(weights, torch.from_numpy(x)).numpy()
         lowest = score.min()
         weight = score - lowest + 1e-10 if lowest <= 0 else score
         drawn = rng.choice(len(x), min(self.shown, len(x)), replace=False, p=weight / weight.sum())
-        return x[drawn], self.queries.relevance[at][drawn]
+        return _ShownDocuments(x[drawn], self.queries.relevance[at][drawn], drawn)
 
     @cached_property
     def _documents(self) -> list[slice]:

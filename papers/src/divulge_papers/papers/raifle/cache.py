@@ -39,7 +39,7 @@ class CachingNeuralCF(NeuralCF):
         if once or items.ndim == 2 or private is None or real is not None:
             return NeuralCF.update(self, sent, items, interactions, private, real)
         network = (tensor for name, tensor in sent.items() if name != ITEMS)
-        key = digest("", *(each.numpy() for each in (items[0], interactions, private, *network)))
+        key = digest("", *(each.numpy() for each in (items, interactions, private, *network)))
         trained = _trained_items(self, key)
         if not trained:
             change = NeuralCF.update(self, sent, items, interactions, private)

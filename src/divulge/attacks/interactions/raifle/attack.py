@@ -1,7 +1,7 @@
 """RAIFLE reconstructs which of the items shown to a user it acted on."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -9,12 +9,16 @@ from jaxtyping import Bool, Float
 
 from divulge._util.arguments import check_arguments
 from divulge.attacks.interactions.raifle import embedding, linear
-from divulge.attacks.shared.simulated_user import SimulatedUser, row_names
+from divulge.attacks.shared.simulated_user import row_names
 from divulge.core import LinearisedLearner, Need, Reconstruction, Tensors, UpdateView
 from divulge.errors import NotApplicable, SpecError, did_you_mean
 
 Method = Literal["auto", "embedding", "closed-form", "gauss-newton", "match"]
-_SETTINGS = {"optimiser": ("lbfgs", "adam"), "rounding": ("split", "half")}
+_SETTINGS = {
+    "optimiser": ("lbfgs", "adam"),
+    "rounding": ("split", "half"),
+    "code": ("corrected", "published"),
+}
 
 
 @check_arguments
@@ -23,12 +27,12 @@ class RAIFLE:
     """Reconstruct a user's interactions from one local update and the items handed out.
 
     ``auto`` takes the first that applies. ``embedding``, if the update has a row for each item: the
-    cosine of each row with their main direction, whose sign comes from simulated trainings.
-    ``closed-form``, if the update is affine in the interactions and determines them: least squares.
-    ``gauss-newton``, if it is nearly affine, noisy, or does not determine them: the posterior mean
-    with the most probable noise, by expectation propagation with a Bernoulli prior. ``match``, for
-    any differentiable learner: the published optimisation, plain gradient inversion if no item is
-    manipulated.
+    cosine of each row with their main direction, whose sign comes from simulated trainings that
+    clients of one network share. ``closed-form``, if the update is affine in the interactions and
+    determines them: least squares. ``gauss-newton``, if it is nearly affine, noisy, or does not
+    determine them: the posterior mean with the most probable noise, by expectation propagation with
+    a Bernoulli prior. ``match``, for any differentiable learner: the published optimisation, plain
+    gradient inversion if no item is manipulated.
 
     Args:
         method: the method of reconstruction.
@@ -36,6 +40,10 @@ class RAIFLE:
             most 20.
         optimiser: of ``match``: ``lbfgs`` or ``adam``.
         joint: whether ``match`` also optimises the private embedding, or draws one.
+        starts: number of random starts of ``match``: that with the least loss counts.
+        code: of ``match``: ``published`` as the authors' released code has it, which keeps the
+            private embedding that it draws, and drops a part of the derivative where users train on
+            pairs; ``corrected`` follows the paper.
         rounding: ``split`` decides where scores fall best into two groups (Otsu 1979), ``half`` at
             one half of an interaction's value, as ``gauss-newton`` always does.
 
@@ -53,6 +61,8 @@ class RAIFLE:
     steps: int = 1000
     optimiser: Literal["lbfgs", "adam"] = "lbfgs"
     joint: bool = True
+    starts: int = 1
+    code: Literal["corrected", "published"] = "corrected"
     rounding: Literal["split", "half"] = "split"
 
     name: ClassVar[str] = "raifle"
@@ -64,8 +74,9 @@ class RAIFLE:
             if value not in known:
                 hint = did_you_mean(value, known)
                 raise SpecError(f"expected a known {field}, got {value!r}: {hint}")
-        if self.steps < 1:
-            raise SpecError(f"expected one step or more, got {self.steps}")
+        for field in ("steps", "starts"):
+            if getattr(self, field) < 1:
+                raise SpecError(f"expected one of {field} or more, got {getattr(self, field)}")
 
     @property
     def needs(self) -> Need:
@@ -95,11 +106,12 @@ class RAIFLE:
         methods = [self._choose(view) for view in views]
         chosen = list(zip(views, methods, strict=True))
         matched = self._match([view for view, method in chosen if method == "match"], rng)
+        moved = self._embedding([view for view, method in chosen if method == "embedding"], rng)
         for view, method in chosen:
             if method == "match":
                 yield next(matched)
             elif method == "embedding":
-                yield self._embedding(view, rng)
+                yield next(moved)
             else:
                 yield self._linear(view, rng)
 
@@ -118,33 +130,12 @@ class RAIFLE:
             )
         return method
 
-    def _embedding(self, view: UpdateView, rng: np.random.Generator) -> Reconstruction:
-        change, rows = view.rounds[0].change(view.victim), row_names(view)
-        if not rows:
-            raise NotApplicable(
-                "expected an update with a row for each item handed out, got none of that shape: "
-                "choose method='auto'"
-            )
-        moved = change[rows[0]].astype(np.float64)
-        signal = embedding.main_direction_signal(moved)
-        how = (
-            f"embedding: {rows[0]!r} has a row for each item; its main direction holds "
-            f"{signal.strength:.0%} of their movement"
-        )
-        score = signal.along
-        if view.learner is not None:
-            user = SimulatedUser(view.learner, view, rows[0])
-            simulated = embedding.simulated_signal(moved, user, rng)
-            trainings = f"the way that {embedding.SIMULATIONS} simulated trainings move items"
-            if signal.clear:
-                # a singular direction has no sign of its own
-                score = score if score @ simulated >= 0 else -score
-                how += f", its sign is that of {trainings} acted on"
-            else:
-                score = simulated
-                how += f", hardly more than noise, so what counts is {trainings} acted on"
-        middle = 0.0 if self.rounding == "half" else otsu_threshold(score)
-        return _decide(score, middle, how)
+    def _embedding(
+        self, views: Sequence[UpdateView], rng: np.random.Generator
+    ) -> Iterator[Reconstruction]:
+        for score, how in embedding.score_items(views, rng):
+            middle = 0.0 if self.rounding == "half" else otsu_threshold(score)
+            yield _decide(score, middle, how)
 
     def _linear(self, view: UpdateView, rng: np.random.Generator) -> Reconstruction:
         learner = view.learner
@@ -207,18 +198,25 @@ class RAIFLE:
     ) -> Iterator[Reconstruction]:
         from divulge.attacks.interactions.raifle.matching import Matching
         from divulge.attacks.interactions.raifle.simulated_updates import Victim
+        from divulge.federation.search.pairwise import Pairwise
 
-        victims = []
+        published, victims = self.code == "published", []
         for view in views:
-            assert view.learner is not None
+            learner = view.learner
+            assert learner is not None
             assert view.inputs is not None
+            if published and isinstance(learner, Pairwise):
+                learner = replace(learner, whole_derivative=False)
             sent, items = _to_tensors(view.rounds[0].sent), _to_tensors({"": view.inputs})[""]
             update = _to_tensors(view.rounds[0].change(view.victim))
-            victims.append(Victim(view.learner, sent, items, update))
-        for result in Matching(self.optimiser, self.steps, self.joint).match(victims, rng):
+            victims.append(Victim(learner, sent, items, update))
+        joint = self.joint and not published
+        matching = Matching(self.optimiser, self.steps, joint, self.starts)
+        start = "a random start" if self.starts == 1 else f"{self.starts} random starts"
+        for result in matching.match(victims, rng):
             how = (
-                f"match: {self.optimiser} from a random start, {result.evaluations} simulated "
-                f"trainings, loss {result.loss:.3g}"
+                f"match: {self.optimiser} from {start}, {result.evaluations} simulated trainings, "
+                f"loss {result.loss:.3g}"
             )
             middle = 0.5 if self.rounding == "half" else otsu_threshold(result.value)
             yield _decide(result.value, middle, how)

@@ -1,7 +1,6 @@
 """Interactions are 0 or 1: expectation propagation finds how likely each one is 1."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -34,6 +33,17 @@ class WhiteSystem(NamedTuple):
     matrix: Float[np.ndarray, "equations items"]
     rest: Float[np.ndarray, " equations"]
     """What ``matrix`` times the interactions is to explain."""
+
+
+class Belief(NamedTuple):
+    """What expectation propagation ends with."""
+
+    probability: Float[np.ndarray, " items"]
+    """That each interaction is 1."""
+    precision: Float[np.ndarray, " items"]
+    """Of the normal factor of each coin."""
+    shift: Float[np.ndarray, " items"]
+    """Mean of each factor times its precision."""
 
 
 def whiten(
@@ -96,7 +106,7 @@ def _shrink(
     return covariance
 
 
-def propagate(system: WhiteSystem) -> Float[np.ndarray, " items"]:
+def propagate(system: WhiteSystem, start: Belief | None = None) -> Belief:
     """Probability that each interaction is 1, where all are fair coins before the update.
 
     Each coin is stood in for by a normal factor, which is fitted in turn to what the coin makes of
@@ -107,35 +117,46 @@ def propagate(system: WhiteSystem) -> Float[np.ndarray, " items"]:
     explain what was left and is then halved step by step, and the coins' common rate, no longer one
     half, is estimated on the way. The answer that leaves less unexplained is returned.
 
+    Args:
+        system: the system.
+        start: what a system much like this one ended with; factors of fair coins unless given.
+
     References:
         Minka (2001), Expectation propagation for approximate Bayesian inference; Ueda and Nakano
         (1998), Deterministic annealing EM algorithm; Vila and Schniter (2013),
         Expectation-maximization Gaussian-mixture approximate message passing (the rate).
     """
-    probability = _lower_noise(system, 1.0, fair=True)
-    left, equations = unexplained(system, probability), len(system.rest)
-    # at the truth the unexplained squares are chi-squared with one degree an equation
-    if chi2.sf(left, equations) < _IMPLAUSIBLE:
-        again = _lower_noise(system, float(np.sqrt(left / equations)), fair=False)
-        probability = min(probability, again, key=partial(unexplained, system))
-    return np.where(system.matrix.any(axis=0), probability, PRIOR_MEAN)
+    belief = _lower_noise(system, 1.0, start or _fair_coins(system), fair=True)
+    left, equations = unexplained(system, belief.probability), len(system.rest)
+    # at the truth the unexplained squares are chi-squared with one degree an equation; a start has
+    # been through this
+    if start is None and chi2.sf(left, equations) < _IMPLAUSIBLE:
+        noise = max(float(np.sqrt(left / equations)), 1.0)
+        again = _lower_noise(system, noise, _fair_coins(system), fair=False)
+        belief = min(belief, again, key=lambda end: unexplained(system, end.probability))
+    traced = system.matrix.any(axis=0)
+    return belief._replace(probability=np.where(traced, belief.probability, PRIOR_MEAN))
 
 
-def _lower_noise(system: WhiteSystem, start: float, *, fair: bool) -> Float[np.ndarray, " items"]:
-    """Probabilities at standard deviations of the noise from ``start`` down to 1, halved each time.
+def _fair_coins(system: WhiteSystem) -> Belief:
+    """Fair coins, and normal factors of their mean and variance."""
+    items = system.matrix.shape[1]
+    precision = np.full(items, 1 / PRIOR_VARIANCE)
+    return Belief(np.full(items, PRIOR_MEAN), precision, precision * PRIOR_MEAN)
+
+
+def _lower_noise(system: WhiteSystem, noise: float, start: Belief, *, fair: bool) -> Belief:
+    """Beliefs at standard deviations of the noise from ``noise`` down to 1, halved each time.
 
     Args:
         system: the system.
-        start: first standard deviation, at least 1.
+        noise: first standard deviation, at least 1.
+        start: the belief to begin with.
         fair: whether coins are fair; if not, their common rate is estimated.
     """
     equations, items = system.matrix.shape
-    noise, odds = start, 0.0
-    precision, shift = (
-        np.full(items, 1 / PRIOR_VARIANCE),
-        np.full(items, PRIOR_MEAN / PRIOR_VARIANCE),
-    )
-    probability = np.full(items, PRIOR_MEAN)
+    odds = 0.0
+    probability, precision, shift = start
     marginals = _solve_by_item if items <= equations else _solve_by_equation
     while True:
         scaled = WhiteSystem(system.matrix / noise, system.rest / noise)
@@ -159,7 +180,7 @@ def _lower_noise(system: WhiteSystem, start: float, *, fair: bool) -> Float[np.n
             if np.abs(probability - before).max() < _SMALLEST_MOVE:
                 break
         if noise == 1.0:
-            return probability
+            return Belief(probability, precision, shift)
         noise = max(noise / 2, 1.0)
 
 

@@ -113,12 +113,15 @@ def settle_coins(
     ordered = [learner.reorder(rng, _LINEARISED_ORDERS), learner.reorder(rng, _FURTHER_ORDERS)]
     learners = [drawn for drawn in ordered if drawn is not None] or [learner]
     value, moved, systems = start.value.clip(0.0, 1.0), np.inf, 0
+    belief: coins.Belief | None = None
     while moved >= _SMALLEST_MOVE and systems < _COIN_SYSTEMS:
         affine, drifts = _average_orders(learners, sent, items, value, received)
         informative = (update != 0) | ~affine.matrix.any(axis=1)
         rest = update - affine.constant
         white = coins.whiten(affine.matrix[informative], rest[informative], drifts[:, informative])
-        before, value = value, coins.propagate(white)
+        # the next system differs by little: it goes on where this one ended
+        belief = coins.propagate(white, belief)
+        before, value = value, belief.probability
         moved, systems = float(np.abs(value - before).max()), systems + 1
     rounded = ((mean > PRIOR_MEAN).astype(np.float64) for mean in (start.value, value))
     by_normal, by_coins = (coins.unexplained(white, labels) for labels in rounded)
@@ -141,15 +144,16 @@ def _average_orders(
     learner of the only order.
     """
     way = items.new_tensor(value)
-    matrix = learners[0].linearise(sent, items, way).matrix
-    matrix = matrix.reshape(-1, *matrix.shape[-2:]).mean(axis=0)[received]
-    changes = [learner.update(sent, items, way) for learner in learners]
-    parts = [
-        np.concatenate([change[n].numpy().reshape(-1, sent[n].numel()) for n in sorted(change)], 1)
-        for change in changes
-    ]
+    affine = learners[0].linearise(sent, items, way)
+    each = affine.matrix.reshape(-1, *affine.matrix.shape[-2:])
+    # a system gives the update along its own way: those of the first learner need no simulation
+    parts = [affine.constant.reshape(len(each), -1) + each @ value]
+    for learner in learners[1:]:
+        change = learner.update(sent, items, way)
+        flat = [change[n].numpy().reshape(-1, sent[n].numel()) for n in sorted(change)]
+        parts.append(np.concatenate(flat, 1))
     updates = np.concatenate(parts)[:, received]
-    mean = updates.mean(axis=0)
+    matrix, mean = each.mean(axis=0)[received], updates.mean(axis=0)
     return Affine(mean - matrix @ value, matrix), updates - mean
 
 

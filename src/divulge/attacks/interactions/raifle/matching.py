@@ -48,12 +48,14 @@ class Matching:
 
     Interactions are the sigmoid of numbers that start uniform in [-1, 1]. A private embedding
     starts uniform in [0, 1]. Where the update holds one row an item, rows alone are compared, by
-    their mean Euclidean distance; else all numbers over the learning rate, by their mean square.
+    their mean Euclidean distance; else all numbers, by their mean square; both over the learning
+    rate. Of several starts the one that ends with the least loss counts.
 
     Args:
         optimiser: L-BFGS with a strong Wolfe search and rate 0.1, or Adam with rate 0.1.
         steps: the most steps of the optimiser.
         joint: whether the private embedding is optimised, too, or stays random.
+        starts: number of random starts.
 
     References:
         Pham, Kulkarni and Houmansadr (2024), RAIFLE, algorithms 1 and 2, section IV-B.
@@ -62,6 +64,7 @@ class Matching:
     optimiser: Optimiser
     steps: int
     joint: bool
+    starts: int = 1
 
     def match(self, victims: Sequence[Victim], rng: np.random.Generator) -> Iterator[MatchResult]:
         """Yield the result of each client, in order.
@@ -73,14 +76,19 @@ class Matching:
         Raises:
             DataError: the distance is not finite, at the start or at the end.
         """
-        starts = [self._draw_start(victim, rng) for victim in victims]
-        batch_of = {number: batch for batch in split_into_batches(victims) for number in batch}
+        starts = [self._draw_start(victim, rng) for _ in range(self.starts) for victim in victims]
+        many = len(victims)
+        batches = split_into_batches([victims[n % many] for n in range(len(starts))])
+        batch_of = {number: batch for batch in batches for number in batch}
         results: dict[int, MatchResult] = {}
-        for number in range(len(victims)):
-            if number not in results:
-                batch = batch_of[number]
-                results |= self._match_batch({n: (victims[n], starts[n]) for n in batch})
-            yield results.pop(number)
+        for victim in range(many):
+            ends = []
+            for number in range(victim, len(starts), many):
+                if number not in results:
+                    batch = batch_of[number]
+                    results |= self._match_batch({n: (victims[n % many], starts[n]) for n in batch})
+                ends.append(results.pop(number))
+            yield _choose_end(ends)
 
     def _draw_start(self, victim: Victim, rng: np.random.Generator) -> "Point":
         learner, _, items, _ = victim
@@ -143,10 +151,17 @@ class Matching:
 
 
 def _result(raw: Float[Tensor, " items"], loss: float, evaluations: int) -> MatchResult:
+    return MatchResult(raw.sigmoid().numpy().astype(np.float64), loss, evaluations)
+
+
+def _choose_end(ends: Sequence[MatchResult]) -> MatchResult:
+    """The result with the least loss, and the simulations of all."""
+    evaluations = sum(end.evaluations for end in ends)
+    finite = [end for end in ends if np.isfinite(end.loss)]
     # the released code returns a random guess here, which would be scored as one
-    if not np.isfinite(loss):
+    if not finite:
         raise DataError(
-            f"expected a finite distance between updates, got {loss} after {evaluations} "
+            f"expected a finite distance between updates, got {ends[0].loss} after {evaluations} "
             "simulations: the descent broke down; try another seed or optimiser"
         )
-    return MatchResult(raw.sigmoid().numpy().astype(np.float64), loss, evaluations)
+    return min(finite, key=lambda end: end.loss)._replace(evaluations=evaluations)

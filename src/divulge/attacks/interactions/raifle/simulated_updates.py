@@ -163,8 +163,9 @@ class ClientBatch:
             wanted = self._update[name]
             size = (torch.linalg.vector_norm(wanted, dim=2) * share).sum(1)
             apart = (torch.linalg.vector_norm(simulated[name] - wanted, dim=2) * share).sum(1)
-            # the released code's factor: L-BFGS ends too early on losses as small as these
-            scaled: Tensor = apart * torch.clamp(100 / size, min=1.0)
+            # section IV-B divides by the learning rate; the factor of the undivided update is the
+            # released code's: L-BFGS ends too early on losses as small as these
+            scaled: Tensor = apart / self._lr * torch.clamp(100 / size, min=1.0)
             return scaled
         apart = torch.cat([(simulated[n] - w).flatten(1) for n, w in self._update.items()], 1)
         # eq. 5 with the L2 loss; over the learning rate as in section IV-B
