@@ -10,11 +10,11 @@ from .training.augmentation import Augmentation as Augmentation
 from .training.augmentation import ImageAugmentation as ImageAugmentation
 from .training.averaging import Averaging as Averaging
 from .training.complementary import ComplementaryDistillation as ComplementaryDistillation
+from .training.convex_concave import ConvexConcaveLoss as ConvexConcaveLoss
 from .training.dap.trainer import DAP as DAP
 from .training.dp_sgd.loop import layer_norm as layer_norm
 from .training.dp_sgd.trainer import DPSGD as DPSGD
 from .training.early_stopping import EarlyStopping as EarlyStopping
-from .training.convex_concave import ConvexConcaveLoss as ConvexConcaveLoss
 from .training.hamp import HAMP as HAMP
 from .training.label_smoothing import LabelSmoothing as LabelSmoothing
 from .training.regularise import Regularise as Regularise
