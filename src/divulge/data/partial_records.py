@@ -12,7 +12,8 @@ from divulge._util.random import stream
 from divulge.core import Records
 from divulge.data import imputation
 from divulge.data.encoding import refuse_encoded
-from divulge.data.known_features import KnownFeatures
+from divulge.data.fill_choice import KnownMask, choose_fill
+from divulge.data.known_features import SHARED, KnownFeatures
 
 
 class _ImputedRecords(NamedTuple):
@@ -78,12 +79,23 @@ def hide_and_impute(
     shape = candidates.x.shape
     names = names or tuple(map(str, range(int(np.prod(shape[1:])))))
     masks, draws = stream(seed, "known features"), stream(seed, "filled-in features")
-    mask = known.mask(shape, names, masks)
+    shared = None
+    if not known.columns and known.pattern in SHARED:
+        shared = known.mask((1, *shape[1:]), names, masks, reference)
+
+    def make_mask(shape: tuple[int, ...], rng: np.random.Generator) -> KnownMask:
+        return known.mask(shape, names, rng) if shared is None else np.broadcast_to(shared, shape)
+
+    mask = make_mask(shape, masks)
+    grid = known.laid_out(shape)[1:]
     count, groups = known.completions, known.groups(names)
+    fill = known.fill
+    if fill == "chosen":
+        fill = choose_fill(reference, make_mask, count=count, one_hot=groups, grid=grid, seed=seed)
     # hidden first: what fills in never gets hold of the rest
     hidden = imputation.hide_unknown(candidates, mask)
     ways = imputation.impute(
-        hidden, mask, reference, known.fill, draws, count=count, one_hot=groups
+        hidden, mask, reference, fill, draws, count=count, one_hot=groups, grid=grid
     )
 
     def treat() -> _ImputedRecords:
@@ -93,9 +105,11 @@ def hide_and_impute(
             if own is None:
                 found.append(())
                 continue
-            theirs = known.mask(own.x.shape, names, masks)
+            theirs = make_mask(own.x.shape, masks)
             found.append(
-                imputation.cross_impute(own, theirs, known.fill, draws, count=count, one_hot=groups)
+                imputation.cross_impute(
+                    own, theirs, fill, draws, count=count, one_hot=groups, grid=grid
+                )
             )
         return _ImputedRecords(found[0], found[1], None if pool is None else theirs)
 

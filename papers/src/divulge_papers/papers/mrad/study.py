@@ -16,7 +16,7 @@ from divulge_papers.papers.mrad.data import AuditedModel, Data, Model
 from divulge_papers.table import IntervalKind, Row, Size
 
 _SHARES = {f"{percent} % missing": percent / 100 for percent in (10, 30, 50, 60, 90)}
-ACCURACY = "test accuracy"
+ACCURACY, TRAINING_ACCURACY = "test accuracy", "training accuracy"
 COLUMNS = (*_SHARES, ACCURACY)
 UNITS = "targets, each trained on records drawn for it"
 KINDS: Mapping[str, IntervalKind] = dict.fromkeys(COLUMNS, "normal")
@@ -225,9 +225,9 @@ def pairs(names: RowNames, before: str = "") -> tuple[tuple[str, str], ...]:
 class Knowledge:
     """What the attacker knows of a record and of shadow models, and how it fills in the rest."""
 
-    fill: Fill | Literal["chosen"] = "zero"
+    fill: Fill | Literal["chosen", "chosen-near"] = "zero"
     """Method that fills in missing features; ``chosen`` takes the one that tells members of shadow
-    models best."""
+    models best, ``chosen-near`` too, with ``local`` among them."""
     completions: int = 1
     """Number of completions of each record."""
     white_box: bool = False
@@ -244,8 +244,8 @@ class Knowledge:
         """What the attacker gets where this share of features is missing."""
         known = KnownFeatures((), 1 - missing, self.pattern, "zero", completions=1)
         fill = self.fill
-        if fill == "chosen":
-            fill = mrad_data.choose_fill(seed, audited, known)
+        if fill in ("chosen", "chosen-near"):
+            fill = mrad_data.choose_fill(seed, audited, known, near=fill == "chosen-near")
         known = replace(known, fill=fill, completions=self.completions)
         view = mrad_data.attacker_view(seed, audited, known, needs, self.shadows)
         if self.rebuild is not None:
@@ -264,6 +264,7 @@ def measure_auc(
     model: Model = "perceptron",
     standardised: bool = True,
     epsilon: float | None = None,
+    shares: Mapping[str, float] | None = None,
     **knowledge: Any,
 ) -> RowResult:
     """Measure the AUC for each share of missing features, and the target's accuracy.
@@ -276,6 +277,7 @@ def measure_auc(
         model: network of the target.
         standardised: whether inputs are standardised; otherwise they are from 0 to 1.
         epsilon: privacy budget of training by DP-SGD; None trains without privacy.
+        shares: shares of missing features by column; those of the paper's tables, unless given.
         knowledge: what the attacker knows; see `Knowledge`.
     """
     (built,) = toml.build_attacks([attack], catalog.attack)
@@ -283,11 +285,14 @@ def measure_auc(
     own = Knowledge(**knowledge)
     world = mrad_data.train_target(seed, audited)
     aucs, entries = {}, []
-    for column, missing in _SHARES.items():
+    for column, missing in (shares or _SHARES).items():
         view = own.view(seed, audited, missing, built.needs)
         _, entry = attempt(pose_view(view, Membership(world.member)), built, seed)
         if own.rebuild is not None:
             entry = replace(entry, control=None, blind=_REBUILT)
         aucs[column] = [entry.finding.metrics["auc"].value]
         entries.append(entry)
-    return RowResult(aucs | {ACCURACY: [world.accuracy()]}, entries)
+    accuracies = {ACCURACY: [world.accuracy()]}
+    if shares:
+        accuracies[TRAINING_ACCURACY] = [world.training_accuracy()]
+    return RowResult(aucs | accuracies, entries)
