@@ -279,7 +279,8 @@ def _recipe(audited: AuditedModel) -> Recipe:
     if data == "fashion_mnist":
         net = networks.perceptron(784 if paper else 196, 256, 64, 10)
         return Recipe(net, "adam", lr=1e-3, epochs=150, batch_size=50)
-    net = networks.perceptron(446, 128, 30)
+    sides = (600, 100) if data == "retail100" else (446, 30)
+    net = networks.perceptron(sides[0], 128, sides[1])
     if epsilon is not None:
         return Recipe(net, lr=1.0, epochs=40, batch_size=100)
     return Recipe(net, lr=0.1, momentum=0.9, epochs=60, batch_size=50)

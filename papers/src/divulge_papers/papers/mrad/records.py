@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 
 from divulge.core import Records
-from divulge_papers.data import load_images, load_location_30
+from divulge_papers.data import load_images, load_location_30, load_retail_100
 from divulge_papers.table import Size
 
-Data = Literal["fashion_mnist", "location30", "cifar10"]
+Data = Literal["fashion_mnist", "location30", "retail100", "cifar10"]
 
 GRIDS: Mapping[tuple[Data, Size], tuple[int, ...]] = {
     ("fashion_mnist", "small"): (1, 14, 14),
@@ -30,6 +30,8 @@ def load_records(data: Data, size: Size, standardised: bool) -> Records:  # noqa
     """
     if data == "location30":
         records = load_location_30()
+    elif data == "retail100":
+        records = load_retail_100()
     else:
         records = load_images(data, None if size == "paper" else _SIDES[data])
     if data == "fashion_mnist":

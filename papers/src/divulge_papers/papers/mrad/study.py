@@ -16,7 +16,7 @@ from divulge_papers.papers.mrad.data import AuditedModel, Data, Model
 from divulge_papers.table import IntervalKind, Row, Size
 
 _SHARES = {f"{percent} % missing": percent / 100 for percent in (10, 30, 50, 60, 90)}
-ACCURACY, TRAINING_ACCURACY = "test accuracy", "training accuracy"
+ACCURACY = "test accuracy"
 COLUMNS = (*_SHARES, ACCURACY)
 UNITS = "targets, each trained on records drawn for it"
 KINDS: Mapping[str, IntervalKind] = dict.fromkeys(COLUMNS, "normal")
@@ -264,7 +264,6 @@ def measure_auc(
     model: Model = "perceptron",
     standardised: bool = True,
     epsilon: float | None = None,
-    shares: Mapping[str, float] | None = None,
     **knowledge: Any,
 ) -> RowResult:
     """Measure the AUC for each share of missing features, and the target's accuracy.
@@ -277,7 +276,6 @@ def measure_auc(
         model: network of the target.
         standardised: whether inputs are standardised; otherwise they are from 0 to 1.
         epsilon: privacy budget of training by DP-SGD; None trains without privacy.
-        shares: shares of missing features by column; those of the paper's tables, unless given.
         knowledge: what the attacker knows; see `Knowledge`.
     """
     (built,) = toml.build_attacks([attack], catalog.attack)
@@ -285,14 +283,11 @@ def measure_auc(
     own = Knowledge(**knowledge)
     world = mrad_data.train_target(seed, audited)
     aucs, entries = {}, []
-    for column, missing in (shares or _SHARES).items():
+    for column, missing in _SHARES.items():
         view = own.view(seed, audited, missing, built.needs)
         _, entry = attempt(pose_view(view, Membership(world.member)), built, seed)
         if own.rebuild is not None:
             entry = replace(entry, control=None, blind=_REBUILT)
         aucs[column] = [entry.finding.metrics["auc"].value]
         entries.append(entry)
-    accuracies = {ACCURACY: [world.accuracy()]}
-    if shares:
-        accuracies[TRAINING_ACCURACY] = [world.training_accuracy()]
-    return RowResult(aucs | accuracies, entries)
+    return RowResult(aucs | {ACCURACY: [world.accuracy()]}, entries)
