@@ -100,14 +100,17 @@ def test_the_own_records_choose_the_window_for_images_and_not_for_shuffled_colum
         np.hstack([half, half + 0.1 * rng(1).normal(size=half.shape)]), np.zeros(400, int)
     )
     assert chosen(table, known) == "gaussian"
+    # a record that one window holds: nothing in it is far away
+    few = Records(table.x[:, :30], table.y)
+    assert chosen(few, known) != "local"
 
 
 def test_a_gaussian_that_would_take_hours_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
     own, known = images(40, 1), KnownFeatures(share=0.4)
     monkeypatch.setattr(fill_choice, "_MOST_WORK", 0.0)
     mask = known.mask(own.x.shape, (), rng())
-    assert "gaussian" not in list(fill_choice._affordable(mask, 1))
-    assert list(fill_choice._affordable(mask, 2)) == ["gaussian", "neighbours"]
+    assert "gaussian" not in list(fill_choice._affordable(mask, 1, (2, 12, 12)))
+    assert list(fill_choice._affordable(mask, 2, (2, 12, 12))) == ["gaussian", "neighbours"]
 
 
 def test_work_counts_distinct_masks() -> None:

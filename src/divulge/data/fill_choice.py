@@ -9,8 +9,11 @@ from divulge._util.random import stream
 from divulge.core import Records
 from divulge.data import imputation
 from divulge.data.known_features import ONE_WAY, Fill
+from divulge.data.local_imputation import spans_all
 
 KnownMask = Bool[np.ndarray, "records *features"]
+MaskMaker = Callable[[tuple[int, ...], np.random.Generator], KnownMask]
+"""Draws which features are known, from the shape of all records."""
 
 FILLS: tuple[Fill, ...] = ("local", "gaussian", "neighbours", "mean", "global-mean")
 """Fills among which the own records choose; of equal ones the first is taken."""
@@ -21,7 +24,7 @@ _MOST_WORK = 3e11
 
 def choose_fill(
     own: Records | None,
-    make_mask: Callable[[tuple[int, ...], np.random.Generator], KnownMask],
+    make_mask: MaskMaker,
     *,
     count: int = 1,
     one_hot: imputation.OneHotGroups = (),
@@ -52,7 +55,7 @@ def choose_fill(
         return "gaussian"
     spread = np.asarray(own.x, dtype=np.float64).std(axis=0)
     error = {}
-    for fill in _affordable(known, count):
+    for fill in _affordable(known, count, grid or own.x.shape[1:]):
         draws = stream(seed, "own records filled in", fill)
         (filled,) = imputation.cross_impute(own, known, fill, draws, one_hot=one_hot, grid=grid)
         wrong = np.subtract(filled.x, own.x, dtype=np.float64) / np.where(spread > 0, spread, 1.0)
@@ -60,10 +63,11 @@ def choose_fill(
     return min(error, key=lambda fill: error[fill])
 
 
-def _affordable(known: KnownMask, count: int) -> Iterator[Fill]:
+def _affordable(known: KnownMask, count: int, grid: tuple[int, ...]) -> Iterator[Fill]:
     flat = known.reshape(len(known), -1)
     for fill in FILLS:
-        if count > 1 and fill in ONE_WAY:
+        # in one window it would be the Gaussian, but for rounding
+        if (count > 1 and fill in ONE_WAY) or (fill == "local" and spans_all(grid)):
             continue
         if fill != "gaussian" or count > 1 or _gaussian_work(flat) <= _MOST_WORK:
             yield fill

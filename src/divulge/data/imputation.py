@@ -177,8 +177,12 @@ def _impute_gaussian(asked: _ImputationTask, rng: np.random.Generator) -> list[F
 def _impute_local(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
     x, known, y, own, own_y, _, grid = asked
     centre = _class_means(own, own_y, y)
-    residuals = [np.where(known, x - centre, 0.0), known, own - _class_means(own, own_y, own_y)]
-    expected = impute_local(*(part.reshape(len(part), *grid) for part in residuals), rng)
+    expected = impute_local(
+        np.where(known, x - centre, 0.0).reshape(len(x), *grid),
+        known.reshape(len(x), *grid),
+        (own - _class_means(own, own_y, own_y)).reshape(len(own), *grid),
+        rng,
+    )
     return [centre + expected.reshape(x.shape)]
 
 

@@ -52,6 +52,18 @@ def as_grid(shape: tuple[int, ...]) -> tuple[int, ...]:
     return (1, *shape) if len(shape) < 3 else (1, prod(shape))
 
 
+def spans_all(shape: tuple[int, ...]) -> bool:
+    """Whether one window holds a whole record, so that nothing in it is far away.
+
+    Examples:
+        >>> spans_all((40,)), spans_all((446,)), spans_all((3, 8, 8)), spans_all((3, 32, 32))
+        (True, False, True, False)
+    """
+    _, *places = as_grid(shape)
+    side, margin = _BLOCKS[len(places)]
+    return max(places) <= side + 2 * margin
+
+
 def impute_local(
     residuals: GridRecords,
     known: Bool[np.ndarray, "records channels *places"],
