@@ -61,7 +61,7 @@ def test_hidden_values_reach_no_part_of_the_view() -> None:
 def test_a_check_names_the_fill() -> None:
     texts = {}
     for fill in ("chosen", "mean"):
-        checks = posed(KnownFeatures(share=0.5, fill=fill)).facts.checks  # type: ignore[arg-type]
+        checks = posed(KnownFeatures(share=0.5, fill=fill)).facts.checks
         texts[fill] = next(check.text for check in checks if check.name == "filling in")
     assert texts["mean"] == ("Unknown features of candidates are filled in by mean, as asked for.")
     assert "by gaussian, which errs least" in texts["chosen"]

@@ -5,6 +5,7 @@ import pytest
 from scipy.ndimage import gaussian_filter
 from sklearn.covariance import ledoit_wolf
 
+from divulge._util.random import stream
 from divulge.core import Records
 from divulge.data import fill_choice, imputation, known_features, local_imputation, partial_records
 from divulge.data.known_features import Fill, KnownFeatures
@@ -86,8 +87,8 @@ def test_a_grid_makes_flat_records_images() -> None:
     np.testing.assert_array_equal(as_flat.x, as_images.x.reshape(20, -1))
 
 
-def chosen(own: Records, known: KnownFeatures, **settings: int) -> Fill:
-    return fill_choice.choose_fill(own, lambda shape, r: known.mask(shape, (), r), **settings)
+def chosen(own: Records, known: KnownFeatures, count: int = 1) -> Fill:
+    return fill_choice.choose_fill(own, lambda shape, r: known.mask(shape, (), r), count=count)
 
 
 def test_the_own_records_choose_the_window_for_images_and_not_for_shuffled_columns() -> None:
@@ -127,7 +128,7 @@ def test_the_choice_does_not_depend_on_the_candidates() -> None:
         shown = partial_records.hide_and_impute(whole, own, None, known, (), 0)
         by_hand = imputation.impute(
             imputation.hide_unknown(whole, shown.known), shown.known, own, "local",
-            partial_records.stream(0, "filled-in features"),
+            stream(0, "filled-in features"),
         )  # fmt: skip
         np.testing.assert_array_equal(shown.candidates[0].x, by_hand[0].x)
 

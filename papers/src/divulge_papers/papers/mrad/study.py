@@ -12,7 +12,8 @@ from divulge.core import BlindRun, ControlOutcome, Membership, ModelView, Need
 from divulge.data.known_features import Fill, KnownFeatures, Pattern
 from divulge_papers.attempts import RowResult, attempt
 from divulge_papers.papers.mrad import data as mrad_data
-from divulge_papers.papers.mrad.data import AuditedModel, Data, Model
+from divulge_papers.papers.mrad.data import AuditedModel, Model
+from divulge_papers.papers.mrad.records import Data
 from divulge_papers.table import IntervalKind, Row, Size
 
 _SHARES = {f"{percent} % missing": percent / 100 for percent in (10, 30, 50, 60, 90)}
@@ -244,7 +245,7 @@ class Knowledge:
         """What the attacker gets where this share of features is missing."""
         known = KnownFeatures((), 1 - missing, self.pattern, "zero", completions=1)
         fill = self.fill
-        if fill in ("chosen", "chosen-near"):
+        if fill == "chosen" or fill == "chosen-near":
             fill = mrad_data.choose_fill(seed, audited, known, near=fill == "chosen-near")
         known = replace(known, fill=fill, completions=self.completions)
         view = mrad_data.attacker_view(seed, audited, known, needs, self.shadows)
