@@ -47,6 +47,7 @@ from benchmarks import (
     near_copies,
     nulls,
     one_pass,
+    partial_fills,
     partial_knowledge,
     people,
     people_audits,
@@ -196,6 +197,12 @@ BENCHMARKS = {
     "regression": Benchmark(regression.SUMMARY, regression.run),
     "remedies": Benchmark(remedies.SUMMARY, remedies.run),
     "partial": Benchmark(partial_knowledge.SUMMARY, partial_knowledge.run),
+    **{
+        f"partial-fills-{name}": Benchmark(
+            f"{partial_fills.SUMMARY}: {name}", partial(partial_fills.run, name=name)
+        )
+        for name in partial_fills.TASKS
+    },
     "dp-sgd": Benchmark(dp_sgd.SUMMARY, dp_sgd.run),
     "dp-sgd-times": Benchmark(dp_sgd.TIMES, dp_sgd.run_times),
     **{

@@ -240,7 +240,15 @@ def _claims(claims: Sequence[Mapping[str, Any]], tables: Mapping[str, Stored]) -
     return _grid(_CLAIM, [_claim(claim, tables) for claim in claims])
 
 
-_CLAIM = ("claim", "the paper", "size", "ours, by its method", "the paper's is", "ours, by another")
+_CLAIM = (
+    "claim",
+    "the paper",
+    "ours is of",
+    "ours, by its method",
+    "the paper's is",
+    "what decides",
+    "ours, by another",
+)
 
 
 def _claim(claim: Mapping[str, Any], tables: Mapping[str, Stored]) -> tuple[str, ...]:
@@ -252,15 +260,18 @@ def _claim(claim: Mapping[str, Any], tables: Mapping[str, Stored]) -> tuple[str,
     apart = [c.ours for c in pairs if c.column == claim["column"] and c.ours is not None]
     other += "".join(f"; difference {interval(one)}" for one in apart)
     ours, paper = _figure(outcome, cells["same"]), f"{claim['paper']:.3f}"
-    return claim["says"], paper, outcome.size, ours, _verdict(cells["same"]), other
+    extent = claim.get(f"of-{outcome.size}", outcome.size)
+    verdict, decides = _verdict(cells["same"]), claim.get("decides", "")
+    return claim["says"], paper, extent, ours, verdict, decides, other
 
 
 def _shown(claim: Mapping[str, Any], tables: Mapping[str, Stored]) -> Outcome:
-    """The largest outcome that has all figures of a claim."""
+    """The largest outcome that has all figures of a claim, or that of the size it names."""
     return [
         one
         for one in tables[claim["table"]].sizes.values()
-        if all(cell.ours is not None for cell in _claimed(claim, one).values())
+        if claim.get("at", one.size) == one.size
+        and all(cell.ours is not None for cell in _claimed(claim, one).values())
     ][-1]
 
 

@@ -12,8 +12,9 @@ from divulge.core import Records
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import TargetError
 from divulge.training.recipe import Recipe
-from divulge_papers.papers.mrad import data, study
-from divulge_papers.papers.mrad.data import AuditedModel, Data
+from divulge_papers.papers.mrad import data, records, study
+from divulge_papers.papers.mrad.data import AuditedModel
+from divulge_papers.papers.mrad.records import Data
 from divulge_papers.papers.mrad.study import ACCURACY, measure_auc
 from divulge_papers.table import Size, find_table
 from tests.slow import thin
@@ -67,7 +68,8 @@ def _recipe(audited: AuditedModel) -> Recipe:
 @pytest.fixture(autouse=True, scope="module")
 def _small() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(data, "_load_records", _synthetic)
+        patch.setattr(data, "load_records", _synthetic)
+        patch.setattr(data, "GRIDS", {})
         patch.setattr(data, "_recipe", _recipe)
         patch.setattr(data, "_SIZE", 50)
         patch.setattr(study, "_SHARES", FEW)
@@ -119,18 +121,21 @@ def test_a_fill_is_chosen_by_shadows_alone(monkeypatch: pytest.MonkeyPatch) -> N
     found = {fill: data._rehearse(0, audited, replace(known, fill=fill)) for fill in audited.fills}
     assert data.choose_fill(0, audited, known) == max(found, key=lambda fill: found[fill])
     assert "gaussian" not in found
+    found["local"] = data._rehearse(0, audited, replace(known, fill="local"))
+    best = max(found, key=lambda fill: found[fill])
+    assert data.choose_fill(0, audited, known, near=True) == best
 
 
 def test_standardised_inputs_have_mean_0_and_deviation_1_by_channel_or_feature() -> None:
     random = np.random.default_rng(0)
-    images = data._standardise(random.random((50, 3, 4, 4)).astype(np.float32))
+    images = records.standardise(random.random((50, 3, 4, 4)).astype(np.float32))
     np.testing.assert_allclose(images.mean(axis=(0, 2, 3)), 0, atol=1e-5)
     np.testing.assert_allclose(images.std(axis=(0, 2, 3)), 1, atol=1e-5)
     assert np.ptp(images.mean(axis=0)) > 0.1
     flat = random.random((50, 5)).astype(np.float32)
     flat[:, 2] = 7
-    np.testing.assert_allclose(data._standardise(flat)[:, [0, 1, 3, 4]].std(axis=0), 1, atol=1e-5)
-    np.testing.assert_array_equal(data._standardise(flat)[:, 2], 0)
+    np.testing.assert_allclose(records.standardise(flat)[:, [0, 1, 3, 4]].std(axis=0), 1, atol=1e-5)
+    np.testing.assert_array_equal(records.standardise(flat)[:, 2], 0)
 
 
 def test_gradient_matching_takes_the_length_of_the_parameters_gradient() -> None:

@@ -7,6 +7,7 @@ from scipy import stats
 
 from divulge.attacks import catalog
 from divulge.attacks.membership.gradient_norm import GradientNorm
+from divulge.attacks.membership.mrad import attack as attack_module
 from divulge.attacks.membership.mrad import detectors
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.attacks.membership.mrad.reconstruction import Descent
@@ -262,6 +263,28 @@ def test_it_says_when_it_cannot_run() -> None:
     assert Need.AUTOGRAD not in MRAD(access="answers").needs
     with pytest.raises(NotApplicable, match="looked into"):
         CountingTarget(shut.target).gradient(shut.records.x, shut.records.y)
+
+
+@pytest.mark.parametrize("detector", DETECTORS)
+def test_the_shadow_chooses_where_the_descent_starts(detector: detectors.Detector) -> None:
+    known = KnownFeatures(share=0.3, fill="neighbours")
+    bare = world.challenge(known).view
+    view = world.with_shadow(bare, known)
+    zeros, filled, chosen = (
+        MRAD(detector, start=start)(view, rng()).score for start in get_args(attack_module.Start)
+    )
+    shadow, own = view.shadow, view.own
+    assert shadow is not None
+    assert own is not None
+    aucs = []
+    for start in ("zeros", "filled"):
+        deviation = MRAD(detector)._shadow_deviation(shadow, own, start, rng())
+        auc = membership.auc(-deviation, shadow.member).value
+        aucs.append(auc if detector == "cade" else max(auc, 1 - auc))
+    assert aucs[0] != aucs[1]
+    np.testing.assert_array_equal(chosen, zeros if aucs[0] > aucs[1] else filled)
+    alone = MRAD(detector, start="chosen")(bare, rng()).score
+    np.testing.assert_array_equal(alone, MRAD(detector, start="filled")(bare, rng()).score)
 
 
 @pytest.mark.parametrize(

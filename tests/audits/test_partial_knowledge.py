@@ -58,6 +58,16 @@ def test_hidden_values_reach_no_part_of_the_view() -> None:
         assert not (mine.x == -77.0).any()
 
 
+def test_a_check_names_the_fill() -> None:
+    texts = {}
+    for fill in ("chosen", "mean"):
+        checks = posed(KnownFeatures(share=0.5, fill=fill)).facts.checks
+        texts[fill] = next(check.text for check in checks if check.name == "filling in")
+    assert texts["mean"] == ("Unknown features of candidates are filled in by mean, as asked for.")
+    assert "by gaussian, which errs least" in texts["chosen"]
+    assert not [c for c in posed(None).facts.checks if c.name == "filling in"]
+
+
 def test_with_nothing_hidden_it_is_the_ordinary_audit() -> None:
     plan = ShadowPlan(EstimatorTrainer(FOREST, 1), 2, POOL)
     audits = [

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from divulge.core import Records
 from divulge.data import known_features
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import DataError, SpecError
@@ -61,8 +62,48 @@ def test_an_unknown_column_names_the_nearest() -> None:
         ({"share": 1.5}, "from 0 to 1"),
         ({"share": 0.5, "completions": 0}, "completions from 1"),
         ({"share": 0.5, "fill": "mean", "completions": 2}, "knows one way"),
+        ({"share": 0.5, "fill": "local", "completions": 2}, "knows one way"),
+        ({"share": 0.5, "grid": (28,)}, "channels and one to three axes"),
+        ({"share": 0.5, "grid": (1, 0, 4)}, "channels and one to three axes"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], said: str) -> None:
     with pytest.raises(SpecError, match=said):
         KnownFeatures(**settings)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("missing", SHARES)
+def test_pixels_hide_all_channels_together(missing: float) -> None:
+    known = known_features.pixel_mask((30, 3, 4, 5), missing, rng())
+    assert (known == known[:, :1]).all()
+    assert (known[:, 0].reshape(30, -1).sum(axis=1) == 20 - round(missing * 20)).all()
+
+
+def test_pixels_of_flat_records_are_features() -> None:
+    known = known_features.pixel_mask((30, 10), 0.4, rng())
+    assert (known.sum(axis=1) == 6).all()
+
+
+def test_drawn_columns_are_the_same_for_every_record() -> None:
+    known = KnownFeatures(share=0.6, pattern="columns").mask((7, 10), (), rng())
+    assert (known == known[0]).all()
+    assert known[0].sum() == 6
+
+
+def test_telling_columns_hide_what_tells_the_class() -> None:
+    y = np.arange(60) % 2
+    x = rng().normal(size=(60, 5))
+    x[:, [1, 3]] += 9 * y[:, None]
+    own = Records(x, y)
+    known = KnownFeatures(share=0.6, pattern="telling-columns").mask((4, 5), (), rng(), own)
+    assert known.tolist() == [[True, False, True, False, True]] * 4
+    with pytest.raises(DataError, match="expected reference records for pattern"):
+        KnownFeatures(share=0.6, pattern="telling-columns").mask((4, 5), (), rng())
+
+
+def test_a_grid_lays_out_flat_records() -> None:
+    flat = KnownFeatures(share=0.5, pattern="rows", grid=(2, 4, 3)).mask((3, 24), (), rng())
+    rows = known_features.row_mask((3, 2, 4, 3), 0.5, rng())
+    np.testing.assert_array_equal(flat, rows.reshape(3, 24))
+    with pytest.raises(DataError, match="expected a grid of the 25 features"):
+        KnownFeatures(share=0.5, grid=(2, 4, 3)).mask((3, 25), (), rng())

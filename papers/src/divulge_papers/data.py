@@ -57,6 +57,17 @@ def load_location_30() -> Records:
         return Records(bits.astype(np.float32), arrays["y"].astype(np.int64))
 
 
+def load_retail_100() -> Records:
+    """Load Retail-100: 52,306 baskets, 600 products bought or not, 100 classes by k-means.
+
+    Raises:
+        DataError: they are not there.
+    """
+    with np.load(data_file("retail-baskets/retail100.npz"), allow_pickle=False) as arrays:
+        bits = np.unpackbits(arrays["x_bits"], axis=1)[:, :600]
+        return Records(bits.astype(np.float32), arrays["y"].astype(np.int64))
+
+
 def _read_strip(path: Path, side: int) -> Shaped[np.ndarray, "load_images channels side side"]:
     with name_missing_extra():
         from PIL import Image

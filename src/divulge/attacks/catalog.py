@@ -157,7 +157,10 @@ ATTACKS_WITH_SHADOWS = (
     "token-lira",
 )
 
-PARTIAL_ATTACKS = ("gradient-norm", "mrad")
+PARTIAL_ATTACKS: Mapping[str, Mapping[str, Any]] = {
+    "gradient-norm": {},
+    "mrad": {"start": "chosen"},  # the paper's zeros are noise to a convolution
+}
 
 KNOWN_MEMBER_ATTACKS = ("supervised",)
 
@@ -221,7 +224,7 @@ def default_attacks(
         attack("cluster-lira"),
         attack("two-sample"),
         *(attack(name) for name in SHADOW_ATTACKS if shadows),
-        *(attack(name) for name in PARTIAL_ATTACKS if partial),
+        *(attack(name, **PARTIAL_ATTACKS[name]) for name in PARTIAL_ATTACKS if partial),
         *(attack(name) for name in KNOWN_MEMBER_ATTACKS if known_members),
         *(attack(name) for name in CHECKPOINT_ATTACKS if checkpoints),
         *(attack(name) for name in CASCADE_ATTACKS if cascade),

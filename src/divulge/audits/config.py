@@ -315,15 +315,19 @@ class KnownSpec(Section):
     0."""
     share: Annotated[float, pydantic.Field(ge=0, le=1)] | None = None
     """In place of columns: how much of each candidate is known."""
-    pattern: Literal["random", "block", "rows"] = "random"
-    """Where the share lies: features of each record by itself; all but a rectangle of an image, or
-    a run of a flat record; the first rows of an image, or first features."""
-    fill: Literal["gaussian", "neighbours", "mean", "global-mean", "zero"] = "gaussian"
+    pattern: Literal["random", "pixels", "block", "rows", "columns", "telling-columns"] = "random"
+    """[Where the share lies](attacks/partial-knowledge.md#which-part-is-known)."""
+    fill: Literal["chosen", "gaussian", "local", "neighbours", "mean", "global-mean", "zero"] = (
+        "chosen"
+    )
     """How the rest is [filled in](attacks/partial-knowledge.md#filling-in)."""
     completions: Count = 1
     """In how many ways each candidate is filled in and asked about."""
     one_hot: tuple[str, ...] = ()
     """Groups of columns of which exactly one is 1, each a pattern such as ``"job=*"``."""
+    grid: tuple[Count, ...] = ()
+    """Shape in which features of a flat record are neighbours, channels first, such as
+    ``[1, 28, 28]``; the records' own shape, unless given."""
 
 
 class MetricsSpec(Section):

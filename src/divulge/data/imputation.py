@@ -1,13 +1,15 @@
 """Impute the features of a record that an attacker does not know, from records that it owns."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge.core import Records
+from divulge.data.gaussian_regression import regress_hidden, shrunk_covariance
 from divulge.data.known_features import Fill
+from divulge.data.local_imputation import as_grid, impute_local
 from divulge.errors import DataError
 
 NEIGHBOURS = 5
@@ -31,6 +33,8 @@ class _ImputationTask(NamedTuple):
     own: OwnRecords
     own_y: Int[np.ndarray, " own"]
     ways: int
+    grid: tuple[int, ...]
+    """Shape of one record: channels first, then places."""
 
 
 def hide_unknown(records: Records, known: Bool[np.ndarray, "records *features"]) -> Records:
@@ -49,6 +53,7 @@ def impute(
     *,
     count: int = 1,
     one_hot: OneHotGroups = (),
+    grid: tuple[int, ...] = (),
 ) -> tuple[Records, ...]:
     """The records with values where none are known, in several ways.
 
@@ -58,7 +63,9 @@ def impute(
     means and one covariance of the own records (Ledoit and Wolf's); for several completions, draws
     from that conditional distribution. ``neighbours`` fills in the mean of the 5 nearest own
     records of the class, by known features in units of their spread; for several completions, the
-    values of one neighbour each, which are valid values of one record.
+    values of one neighbour each, which are valid values of one record. ``local`` fills in the
+    conditional mean given the known features near each hidden one, in a window over space, time or
+    order (`divulge.data.local_imputation`).
 
     Values stay within those of the own records. In one-hot groups the largest becomes 1, unless a
     known member of the group is 1 already.
@@ -71,6 +78,8 @@ def impute(
         rng: the generator of all draws.
         count: how many completions to make.
         one_hot: positions, in the flat record, of columns of which exactly one is 1.
+        grid: the shape in which features of a record are neighbours, channels first; that of the
+            record, unless given.
 
     Raises:
         DataError: there are too few own records.
@@ -84,7 +93,10 @@ def impute(
             f'{0 if own is None else len(own)}: give more, or use fill = "zero"'
         )
     x, mask, theirs = (_flatten_records(part) for part in (hidden.x, known, own.x))
-    asked = _ImputationTask(x, mask.astype(np.bool_), hidden.stratum, theirs, own.stratum, count)
+    shape = as_grid(grid or hidden.x.shape[1:])
+    asked = _ImputationTask(
+        x, mask.astype(np.bool_), hidden.stratum, theirs, own.stratum, count, shape
+    )
     found = _IMPUTERS[fill](asked, rng)
     low, high = theirs.min(axis=0), theirs.max(axis=0)
     ways = []
@@ -103,6 +115,7 @@ def cross_impute(
     *,
     count: int = 1,
     one_hot: OneHotGroups = (),
+    grid: tuple[int, ...] = (),
 ) -> tuple[Records, ...]:
     """Records that the attacker knows whole, as they look with features missing.
 
@@ -116,7 +129,9 @@ def cross_impute(
     for mine in (half, ~half):
         others = records.take(~mine)
         some = hide_unknown(records.take(mine), known[mine])
-        found = impute(some, known[mine], others, fill, rng, count=count, one_hot=one_hot)
+        found = impute(
+            some, known[mine], others, fill, rng, count=count, one_hot=one_hot, grid=grid
+        )
         for x, seen in zip(ways, found, strict=True):
             x[mine] = seen.x
     return tuple(Records(x, records.y, group=records.group) for x in ways)
@@ -145,13 +160,9 @@ def _impute_global_mean(asked: _ImputationTask, rng: np.random.Generator) -> lis
 
 
 def _impute_gaussian(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
-    from sklearn.covariance import ledoit_wolf
-
-    x, known, y, own, own_y, count = asked
+    x, known, y, own, own_y, count, _ = asked
     centre = _class_means(own, own_y, y)
-    covariance, _ = ledoit_wolf(own - _class_means(own, own_y, own_y), assume_centered=True)
-    # features that never vary would make the system singular
-    covariance += (1e-6 * np.trace(covariance) / len(covariance) + 1e-12) * np.eye(len(covariance))
+    covariance = shrunk_covariance(own - _class_means(own, own_y, own_y))
     if count == 1:
         drawn = np.zeros((1, *x.shape))
     else:
@@ -160,63 +171,24 @@ def _impute_gaussian(asked: _ImputationTask, rng: np.random.Generator) -> list[F
     # A draw given the known features is one without them, moved by the regression of the hidden
     # features on what it got wrong of the known ones.
     wrong = np.where(known, x - centre - drawn, 0.0)
-    return list(centre + drawn + _regress_hidden(wrong, known, covariance))
+    return list(centre + drawn + regress_hidden(wrong, known, covariance))
 
 
-def _regress_hidden(
-    wrong: Float64[np.ndarray, "ways records features"],
-    known: KnownMask,
-    covariance: Float64[np.ndarray, "features features"],
-) -> Float64[np.ndarray, "ways records features"]:
-    """What errors of known features, zero elsewhere, let expect of hidden ones.
-
-    That is Σ_hk Σ_kk⁻¹ e, which with P = Σ⁻¹ is -P_hh⁻¹ P_hk e: the smaller system is solved.
-    """
-    from scipy.linalg import cho_factor, cho_solve
-
-    regressed = np.zeros_like(wrong)
-    few = 2 * known.sum(axis=1) <= known.shape[1]
-    if few.any():
-        regressed[:, few] = _solve_parts(covariance, wrong[:, few], known[few]) @ covariance
-    if not few.all():
-        precision = cho_solve(cho_factor(covariance), np.eye(len(covariance)))
-        from_hidden = -wrong[:, ~few] @ precision
-        regressed[:, ~few] = _solve_parts(precision, from_hidden, ~known[~few])
-    return regressed
-
-
-def _solve_parts(
-    matrix: Float64[np.ndarray, "features features"],
-    right: Float64[np.ndarray, "ways records features"],
-    part: KnownMask,
-) -> Float64[np.ndarray, "ways records features"]:
-    """Solutions of each record's part of a positive definite system, zero in the other part."""
-    from scipy.linalg.lapack import dposv
-
-    found = np.zeros_like(right)
-    for mask, rows in _group_by_mask(part):
-        at = np.flatnonzero(mask)
-        if len(at):
-            system = matrix.take(at, axis=0).take(at, axis=1)
-            wanted = right[:, rows][:, :, at]
-            # as SciPy's cho_solve does it, whose checks take longer than so small a system
-            _, solved, failed = dposv(system.T, wanted.reshape(-1, len(at)).T, overwrite_a=True)
-            if failed:
-                raise np.linalg.LinAlgError("expected a positive definite covariance, got another")
-            found[:, rows[:, None], at] = solved.T.reshape(wanted.shape)
-    return found
-
-
-def _group_by_mask(known: KnownMask) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Each mask, and the records that have it."""
-    masks, which = np.unique(known, axis=0, return_inverse=True)
-    order, ends = np.argsort(which, kind="stable"), np.cumsum(np.bincount(which))
-    return zip(masks, np.split(order, ends[:-1]), strict=True)
+def _impute_local(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
+    x, known, y, own, own_y, _, grid = asked
+    centre = _class_means(own, own_y, y)
+    expected = impute_local(
+        np.where(known, x - centre, 0.0).reshape(len(x), *grid),
+        known.reshape(len(x), *grid),
+        (own - _class_means(own, own_y, own_y)).reshape(len(own), *grid),
+        rng,
+    )
+    return [centre + expected.reshape(x.shape)]
 
 
 def _impute_neighbours(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
     del rng
-    x, known, y, own, own_y, count = asked
+    x, known, y, own, own_y, count, _ = asked
     spread = own.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     near, here = own / scale, np.where(known, x / scale, 0.0)
@@ -239,6 +211,7 @@ _IMPUTERS: dict[str, Callable[[_ImputationTask, np.random.Generator], list[np.nd
     "mean": _impute_means,
     "global-mean": _impute_global_mean,
     "gaussian": _impute_gaussian,
+    "local": _impute_local,
     "neighbours": _impute_neighbours,
 }
 

@@ -1,7 +1,7 @@
 """Show an audit's records as an attacker sees them who knows only some features of each."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -12,7 +12,8 @@ from divulge._util.random import stream
 from divulge.core import Records
 from divulge.data import imputation
 from divulge.data.encoding import refuse_encoded
-from divulge.data.known_features import KnownFeatures
+from divulge.data.fill_choice import MaskMaker, choose_fill
+from divulge.data.known_features import SHARED, KnownFeatures
 
 
 class _ImputedRecords(NamedTuple):
@@ -75,15 +76,18 @@ def hide_and_impute(
         DataError: there is no such column, or there are too few reference records.
     """
     refuse_encoded(candidates, "known features")
-    shape = candidates.x.shape
-    names = names or tuple(map(str, range(int(np.prod(shape[1:])))))
+    known = settle_fill(candidates, reference, known, names, seed)
+    shape, fill = candidates.x.shape, known.fill
+    assert fill != "chosen"
     masks, draws = stream(seed, "known features"), stream(seed, "filled-in features")
-    mask = known.mask(shape, names, masks)
-    count, groups = known.completions, known.groups(names)
+    make_mask = _mask_maker(shape, reference, known, _name_all(names, shape), masks)
+    mask = make_mask(shape, masks)
+    grid, count = known.laid_out(shape)[1:], known.completions
+    groups = known.groups(_name_all(names, shape))
     # hidden first: what fills in never gets hold of the rest
     hidden = imputation.hide_unknown(candidates, mask)
     ways = imputation.impute(
-        hidden, mask, reference, known.fill, draws, count=count, one_hot=groups
+        hidden, mask, reference, fill, draws, count=count, one_hot=groups, grid=grid
     )
 
     def treat() -> _ImputedRecords:
@@ -93,10 +97,59 @@ def hide_and_impute(
             if own is None:
                 found.append(())
                 continue
-            theirs = known.mask(own.x.shape, names, masks)
+            theirs = make_mask(own.x.shape, masks)
             found.append(
-                imputation.cross_impute(own, theirs, known.fill, draws, count=count, one_hot=groups)
+                imputation.cross_impute(
+                    own, theirs, fill, draws, count=count, one_hot=groups, grid=grid
+                )
             )
         return _ImputedRecords(found[0], found[1], None if pool is None else theirs)
 
     return PartialRecords(mask, ways, treat)
+
+
+def settle_fill(
+    candidates: Records,
+    reference: Records | None,
+    known: KnownFeatures,
+    names: tuple[str, ...],
+    seed: int,
+) -> KnownFeatures:
+    """The same knowledge with the fill that the reference records choose, where it is open.
+
+    Arguments and errors are those of `hide_and_impute`; of the candidates only the shape counts.
+    """
+    if known.fill != "chosen":
+        return known
+    refuse_encoded(candidates, "known features")
+    shape = candidates.x.shape
+    names = _name_all(names, shape)
+    make_mask = _mask_maker(shape, reference, known, names, stream(seed, "known features"))
+    fill = choose_fill(
+        reference,
+        make_mask,
+        count=known.completions,
+        one_hot=known.groups(names),
+        grid=known.laid_out(shape)[1:],
+        seed=seed,
+    )
+    return replace(known, fill=fill)
+
+
+def _name_all(names: tuple[str, ...], shape: tuple[int, ...]) -> tuple[str, ...]:
+    """The names of the columns, or their numbers."""
+    return names or tuple(map(str, range(int(np.prod(shape[1:])))))
+
+
+def _mask_maker(
+    shape: tuple[int, ...],
+    reference: Records | None,
+    known: KnownFeatures,
+    names: tuple[str, ...],
+    masks: np.random.Generator,
+) -> MaskMaker:
+    """What draws masks for records of this shape; some patterns draw one for all at once."""
+    if known.columns or known.pattern not in SHARED:
+        return lambda shape, rng: known.mask(shape, names, rng)
+    shared = known.mask((1, *shape[1:]), names, masks, reference)
+    return lambda shape, _: np.broadcast_to(shared, shape)

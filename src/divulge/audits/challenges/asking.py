@@ -14,10 +14,12 @@ from divulge.audits.checkpoints import trace_losses
 from divulge.audits.checks.question import SecondPredictions
 from divulge.audits.subject import AuditInputs
 from divulge.core import (
+    Check,
     ModelView,
     Need,
     Records,
     Target,
+    Verdict,
 )
 from divulge.data import augmentation, partial_records
 from divulge.errors import BudgetSpent, DataError, SpecError
@@ -41,6 +43,24 @@ def remember_answers(
 
     name = subject.fingerprint or ""
     return CachedTarget(target, place, name, subject.batch_size, accept=accept)
+
+
+def settle_fill(subject: AuditInputs, candidates: Records, seed: int) -> tuple[AuditInputs, Check]:
+    """The inputs with the fill that the reference records choose, and a check that names it.
+
+    Raises:
+        DataError: there is no such column, or a grid does not fit the records.
+    """
+    asked = subject.known
+    assert asked is not None
+    known = partial_records.settle_fill(
+        candidates, subject.reference, asked, candidates.columns, seed
+    )
+    how = "as asked for"
+    if asked.fill == "chosen":
+        how = "which errs least where values of the reference records are hidden in the same way"
+    text = f"Unknown features of candidates are filled in by {known.fill}, {how}."
+    return replace(subject, known=known), Check("filling in", Verdict.PASS, text)
 
 
 def ask_all(

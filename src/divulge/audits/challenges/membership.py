@@ -91,6 +91,9 @@ def pose(
         len(subject.members) + len(subject.nonmembers)
     )
     candidates = subject.members.joined(subject.nonmembers).take(order)
+    if subject.known is not None:
+        subject, filling = asking.settle_fill(subject, candidates, seed)
+        further += (filling,)
     most = count_most_records(given.members, given.nonmembers)
     claim, doubts = facts_of.claim_of(given, most)
     if delta is None:

@@ -16,10 +16,9 @@ from divulge.metrics import membership, signals
 from divulge.targets.cache import CachedTarget
 from divulge.targets.torch import TorchTarget
 from divulge.training.recipe import Recipe
-from divulge_papers.data import load_images, load_location_30
+from divulge_papers.papers.mrad.records import GRIDS, Data, load_records
 from divulge_papers.table import Size
 
-Data = Literal["fashion_mnist", "location30", "cifar10"]
 Model = Literal["perceptron", "resnet", "vit"]
 Phi = Float64[np.ndarray, "records models"]
 
@@ -76,8 +75,15 @@ class TrainedTarget:
 
     def accuracy(self) -> float:
         """Accuracy of the target on records that it was not trained on."""
-        others = self.parts.candidates.take(~self.member)
-        return float((self.target.predict(others.x).argmax(axis=1) == others.y).mean())
+        return self._accuracy_on(~self.member)
+
+    def training_accuracy(self) -> float:
+        """Accuracy of the target on the records that it was trained on."""
+        return self._accuracy_on(self.member)
+
+    def _accuracy_on(self, rows: Bool[np.ndarray, " candidates"]) -> float:
+        some = self.parts.candidates.take(rows)
+        return float((self.target.predict(some.x).argmax(axis=1) == some.y).mean())
 
 
 class _ShadowPool(NamedTuple):
@@ -119,8 +125,7 @@ def attacker_view(
         seed: seed of every random choice.
         audited: model under attack.
         known: known features of each record, and how the others are filled in.
-        needs: needs of the attack; shadow models and reference records are left out unless
-            it needs them.
+        needs: needs of the attack, without which it gets no shadow models or reference records.
         shadows: number of shadow models that the attacker has; all, unless given.
     """
     there, shown = train_target(seed, audited), _hide_unknown_features(seed, audited, known)
@@ -161,7 +166,9 @@ def rebuild(seed: int, audited: AuditedModel, known: KnownFeatures, rate: float)
 
 
 @functools.lru_cache(maxsize=8)
-def choose_fill(seed: int, audited: AuditedModel, known: KnownFeatures) -> Fill:
+def choose_fill(
+    seed: int, audited: AuditedModel, known: KnownFeatures, *, near: bool = False
+) -> Fill:
     """Choose the fill by which calibrated scores tell a shadow's members best, on average.
 
     Every shadow is attacked in turn, on the pool, with those of the others that were not trained
@@ -171,8 +178,10 @@ def choose_fill(seed: int, audited: AuditedModel, known: KnownFeatures) -> Fill:
         seed: seed of every random choice.
         audited: model under attack.
         known: known features of each record; its fill does not matter.
+        near: whether ``local`` is among the fills.
     """
-    found = {fill: _rehearse(seed, audited, replace(known, fill=fill)) for fill in audited.fills}
+    fills: tuple[Fill, ...] = (*audited.fills, "local") if near else audited.fills
+    found = {fill: _rehearse(seed, audited, replace(known, fill=fill)) for fill in fills}
     return max(found, key=lambda fill: found[fill])
 
 
@@ -195,6 +204,7 @@ def _hide_unknown_features(
     seed: int, audited: AuditedModel, known: KnownFeatures
 ) -> partial_records.PartialRecords:
     candidates, own, _ = _split_records(seed, audited)
+    known = replace(known, grid=GRIDS.get((audited.data, audited.size), ()))
     return partial_records.hide_and_impute(candidates, own, None, known, (), seed)
 
 
@@ -203,6 +213,7 @@ def _hide_pool_features(
     seed: int, audited: AuditedModel, known: KnownFeatures
 ) -> partial_records.PartialRecords:
     _, own, pool = _split_records(seed, audited)
+    known = replace(known, grid=GRIDS.get((audited.data, audited.size), ()))
     return partial_records.hide_and_impute(pool, own, None, known, (), seed + 1)
 
 
@@ -227,7 +238,7 @@ def _phi_of_candidates(seed: int, audited: AuditedModel, known: KnownFeatures) -
 
 @functools.lru_cache(maxsize=4)
 def _split_records(seed: int, audited: AuditedModel) -> RecordParts:
-    records = _load_records(audited.data, audited.size, audited.standardised)
+    records = load_records(audited.data, audited.size, audited.standardised)
     order = stream(seed, "parts").permutation(len(records))[: 6 * _SIZE]
     return RecordParts(*(records.take(part) for part in np.split(order, [2 * _SIZE, 4 * _SIZE])))
 
@@ -238,32 +249,6 @@ def _phi(models: tuple[Target, ...], records: Records) -> Phi:
         for model in models
     ]
     return np.stack(columns, axis=1)
-
-
-@functools.lru_cache(maxsize=2)
-def _load_records(data: Data, size: Size, standardised: bool) -> Records:  # noqa: FBT001 (kept by place)
-    if data == "location30":
-        records = load_location_30()
-    else:
-        records = load_images(data, None if size == "paper" else _SIDES[data])
-    if data == "fashion_mnist":
-        low, high = records.x.min(), records.x.max()
-        records = Records((records.x - low) / (high - low), records.y)
-    x = _standardise(records.x) if standardised else records.x
-    return Records(x.reshape(len(x), -1) if data == "fashion_mnist" else x, records.y)
-
-
-_SIDES = {"cifar10": 16, "fashion_mnist": 14}
-"""Pixels of a side of images at size small; at size paper they stay as they are."""
-
-
-def _standardise(x: np.ndarray) -> np.ndarray:
-    """Mean 0 and deviation 1, by channel of images or by feature."""
-    axes = (0, 2, 3) if x.ndim == 4 else (0,)
-    deviation = x.std(axis=axes, keepdims=True)
-    deviation[deviation == 0] = 1
-    standardised: np.ndarray = (x - x.mean(axis=axes, keepdims=True)) / deviation
-    return standardised
 
 
 def _trainer(audited: AuditedModel) -> Trainer:
@@ -294,7 +279,8 @@ def _recipe(audited: AuditedModel) -> Recipe:
     if data == "fashion_mnist":
         net = networks.perceptron(784 if paper else 196, 256, 64, 10)
         return Recipe(net, "adam", lr=1e-3, epochs=150, batch_size=50)
-    net = networks.perceptron(446, 128, 30)
+    sides = (600, 100) if data == "retail100" else (446, 30)
+    net = networks.perceptron(sides[0], 128, sides[1])
     if epsilon is not None:
         return Recipe(net, lr=1.0, epochs=40, batch_size=100)
     return Recipe(net, lr=0.1, momentum=0.9, epochs=60, batch_size=50)

@@ -12,7 +12,8 @@ from divulge.core import BlindRun, ControlOutcome, Membership, ModelView, Need
 from divulge.data.known_features import Fill, KnownFeatures, Pattern
 from divulge_papers.attempts import RowResult, attempt
 from divulge_papers.papers.mrad import data as mrad_data
-from divulge_papers.papers.mrad.data import AuditedModel, Data, Model
+from divulge_papers.papers.mrad.data import AuditedModel, Model
+from divulge_papers.papers.mrad.records import Data
 from divulge_papers.table import IntervalKind, Row, Size
 
 _SHARES = {f"{percent} % missing": percent / 100 for percent in (10, 30, 50, 60, 90)}
@@ -225,9 +226,9 @@ def pairs(names: RowNames, before: str = "") -> tuple[tuple[str, str], ...]:
 class Knowledge:
     """What the attacker knows of a record and of shadow models, and how it fills in the rest."""
 
-    fill: Fill | Literal["chosen"] = "zero"
+    fill: Fill | Literal["chosen", "chosen-near"] = "zero"
     """Method that fills in missing features; ``chosen`` takes the one that tells members of shadow
-    models best."""
+    models best, ``chosen-near`` too, with ``local`` among them."""
     completions: int = 1
     """Number of completions of each record."""
     white_box: bool = False
@@ -244,8 +245,8 @@ class Knowledge:
         """What the attacker gets where this share of features is missing."""
         known = KnownFeatures((), 1 - missing, self.pattern, "zero", completions=1)
         fill = self.fill
-        if fill == "chosen":
-            fill = mrad_data.choose_fill(seed, audited, known)
+        if fill == "chosen" or fill == "chosen-near":
+            fill = mrad_data.choose_fill(seed, audited, known, near=fill == "chosen-near")
         known = replace(known, fill=fill, completions=self.completions)
         view = mrad_data.attacker_view(seed, audited, known, needs, self.shadows)
         if self.rebuild is not None:

@@ -1,7 +1,7 @@
 """MRAD rebuilds unknown features from the model, and scores how normal the result looks."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
 from jaxtyping import Bool, Float64
@@ -10,12 +10,13 @@ from divulge._util.arguments import check_arguments
 from divulge.attacks.membership.mrad import detectors
 from divulge.attacks.membership.mrad.detectors import Detector
 from divulge.attacks.membership.mrad.reconstruction import Access, Descent, Optimiser
-from divulge.core import ModelView, Need, Records, Scores, Target, as_white_box
+from divulge.core import ModelView, Need, Records, Scores, ShadowModel, Target, as_white_box
 from divulge.errors import SpecError
 from divulge.metrics import membership
 from divulge.targets.budget import CountingTarget
 
-Start = Literal["zeros", "filled"]
+StartPoint = Literal["zeros", "filled"]
+Start = Literal["zeros", "filled", "chosen"]
 Space = Literal["input", "features"]
 Column = Float64[np.ndarray, " records"]
 
@@ -42,7 +43,8 @@ class MRAD:
         access: ``gradients`` needs white-box access; ``answers`` estimates them from queries.
         step: step size of the descent.
         iterations: number of steps; 0 reconstructs nothing, the paper's ablation.
-        start: unknown features begin at ``zeros``, or as they are ``filled`` in.
+        start: unknown features begin at ``zeros``, or as they are ``filled`` in; ``chosen`` takes
+            the one that tells the shadow's members better, without a shadow model the second.
         optimiser: ``sgd``, ``momentum`` or ``adam``.
         limits: smallest and largest value that a step may lead to; any by default.
         directions: with ``answers``: random directions per step and candidate.
@@ -105,19 +107,46 @@ class MRAD:
         reference = view.own or view.reference
         assert reference is not None
         target = CountingTarget(view.target, self.budget)
-        deviation = self._deviation(target, view.records, view.known, reference, rng)
-        if view.shadow is None:
-            return Scores(-deviation)
         shadow = view.shadow
-        usual = self._deviation(shadow.target, view.records, view.known, reference, rng)
+        start = self.start
+        if start == "chosen":
+            start = "filled" if shadow is None else self._choose_start(shadow, reference, rng)
+        deviation = self._deviation(target, view.records, view.known, reference, start, rng)
+        if shadow is None:
+            return Scores(-deviation)
+        usual = self._deviation(shadow.target, view.records, view.known, reference, start, rng)
         if self.detector == "cade":
             # the paper's ratio of the shadow's deviation to the target's, in logarithms
             return Scores(np.log(np.maximum(usual, _TINY)) - np.log(np.maximum(deviation, _TINY)))
-        known = np.ones(shadow.records.x.shape, np.bool_) if shadow.known is None else shadow.known
-        shadow_deviation = self._deviation(shadow.target, shadow.records, known, reference, rng)
+        shadow_deviation = self._shadow_deviation(shadow, reference, start, rng)
         # feature norms may grow for non-members: the shadow's members tell the direction
         sign = -1.0 if membership.auc(-shadow_deviation, shadow.member).value >= 0.5 else 1.0
         return Scores(sign * (deviation - usual))
+
+    def _choose_start(
+        self, shadow: ShadowModel, reference: Records, rng: np.random.Generator
+    ) -> StartPoint:
+        """The start from which the shadow's members are told better.
+
+        The direction is that of the score: for all detectors but ``cade`` the shadow tells it.
+        """
+        told: dict[StartPoint, float] = {}
+        for start in get_args(StartPoint):
+            deviation = self._shadow_deviation(shadow, reference, start, rng)
+            auc = membership.auc(-deviation, shadow.member).value
+            told[start] = auc if self.detector == "cade" else max(auc, 1 - auc)
+        return max(told, key=lambda start: told[start])
+
+    def _shadow_deviation(
+        self,
+        shadow: ShadowModel,
+        reference: Records,
+        start: StartPoint,
+        rng: np.random.Generator,
+    ) -> Column:
+        """Deviations of the shadow's records, of which one knows which it was trained on."""
+        known = np.ones(shadow.records.x.shape, np.bool_) if shadow.known is None else shadow.known
+        return self._deviation(shadow.target, shadow.records, known, reference, start, rng)
 
     def _deviation(
         self,
@@ -125,11 +154,12 @@ class MRAD:
         records: Records,
         known: Bool[np.ndarray, "records *features"],
         reference: Records,
+        start: StartPoint,
         rng: np.random.Generator,
     ) -> Column:
         """How unlike the reference records the reconstructions of these records are."""
         x = records.x
-        if self.start == "zeros":
+        if start == "zeros":
             x = np.where(known, x, np.zeros((), x.dtype))
         at = self._descent()(target, x, records.y, known, rng).astype(x.dtype)
         if self.detector == "nci":
