@@ -651,8 +651,8 @@ def calls(folder: Path) -> dict[str, Call]:
         f"defences.{name}": Call(getattr(defences, name), around)
         for name in (
             "AdversarialRegularisation", "Augmentation", "ComplementaryDistillation",
-            "ConvexConcaveLoss", "DAP", "EarlyStopping", "HAMP", "ImageAugmentation", "LabelSmoothing", "Regularise",
-            "RelaxLoss", "SELENA",
+            "ConvexConcaveLoss", "DAP", "EarlyStopping", "HAMP", "ImageAugmentation",
+            "LabelSmoothing", "Regularise", "RelaxLoss", "SELENA",
         )
     }  # fmt: skip
     of_answers = {
