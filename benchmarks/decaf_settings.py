@@ -89,9 +89,8 @@ def _measure(setting: Setting, pool: Records) -> str:
     known = pool.take(np.sort(own))
     test = pool.take(rng.permutation(np.setdiff1d(left, own))[:TEST])
     network = DecafNetwork(pool.x.shape[1:], 10)
-    recipe = Recipe(
-        network, "adadelta", lr=setting.rate, epochs=setting.epochs, batch_size=setting.batch
-    )
+    lr, epochs, batch = setting.rate, setting.epochs, setting.batch
+    recipe = Recipe(network, "adadelta", lr=lr, epochs=epochs, batch_size=batch)
     federation = Federation(pool, clients, recipe, workers=1)
     sent = None
     if setting.warm:
