@@ -19,6 +19,8 @@ from benchmarks import (
     decaf,
     decaf_curve,
     decaf_full_width,
+    decaf_rates,
+    decaf_settings,
     defences,
     dp_sgd,
     epsilon_bounds,
@@ -225,6 +227,8 @@ BENCHMARKS = {
         name: Benchmark(decaf_full_width.SUMMARY, call)
         for name, call in decaf_full_width.PARTS.items()
     },
+    "decaf-settings": Benchmark(decaf_settings.SUMMARY, decaf_settings.run),
+    **{name: Benchmark(decaf_rates.SUMMARY, call) for name, call in decaf_rates.PARTS.items()},
     **{
         name: Benchmark(stacking_folds.SUMMARY, call) for name, call in stacking_folds.PARTS.items()
     },

@@ -36,70 +36,53 @@ def test_narrow_tensors_are_kept_as_they_are() -> None:
     np.testing.assert_array_equal(update_features._sketch(numbers), numbers)
 
 
-def shown(*kinds: np.ndarray, first: np.ndarray | None = None) -> regression.RegressionInput:
-    equal = np.full((len(kinds[0]), 3), 1 / 3)
-    return regression.RegressionInput(kinds, equal if first is None else first)
-
-
-def test_each_kind_counts_alike_and_what_never_changes_not_at_all() -> None:
+def test_size_of_a_tensor_does_not_matter_and_one_that_never_changes_tells_the_mean() -> None:
     rng = np.random.default_rng(0)
     shares = rng.dirichlet(np.ones(3), 60)
-    one, other = shares + rng.normal(0, 0.01, shares.shape), rng.normal(size=(60, 2))
-    victims = (one[:5] + 0.001, other[:5])
-    plain = regression.fit_shares(shown(one, other), shares, shown(*victims))
-    scaled = regression.fit_shares(
-        shown(one, 1000 * other, np.ones((60, 4))),
-        shares,
-        shown(victims[0], 1000 * victims[1], np.zeros((5, 4))),
-    )
-    np.testing.assert_allclose(scaled.guess, plain.guess, atol=1e-6)
+    told = shares + rng.normal(0, 0.01, shares.shape)
+    kinds = (told, 1000 * told, np.ones((60, 4)))
+    others = tuple(kind[:5] for kind in kinds)
+    found = regression.guess_by_tensor(kinds, shares, others)
+    np.testing.assert_allclose(found.guess[..., 1], found.guess[..., 0], atol=1e-6)
+    np.testing.assert_allclose(found.guess[..., 2], np.tile(shares.mean(axis=0), (5, 1)), atol=1e-9)
 
 
 def test_clients_left_out_are_guessed_as_if_they_had_never_been_there() -> None:
     rng = np.random.default_rng(1)
     shares = rng.dirichlet(np.ones(3), 30)
     seen = shares + rng.normal(0, 0.02, shares.shape)
-    first = shares + rng.normal(0, 0.05, shares.shape)
-    squares, _ = regression._distances((seen,), (seen,))
-    fit = regression.fit_shares(shown(seen, first=first), shares, shown(seen, first=first))
-    middle = squares.mean()
-    errors = []
+    found = regression.guess_by_tensor((seen,), shares, (seen,)).left_out[..., 0]
+    squares = ((seen[:, None] - seen) ** 2).sum(axis=2)
+    errors, same = [], []
     for width in regression._WIDTHS:
-        kernel = np.exp(-0.5 * squares / (width**2 * middle))
+        kernel = np.exp(-0.5 * squares / (width**2 * squares.mean()))
         for ridge in regression._RIDGES:
-
-            def left_out(
-                targets: np.ndarray, kernel: np.ndarray = kernel, ridge: float = ridge
-            ) -> np.ndarray:
-                guesses = np.empty_like(targets)
-                for k in range(30):
-                    rest, mean = np.arange(30) != k, targets.mean(axis=0)
-                    system = kernel[np.ix_(rest, rest)] + ridge * np.eye(29)
-                    dual = np.linalg.solve(system, targets[rest] - mean)
-                    guesses[k] = mean + kernel[k, rest] @ dual
-                return guesses
-
-            off, first_off = shares - left_out(shares), first - left_out(first)
-            parts = np.linspace(0, 1, 101)
-            tried = [((off - part * first_off) ** 2).mean() for part in parts]
-            errors.append(min(tried))
-            if np.isclose(errors[-1], fit.error, rtol=1e-3):
-                part = parts[np.argmin(tried)]
-                np.testing.assert_allclose(fit.left_out, shares - off + part * first_off, atol=2e-3)
-    assert min(errors) == pytest.approx(fit.error, rel=1e-3)
+            guesses = np.empty_like(shares)
+            for k in range(30):
+                rest, mean = np.arange(30) != k, shares.mean(axis=0)
+                system = kernel[np.ix_(rest, rest)] + ridge * np.eye(29)
+                dual = np.linalg.solve(system, shares[rest] - mean)
+                guesses[k] = mean + kernel[k, rest] @ dual
+            errors.append(((shares - guesses) ** 2).mean())
+            same.append(np.allclose(guesses, found, atol=2e-3))
+    assert same[int(np.argmin(errors))]
+    assert ((shares - found) ** 2).mean() == pytest.approx(min(errors), rel=1e-3)
 
 
-def test_a_first_estimate_is_taken_as_far_as_it_helps() -> None:
+def test_guesses_by_tensors_tell_a_regression_for_all_classes_what_class_numbers_do_not() -> None:
     rng = np.random.default_rng(2)
-    shares, truth = rng.dirichlet(np.ones(3), 60), rng.dirichlet(np.ones(3), 5)
-    told, nothing = rng.normal(size=(60, 2)), rng.normal(size=(5, 2))
-    good = regression.fit_shares(shown(told, first=shares), shares, shown(nothing, first=truth))
-    np.testing.assert_allclose(good.guess, truth, atol=1e-6)
-    assert good.error == pytest.approx(0, abs=1e-12)
-    bad = rng.dirichlet(np.ones(3), 65)
-    plain = regression.fit_shares(shown(told), shares, shown(nothing))
-    misled = regression.fit_shares(shown(told, first=bad[:60]), shares, shown(nothing))
-    assert misled.error <= plain.error
+    shares, own = rng.dirichlet(np.ones(3), 60), rng.dirichlet(np.ones(3), 20)
+    weights = rng.normal(size=(3, 8))
+    tensors = regression.guess_by_tensor((shares @ weights,), shares, (own @ weights,))
+    nothing = rng.normal(size=(60, 3, 1)), rng.normal(size=(20, 3, 1))
+    (blind,) = class_regression.fit_classes(nothing[0], [shares], nothing[1])
+    (fit,) = class_regression.fit_classes(
+        np.concatenate([nothing[0], tensors.left_out], axis=2),
+        [shares],
+        np.concatenate([nothing[1], tensors.guess], axis=2),
+    )
+    assert np.abs(fit.guess - own).sum(axis=1).mean() < 0.05
+    assert np.abs(blind.guess - own).sum(axis=1).mean() > 0.3
 
 
 def shown_of_classes(shares: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -66,9 +66,9 @@ class Decaf:
     and of all together, and decomposes the client's change into these. Three levels are divulge's.
     ``bias`` solves the balance of the output biases with the model's answers before and after the
     local training: no training, for plain SGD alone. ``virtual`` trains virtual clients with known
-    mixes as the victims train, in the same rounds. One kernel ridge regression for all classes
-    then predicts the share of a class from what an update shows of it; a second one reads from the
-    tensors what is left. ``refined`` adds more virtual clients near its guesses. All victims share
+    mixes as the victims train, in the same rounds. Kernel ridge regressions guess shares from each
+    tensor; one for all classes then predicts the share of a class from these guesses and from what
+    an update shows of it. ``refined`` adds more virtual clients near its guesses. All victims share
     them. Rounds count by how well they predict virtual clients.
 
     Args:

@@ -16,19 +16,11 @@ FeatureKinds = tuple[Float64[np.ndarray, "_ _"], ...]
 ClientShares = Float64[np.ndarray, "virtual classes"]
 """Class shares of virtual clients, or the presence of their classes."""
 
-_WIDTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
+_WIDTHS = (1.0, 4.0)
 """Widths of the kernel that are tried, in root mean squared distances."""
 
 _RIDGES = tuple(10.0**k for k in range(-6, 4))
-"""Ridges that are tried; the largest leave the first estimate as it is."""
-
-
-class RegressionInput(NamedTuple):
-    """What updates show, one row a client."""
-
-    kinds: FeatureKinds
-    first: Float64[np.ndarray, "_ classes"]
-    """First estimate of the class shares; of a virtual client, by a fit without it."""
+"""Ridges that are tried; the largest guess the mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,71 +35,65 @@ class RegressionFit:
     """Mean squared error of ``left_out``."""
 
 
-def fit_shares(
-    shown: RegressionInput, shares: ClientShares, victims: RegressionInput
-) -> RegressionFit:
-    """Fit shares to features with Gaussian kernels; width and ridge are chosen by leaving one out.
+class TensorGuesses(NamedTuple):
+    """Class shares as each tensor alone tells them."""
 
-    Each kind of features counts alike: squared distances are sums over kinds, each divided by its
-    mean between virtual clients. Regressed is what is left of the shares less a part of a first
-    estimate of them; that part, from 0 to 1, is the one that errs least on clients left out, in
-    closed form for each width and ridge. Leaving one client out of kernel ridge regression moves
-    its residual in closed form, too.
+    left_out: Float64[np.ndarray, "virtual classes tensors"]
+    """About each virtual client, by fits without it."""
+    guess: Float64[np.ndarray, "others classes tensors"]
+    """About each of the others."""
+
+
+def guess_by_tensor(
+    shown: FeatureKinds, shares: ClientShares, others: FeatureKinds
+) -> TensorGuesses:
+    """Guess shares from each tensor alone: they become numbers of a class like the others.
+
+    A regression on all tensors at once has to find out by itself which of them tell something; from
+    the same clients, its guesses err more than those of a regression for all classes on these.
 
     Args:
-        shown: update features and first estimates of virtual clients.
+        shown: changes of each tensor at virtual clients.
         shares: what these clients hold.
-        victims: update features and first estimates of the victims.
+        others: changes of the same tensors at those to be guessed.
+
+    References:
+        Wolpert (1992), Stacked generalization: guesses about what was left out are the next input.
+    """
+    each = [_fit_tensor(*pair, shares) for pair in zip(shown, others, strict=True)]
+    return TensorGuesses(*(np.stack(guesses, axis=2) for guesses in zip(*each, strict=True)))
+
+
+def _fit_tensor(
+    shown: Float64[np.ndarray, "virtual numbers"],
+    others: Float64[np.ndarray, "others numbers"],
+    shares: ClientShares,
+) -> tuple[ClientShares, Float64[np.ndarray, "others classes"]]:
+    """Kernel ridge regression; width and ridge are those that err least on clients left out.
 
     References:
         Rasmussen and Williams (2006), Gaussian processes for machine learning, equations 5.10
         to 5.12.
     """
-    squares, across = _distances(shown.kinds, victims.kinds)
+    squares, across = (cdist(those, shown, "sqeuclidean") for those in (shown, others))
     middle = float(squares.mean()) or 1.0
-    targets = np.hstack([shares, shown.first])
-    mean, classes = targets.mean(axis=0), shares.shape[1]
+    mean = shares.mean(axis=0)
     best, least = None, np.inf
     for width in _WIDTHS:
         rate = 0.5 / (width**2 * middle)
         values, vectors = np.linalg.eigh(np.exp(-rate * squares))
-        turned = vectors.T @ (targets - mean)
+        turned = vectors.T @ (shares - mean)
         for ridge in _RIDGES:
             # rounding makes the smallest eigenvalues of a kernel matrix negative
             inverse = 1 / (np.maximum(values, 0) + ridge)
             dual = vectors @ (inverse[:, None] * turned)
             # eqs. 5.10 to 5.12: residuals of left-out clients, without refitting
-            both = dual / ((vectors**2) @ inverse)[:, None]
-            off, first_off = both[:, :classes], both[:, classes:]
-            part = _best_part(off, first_off)
-            off = off - part * first_off
+            off = dual / ((vectors**2) @ inverse)[:, None]
             error = float((off**2).mean())
             if error < least:
-                least = error
-                predicted = mean + np.exp(-rate * across) @ dual
-                guess = predicted[:, :classes] + part * (victims.first - predicted[:, classes:])
-                best = RegressionFit(shares - off, guess, error)
+                least, best = error, (shares - off, mean + np.exp(-rate * across) @ dual)
     assert best is not None
     return best
-
-
-def _best_part(off: ClientShares, first_off: ClientShares) -> float:
-    """Part of the first estimates' residuals that, taken off, leaves the least squares."""
-    size = float((first_off**2).sum())
-    return float(np.clip((off * first_off).sum() / size, 0.0, 1.0)) if size else 0.0
-
-
-def _distances(
-    shown: FeatureKinds, victims: FeatureKinds
-) -> tuple[Float64[np.ndarray, "virtual virtual"], Float64[np.ndarray, "victims virtual"]]:
-    """Squared distances between virtual clients, and from victims to virtual clients."""
-    squares, across = np.zeros((len(shown[0]),) * 2), np.zeros((len(victims[0]), len(shown[0])))
-    for inner, outer in zip(shown, victims, strict=True):
-        between = cdist(inner, inner, "sqeuclidean")
-        if between.any():  # what never changes tells nothing
-            squares += between / between.mean()
-            across += cdist(outer, inner, "sqeuclidean") / between.mean()
-    return squares, across
 
 
 class CombinedFit(NamedTuple):

@@ -15,7 +15,6 @@ from divulge.attacks.composition.decaf.regression import (
     ClientShares,
     CombinedFit,
     RegressionFit,
-    RegressionInput,
 )
 from divulge.attacks.composition.decaf.shadow_clients import (
     ShadowClients,
@@ -130,14 +129,31 @@ class ShadowClientSimulation:
 
         Args:
             null_error: how often a class that is there may be declared null.
-            judged: whether guesses say how far off such guesses about virtual clients are.
+            judged: whether guesses say how far off such guesses about virtual clients are, and
+                how likely an even mix is.
         """
         assert self._cast is not None
         shown = {number: stack_features(rows) for number, rows in self._shown.items()}
-        coarse, presence = self._fit_classes(shown)
-        fits = _RoundFits(self._fit_rest(shown, coarse), coarse, presence)
+        fits = self._fit(shown, whole=True)
         guesses = [self._guess(k, fits, null_error) for k in range(len(self._views))]
-        return tuple(self._judge(guesses, shown, fits, null_error) if judged else guesses)
+        if judged:
+            guesses = self._judge(guesses, shown, fits, null_error)
+            guesses = self._compare_with_even(guesses, self._fit(shown, whole=False))
+        return tuple(guesses)
+
+    def _compare_with_even(
+        self, guesses: Sequence[Proportions], fits: "_RoundFits"
+    ) -> list[Proportions]:
+        """The guesses, with p-values of an even mix by class numbers alone.
+
+        These do not tell records apart, so that virtual clients, whose records the others have,
+        too, err as victims do.
+        """
+        coarse = [self._read(victim, fits).shares for victim in range(len(guesses))]
+        return [
+            replace(guess, even=evenness_p_value(fit.guess, fit.others))
+            for guess, fit in zip(guesses, coarse, strict=True)
+        ]
 
     def _judge(
         self,
@@ -185,38 +201,30 @@ class ShadowClientSimulation:
     def _rounds_of(self, victim: int) -> tuple[int, ...]:
         return tuple(number for number, (_, victims) in self._rounds.items() if victim in victims)
 
-    def _fit_classes(
-        self, shown: Mapping[int, UpdateFeatures]
-    ) -> tuple[dict[int, RegressionFit], dict[int, RegressionFit]]:
+    def _fit(self, shown: Mapping[int, UpdateFeatures], *, whole: bool) -> "_RoundFits":
         """Fit, for each round, one regression for all classes: of shares, and of presence.
 
         Guessed are the victims and, after them, the virtual clients with even mixes: as these
         teach nothing, no mix is favoured.
+
+        Args:
+            shown: what updates of virtual clients show in each round.
+            whole: whether guesses by single tensors are among the numbers of a class.
         """
         assert self._cast is not None
-        even = self._cast.even
-        holds = self._cast.shares[~even], self._cast.presence[~even]
+        taught = ~self._cast.even
+        held = self._cast.shares[taught], self._cast.presence[taught]
         shares, presence = {}, {}
         for number, rows in shown.items():
-            guessed = np.concatenate([self._victims[number].classes, rows.classes[even]])
-            shares[number], presence[number] = fit_classes(rows.classes[~even], holds, guessed)
-        return shares, presence
-
-    def _fit_rest(
-        self, shown: Mapping[int, UpdateFeatures], coarse: Mapping[int, RegressionFit]
-    ) -> dict[int, RegressionFit]:
-        """Fit, for each round, what tensors say about class shares beyond a first estimate."""
-        assert self._cast is not None
-        even, fits = self._cast.even, {}
-        for number, rows in shown.items():
-            guessed = stack_features([self._victims[number], rows])
-            others = np.append(np.ones(len(self._victims[number].classes), np.bool_), even)
-            fits[number] = regression.fit_shares(
-                RegressionInput(tuple(a[~even] for a in rows.tensors), coarse[number].left_out),
-                self._cast.shares[~even],
-                RegressionInput(tuple(a[others] for a in guessed.tensors), coarse[number].guess),
-            )
-        return fits
+            mine, others = rows.take(taught), rows.take(~taught)
+            guessed = stack_features([self._victims[number], others])
+            numbers, own = mine.classes, guessed.classes
+            if whole:
+                tensors = regression.guess_by_tensor(mine.tensors, held[0], guessed.tensors)
+                numbers = np.concatenate([numbers, tensors.left_out], axis=2)
+                own = np.concatenate([own, tensors.guess], axis=2)
+            shares[number], presence[number] = fit_classes(numbers, held, own)
+        return _RoundFits(shares, presence)
 
     def _guess(self, victim: int, fits: "_RoundFits", null_error: float) -> Proportions:
         assert self._cast is not None
@@ -226,7 +234,6 @@ class ShadowClientSimulation:
         return Proportions(
             regression.project_shares(reading.shares.guess, null),
             null,
-            even=evenness_p_value(reading.coarse.guess, reading.coarse.others),
             how=f"{len(self._cast.rows)} virtual clients, rounds {rounds}",
         )
 
@@ -238,12 +245,12 @@ class ShadowClientSimulation:
             attacked = [len(self._rounds[n][1]) for n in mine]
             return regression.combine_fits([by_round[n] for n in mine], places, attacked)
 
-        shares, coarse, presence = map(combine, fits)
+        shares, presence = map(combine, fits)
         # shares and presence on one scale: each in its own errors, then added
         both = shares, presence
         sign = np.sum([fit.guess / fit.error**0.5 for fit in both], 0)
         signs = np.sum([fit.left_out / fit.error**0.5 for fit in both], 0)
-        return _Reading(shares, coarse, sign, signs)
+        return _Reading(shares, sign, signs)
 
     def _client_workers(self, recipe: Recipe, pool: Records) -> Any:
         key = recipe, id(pool)
@@ -257,19 +264,13 @@ class _RoundFits(NamedTuple):
     """Regressions, each by the number of its round."""
 
     shares: Mapping[int, RegressionFit]
-    """Regressions of class shares on tensors, from those on class numbers."""
-    coarse: Mapping[int, RegressionFit]
-    """Regressions of class shares on class numbers alone. These do not tell records apart, so
-    that virtual clients, whose records the others have too, err as victims do."""
     presence: Mapping[int, RegressionFit]
-    """Regressions of the presence of each class on class numbers alone."""
 
 
 class _Reading(NamedTuple):
     """What the regressions of a victim's rounds say together, of it and of virtual clients."""
 
     shares: CombinedFit
-    coarse: CombinedFit
     sign: Float64[np.ndarray, " classes"]
     """A score of each class at the victim, larger for classes that it holds."""
     signs: ClientShares

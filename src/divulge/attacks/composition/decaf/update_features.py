@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float64, Int8
+from jaxtyping import Bool, Float64, Int8
 
 from divulge.attacks.composition.decaf.class_regression import ClassNumbers
 from divulge.attacks.composition.decaf.regression import FeatureKinds
@@ -23,8 +23,7 @@ class UpdateFeatures(NamedTuple):
 
     tensors: FeatureKinds
     """Mean change a step of every tensor, with wide tensors sketched. These features tell classes
-    apart that look alike, but also which records a client has: virtual clients that share records
-    guess each other's mix too well."""
+    apart that look alike, but also which records a client has."""
     classes: ClassNumbers
     """The same numbers of every class, by the same rules: of the last layer's change the sum, the
     share of weights that grew and whether any did, the sums of those that grew and that shrank, the
@@ -32,6 +31,10 @@ class UpdateFeatures(NamedTuple):
     records the mean change of the class's logarithm on all of them and on its own, the mean on its
     own and that of its logarithm, and the logarithm of the mean on all; the share by the balance of
     the output biases; and the number of steps."""
+
+    def take(self, chosen: Bool[np.ndarray, " _"]) -> "UpdateFeatures":
+        """The rows of some of the clients."""
+        return UpdateFeatures(tuple(a[chosen] for a in self.tensors), self.classes[chosen])
 
 
 def update_features(stage: ObservedRound, sight: ClientChange) -> UpdateFeatures:
