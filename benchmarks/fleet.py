@@ -210,7 +210,8 @@ def _images(quick: bool) -> Workload:  # noqa: FBT001 (as in run)
 
     records = 250 if quick else 2_000
     both, name = _fashion_mnist(records + 2_000)
-    recipe = Recipe(_convolutional, lr=0.05, momentum=0.9, epochs=12, batch_size=64)
+    epochs = 3 if quick else 12
+    recipe = Recipe(_convolutional, lr=0.05, momentum=0.9, epochs=epochs, batch_size=64)
     return Workload("cnn", name, recipe, *_split(both, records))
 
 
