@@ -49,7 +49,7 @@ PYTEST_QUICK = $(PYTEST_ALL) --install dev -m 'not slow'
 tests: $(STAMP)
 	$(BIN)/python -m $(PYTEST_QUICK)
 
-nightly: all-tests portable fuzz mutate installs ledger  ## hours: all tests, other kernels, damaged files, mutants, installs and speed
+nightly: all-tests portable fuzz mutate ledger installs  ## hours: all tests, other kernels, damaged files, mutants, speed and installs
 
 all-tests: $(NIGHTLY)  ## all tests, those marked `slow` too, with what is large to install
 	$(BIN)/python -m $(PYTEST_ALL) --install nightly --hypothesis-profile=nightly

@@ -908,7 +908,7 @@ _COMPILING = Lock()
 
 
 @cache
-def _trainer(images: bool) -> Callable[..., None]:  # noqa: FBT001 (a constant of the code)
+def _trainer(images: bool) -> Any:  # noqa: FBT001 (a constant of the code)
     """`train_epochs` with convolutions or without, compiled when first asked for.
 
     The compiler drops what is behind a constant that is false: dense networks, which are most, take
