@@ -10,7 +10,7 @@ DEMO := $(if $(wildcard $(STAMP)),.venv,.venv-demo)
 # Where a system tells Python to write no bytecode, each process of the tests would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test lint types layers tests nightly all-tests portable mutate fuzz pythons installs docs site lock licences clean
+.PHONY: demo test lint types layers tests nightly all-tests portable mutate fuzz ledger pythons installs docs site lock licences clean
 
 demo: $(DEMO)/.installed  ## train a small over-fitted network on real data and audit it
 	$(DEMO)/bin/divulge demo
@@ -49,7 +49,7 @@ PYTEST_QUICK = $(PYTEST_ALL) --install dev -m 'not slow'
 tests: $(STAMP)
 	$(BIN)/python -m $(PYTEST_QUICK)
 
-nightly: all-tests portable fuzz mutate installs  ## hours: all tests, other kernels, damaged files, mutants and installs
+nightly: all-tests portable fuzz mutate ledger installs  ## hours: all tests, other kernels, damaged files, mutants, speed and installs
 
 all-tests: $(NIGHTLY)  ## all tests, those marked `slow` too, with what is large to install
 	$(BIN)/python -m $(PYTEST_ALL) --install nightly --hypothesis-profile=nightly
@@ -65,6 +65,9 @@ COUNT ?= 100
 
 fuzz: $(STAMP)  ## damage COUNT files of each kind, as SEED says, and read them
 	$(BIN)/python -m tests.fuzz --seed $(SEED) --count $(COUNT)
+
+ledger: $(NIGHTLY)  ## run the quick benchmarks, append their ratios to benchmarks/ledger.csv, and fail where one fell by half
+	$(BIN)/python -u -m benchmarks.ledger --measure
 
 PYTHONS ?= python3.11 python3.12 python3.13
 

@@ -80,7 +80,7 @@ def _compare(workload: Workload, rate: float, quick: bool) -> Outcome:  # noqa: 
     ):
         played, loop, single = federation.rounds(), _loop(federation), _loop(federation)
         for rounds in (played, written):
-            _warm(rounds)
+            _warm(rounds, 1 if quick else 8)
         contenders = [
             Contender("divulge, in memory", lambda: _next(played, workload.rounds)),
             Contender("divulge, writing its transcript", lambda: _next(written, workload.rounds)),
@@ -103,10 +103,10 @@ def _compare(workload: Workload, rate: float, quick: bool) -> Outcome:  # noqa: 
     return outcome
 
 
-def _warm(rounds: Iterator[object]) -> None:
+def _warm(rounds: Iterator[object], seconds: float) -> None:
     """Run rounds until worker processes are there: they start after five seconds of training."""
     begun = perf_counter()
-    while perf_counter() - begun < 8:
+    while perf_counter() - begun < seconds:
         next(rounds)
     next(rounds)
 

@@ -113,10 +113,10 @@ def verdict(name: str, outcome: Outcome) -> str:
 
     Examples:
         >>> verdict("x", Outcome(Timing("a", [1.0, 2.0]), Timing("b", [3.0])))
-        'x ours=1.0000 theirs=3.0000 ratio=3.00'
+        'x ours=1 theirs=3 ratio=3.00'
     """
     ours, theirs = outcome.ours.best, outcome.theirs.best
-    return f"{name} ours={ours:.4f} theirs={theirs:.4f} ratio={theirs / ours:.2f}"
+    return f"{name} ours={ours:.4g} theirs={theirs:.4g} ratio={theirs / ours:.2f}"
 
 
 def _seconds(contender: Contender) -> float:

@@ -127,7 +127,7 @@ def _overview(papers: Sequence[Paper], tables: Mapping[str, Stored]) -> str:
         "* [how often audits of people err](people.md), where nothing leaks;\n"
         "* [what shadow attacks find](shadow-quality.md) with 2 to 64 shadow models;\n"
         "* [what private clients cost](federated-utility.md) in accuracy;\n"
-        "* [benchmarks](benchmarks.md) of time and memory.",
+        "* [benchmarks](benchmarks.md) of time and memory, and [what became faster](speed.md).",
     )
 
 

@@ -61,7 +61,7 @@ def test_an_installation_that_fails_says_why_and_is_tried_again(
     def fails(command: list[str], *rest: object) -> None:
         steps.append(" ".join(command[1:4]))
         if "pip" in command:
-            raise process.Failed("ERROR: no such release")
+            raise process.Failed("ERROR: no such release", 1)
 
     monkeypatch.setenv(environment.HOME, str(tmp_path))
     monkeypatch.setattr(process, "run", fails)

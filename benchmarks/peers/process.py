@@ -31,6 +31,11 @@ class Spent(NamedTuple):
 class Failed(Exception):
     """A command ended with an error, or had to be ended; the message says which."""
 
+    def __init__(self, reason: str, code: int) -> None:
+        super().__init__(reason)
+        self.code = code
+        """Its exit code; negative: the signal that ended it."""
+
 
 def run(
     command: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path, limit: float
@@ -70,7 +75,7 @@ def run(
     wall = time.perf_counter() - begun
     if started.returncode:
         over = f"killed after {wall:.0f} s: " if wall > limit else ""
-        raise Failed(over + _reason(log))
+        raise Failed(over + _reason(log), started.returncode)
     return Spent(usage.ru_utime + usage.ru_stime, wall, peak)
 
 

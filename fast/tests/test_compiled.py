@@ -5,6 +5,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -160,6 +161,12 @@ def test_what_nobody_waits_for_is_not_trained(monkeypatch: pytest.MonkeyPatch) -
         if thread.name.startswith("divulge-training"):
             thread.join()
     assert epochs <= len(calls) < models * epochs / 2
+
+
+def test_what_is_compiled_is_kept_in_the_users_cache_and_not_beside_the_source() -> None:
+    kept = Path(kernels._trainer(False).stats.cache_path)
+    assert Path(kernels.__file__).parent not in kept.parents
+    assert not list(Path(kernels.__file__).parent.rglob("kernels._trainer*.nbi"))
 
 
 def test_exponentials_are_right_to_the_last_places() -> None:

@@ -1,14 +1,16 @@
-"""The loops of training, in native code: Numba compiles them, and keeps what it made on disk.
+"""The loops of training, in native code: Numba compiles them, and keeps it in the user's cache.
 
 Nothing here holds Python's lock: each thread trains a model of its own. Weights lie in one vector,
 as `layout` says, and rows begin at multiples of 64 bytes and are padded, so that no loop over
-them has a remainder. Importing this takes half a second, and some twenty seconds where nothing is
-compiled yet. All of it is in one file, since Numba compiles anew when this file has changed, and
-does not look at others.
+them has a remainder. The first training of dense networks, and of convolutions, takes some seconds
+more where nothing is compiled yet. All of it is in one file, since Numba compiles anew when this
+file has changed, and does not look at others.
 """
 
 from collections.abc import Callable
+from functools import cache
 from inspect import unwrap
+from threading import Lock
 from typing import Any
 
 import numba
@@ -67,16 +69,25 @@ _ANY_ORDER = {"reassoc", "contract", "arcp", "nsz"}
 """What the compiler may do to sums; what is not a number stays so."""
 
 
+_PLACES = "UserProvidedCacheLocator,UserWideCacheLocator"
+"""Where Numba keeps what it compiled: in `NUMBA_CACHE_DIR`, or else in the user's cache."""
+
+
 def _compiled(*signature: Any, math: Any = _ANY_ORDER) -> Callable[[Any], Any]:
     """The compiler, as a decorator."""
 
     def compile_function(function: Any) -> Any:
         plain = unwrap(function)  # tests wrap functions to check arguments
         options = {"nogil": True, "error_model": "numpy", "fastmath": math}
+        places = numba.config.CACHE_LOCATOR_CLASSES
+        # of itself Numba writes beside this file, which others may own or copy
+        numba.config.CACHE_LOCATOR_CLASSES = places or _PLACES
         try:
             return numba.njit(*signature, cache=True, **options)(plain)
         except RuntimeError:  # there is no folder to keep it in
             return numba.njit(*signature, **options)(plain)
+        finally:
+            numba.config.CACHE_LOCATOR_CLASSES = places
 
     return compile_function
 
@@ -870,28 +881,134 @@ _GIVEN = types.Array(types.float32, 1, "C", readonly=True)
 _GIVEN_INTEGERS = types.Array(types.int64, 1, "C", readonly=True)
 
 
-@_compiled(
-    types.void(
-        types.Array(types.int64, 2, "C", readonly=True),
-        _GIVEN_INTEGERS,
-        types.Array(types.float32, 2, "C", readonly=True),
-        types.Array(types.float32, 2, "C", readonly=True),
-        _GIVEN_INTEGERS,
-        _GIVEN_INTEGERS,
-        types.Array(types.int32, 1, "C", readonly=True),
-        _GIVEN,
-        types.Array(types.uint32, 2, "C", readonly=True),
-        types.Array(numba.from_dtype(CONV_TABLE), 1, "C", readonly=True),
-        types.Array(numba.from_dtype(DENSE_TABLE), 1, "C", readonly=True),
-        _NUMBERS,
-        _NUMBERS,
-        _NUMBERS,
-        _NUMBERS,
-        types.int64,
-        _GIVEN,
-        types.int64,
-    )
+_EPOCHS = types.void(
+    types.Array(types.int64, 2, "C", readonly=True),
+    _GIVEN_INTEGERS,
+    types.Array(types.float32, 2, "C", readonly=True),
+    types.Array(types.float32, 2, "C", readonly=True),
+    _GIVEN_INTEGERS,
+    _GIVEN_INTEGERS,
+    types.Array(types.int32, 1, "C", readonly=True),
+    _GIVEN,
+    types.Array(types.uint32, 2, "C", readonly=True),
+    types.Array(numba.from_dtype(CONV_TABLE), 1, "C", readonly=True),
+    types.Array(numba.from_dtype(DENSE_TABLE), 1, "C", readonly=True),
+    _NUMBERS,
+    _NUMBERS,
+    _NUMBERS,
+    _NUMBERS,
+    types.int64,
+    _GIVEN,
+    types.int64,
 )
+
+
+_COMPILING = Lock()
+"""Held while threads that train the first networks wait for the compiler."""
+
+
+@cache
+def _trainer(images: bool) -> Any:  # noqa: FBT001 (a constant of the code)
+    """`train_epochs` with convolutions or without, compiled when first asked for.
+
+    The compiler drops what is behind a constant that is false: dense networks, which are most, take
+    half as long to compile.
+    """
+
+    @_compiled(_EPOCHS)
+    def train(
+        order: Any, edges: Any, rates: Any, x: Any, y: Any, begins: Any, columns: Any, entries: Any,
+        halves: Pairs, conv: Table, dense: Table, w: Vector, v: Vector, m: Vector, s: Vector,
+        kind: int, hyper: Vector, step: int,
+    ) -> None:  # fmt: skip
+        layers, convolutions, sparse = U(len(dense)), U(len(conv)), len(begins) > 0
+        records = _0
+        for b in range(len(edges) - 1):
+            records = max(records, U(edges[b + 1] - edges[b]))
+        records = _up(records, _8)
+        features, first_width = U(x.shape[1]), dense[0].inputs
+        # outputs of all layers, each the input of the next
+        held = np.empty(layers + _1, np.uint64)
+        held[0], size, widest = _0, records * first_width, first_width
+        for k in range(layers):
+            held[k + _1] = size
+            size += records * dense[k].outputs
+            widest = max(widest, dense[k].outputs)
+        outputs = _aligned(size)
+        slopes, other = _aligned(records * widest), _aligned(records * widest)
+        longest, most = max(records, widest), _0
+        for i in range(len(begins) - 1):
+            most = max(most, U(begins[i + 1] - begins[i]))
+        ends = np.empty(features if sparse else _0, np.uint64)
+        who, how = np.empty(records * most, np.uint64), np.empty(records * most, np.float32)
+        if images:
+            per_image = choice_count = spread_size = found_size = plane_size = _0
+            for k in range(convolutions):
+                layer = conv[k]
+                lines = layer.real_outputs * layer.pooled_height
+                per_image += layer.channels * layer.plane
+                choice_count += lines * layer.line
+                # poolings read whole vectors, beyond the last row
+                spread_size = max(spread_size, layer.outputs * layer.spread + layer.row + U(64))
+                found_size = max(found_size, lines * layer.line)
+                plane_size = max(plane_size, layer.channels * layer.plane)
+                longest = max(longest, layer.taps, lines * layer.line)
+            kept = _aligned(records * per_image)
+            spread, found = _aligned(spread_size), _aligned(found_size)
+            before, after = _aligned(plane_size), _aligned(plane_size)
+            choices = np.zeros(records * choice_count, np.int32)
+        scratch, bits = np.empty(longest, np.uint64), np.empty(longest, np.int32)
+        powers = bits.view(np.float32)
+        halved, paired = len(halves) > 0, first_width >> _1
+        of_features = np.zeros(records * paired if halved else _0, np.uint32)
+        of_records = np.zeros(len(of_features), np.uint32)
+        of_slopes = np.empty((records >> _1) * dense[0].outputs if halved else _0, np.uint32)
+        of_weights = _aligned(paired * dense[0].outputs if halved else _0).view(np.uint32)
+
+        for epoch in range(len(order)):
+            for b in range(len(edges) - 1):
+                rows = order[epoch, edges[b] : edges[b + 1]]
+                count = U(len(rows))
+                if images:
+                    _read_images(
+                        rows, x, conv, per_image, w, kept, choices, choice_count, spread, found,
+                        outputs, first_width, scratch, bits, powers,
+                    )  # fmt: skip
+                elif halved:
+                    for i in range(count):
+                        _copy(of_features, i * paired, halves[rows[i]], _0, paired)
+                    _pair_records(of_records, of_features, _up(count, _2) >> _1, paired)
+                elif not sparse:
+                    for i in range(count):
+                        _copy(outputs, i * first_width, x[rows[i]], _0, features)
+                _forward(
+                    rows, begins, columns, entries, dense, w, outputs, held, scratch, bits, powers,
+                    of_features, of_weights,
+                )  # fmt: skip
+                n, real = dense[layers - _1].outputs, dense[layers - _1].real_outputs
+                _fill(slopes, _0, _up(count, _8) * n, _NOTHING)
+                for i in range(count):
+                    _copy(slopes, i * n, outputs, held[layers] + i * n, real)
+                    _loss_gradient(slopes, i * n, real, U(y[rows[i]]), count, bits, powers)
+                slopes, other = _backward(
+                    rows, begins, columns, entries, ends, who, how, dense, w, v, outputs, held,
+                    slopes, other, scratch, convolutions, of_records, of_slopes,
+                )  # fmt: skip
+                if images:
+                    for i in range(count):
+                        for back in range(convolutions):
+                            _convolve_back(
+                                i * per_image, conv, convolutions - _1 - back, w, v, kept, choices,
+                                i * choice_count, spread, found, outputs, slopes, i * first_width,
+                                after, before, scratch,
+                            )  # fmt: skip
+                            before, after = after, before
+                step += 1
+                _update(w, v, m, s, kind, rates[epoch, b], hyper, step)
+
+    return train
+
+
 def train_epochs(
     order: Any, edges: Any, rates: Any, x: Any, y: Any, begins: Any, columns: Any, entries: Any,
     halves: Pairs, conv: Table, dense: Table, w: Vector, v: Vector, m: Vector, s: Vector,
@@ -922,84 +1039,9 @@ def train_epochs(
         hyper: momentum, weight decay, beta 1, beta 2, epsilon.
         step: steps before these.
     """
-    layers, convolutions, sparse = U(len(dense)), U(len(conv)), len(begins) > 0
-    records = _0
-    for b in range(len(edges) - 1):
-        records = max(records, U(edges[b + 1] - edges[b]))
-    records = _up(records, _8)
-    features, first_width = U(x.shape[1]), dense[0].inputs
-    # outputs of all layers, each the input of the next
-    held = np.empty(layers + _1, np.uint64)
-    held[0], size, widest = _0, records * first_width, first_width
-    for k in range(layers):
-        held[k + _1] = size
-        size += records * dense[k].outputs
-        widest = max(widest, dense[k].outputs)
-    outputs = _aligned(size)
-    slopes, other = _aligned(records * widest), _aligned(records * widest)
-    longest, most = max(records, widest), _0
-    for i in range(len(begins) - 1):
-        most = max(most, U(begins[i + 1] - begins[i]))
-    ends = np.empty(features if sparse else _0, np.uint64)
-    who, how = np.empty(records * most, np.uint64), np.empty(records * most, np.float32)
-    per_image = choice_count = spread_size = found_size = plane_size = _0
-    for k in range(convolutions):
-        layer = conv[k]
-        lines = layer.real_outputs * layer.pooled_height
-        per_image += layer.channels * layer.plane
-        choice_count += lines * layer.line
-        # poolings read whole vectors, beyond the last row
-        spread_size = max(spread_size, layer.outputs * layer.spread + layer.row + U(64))
-        found_size = max(found_size, lines * layer.line)
-        plane_size = max(plane_size, layer.channels * layer.plane)
-        longest = max(longest, layer.taps, lines * layer.line)
-    kept, spread, found = _aligned(records * per_image), _aligned(spread_size), _aligned(found_size)
-    before, after = _aligned(plane_size), _aligned(plane_size)
-    choices = np.zeros(records * choice_count, np.int32)
-    scratch, bits = np.empty(longest, np.uint64), np.empty(longest, np.int32)
-    powers = bits.view(np.float32)
-    halved, paired = len(halves) > 0, first_width >> _1
-    of_features = np.zeros(records * paired if halved else _0, np.uint32)
-    of_records = np.zeros(len(of_features), np.uint32)
-    of_slopes = np.empty((records >> _1) * dense[0].outputs if halved else _0, np.uint32)
-    of_weights = _aligned(paired * dense[0].outputs if halved else _0).view(np.uint32)
-
-    for epoch in range(len(order)):
-        for b in range(len(edges) - 1):
-            rows = order[epoch, edges[b] : edges[b + 1]]
-            count = U(len(rows))
-            if convolutions:
-                _read_images(
-                    rows, x, conv, per_image, w, kept, choices, choice_count, spread, found,
-                    outputs, first_width, scratch, bits, powers,
-                )  # fmt: skip
-            elif halved:
-                for i in range(count):
-                    _copy(of_features, i * paired, halves[rows[i]], _0, paired)
-                _pair_records(of_records, of_features, _up(count, _2) >> _1, paired)
-            elif not sparse:
-                for i in range(count):
-                    _copy(outputs, i * first_width, x[rows[i]], _0, features)
-            _forward(
-                rows, begins, columns, entries, dense, w, outputs, held, scratch, bits, powers,
-                of_features, of_weights,
-            )  # fmt: skip
-            n, real = dense[layers - _1].outputs, dense[layers - _1].real_outputs
-            _fill(slopes, _0, _up(count, _8) * n, _NOTHING)
-            for i in range(count):
-                _copy(slopes, i * n, outputs, held[layers] + i * n, real)
-                _loss_gradient(slopes, i * n, real, U(y[rows[i]]), count, bits, powers)
-            slopes, other = _backward(
-                rows, begins, columns, entries, ends, who, how, dense, w, v, outputs, held,
-                slopes, other, scratch, convolutions, of_records, of_slopes,
-            )  # fmt: skip
-            for i in range(count if convolutions else _0):
-                for back in range(convolutions):
-                    _convolve_back(
-                        i * per_image, conv, convolutions - _1 - back, w, v, kept, choices,
-                        i * choice_count, spread, found, outputs, slopes, i * first_width,
-                        after, before, scratch,
-                    )  # fmt: skip
-                    before, after = after, before
-            step += 1
-            _update(w, v, m, s, kind, rates[epoch, b], hyper, step)
+    with _COMPILING:
+        train = _trainer(len(conv) > 0)
+    train(
+        order, edges, rates, x, y, begins, columns, entries, halves, conv, dense, w, v, m, s, kind,
+        hyper, step,
+    )  # fmt: skip

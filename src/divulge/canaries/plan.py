@@ -17,6 +17,7 @@ from divulge.core import Guarantee, NoiseAssumption
 from divulge.errors import SpecError
 from divulge.metrics import epsilon as bounds
 from divulge.metrics.epsilon.curves import gaussian_delta
+from divulge.metrics.epsilon.lower_bound import refutes_epsilon
 
 Epsilon = Annotated[float, pydantic.Field(gt=0, le=1e4)]
 
@@ -200,8 +201,7 @@ def _chance(
         score = 1.0 * inserted
         if math.isfinite(true):
             score += rng.normal(size=canaries) / gaussian_mu(true, delta)
-        bound = bounds.epsilon_lower_bound(score, inserted, delta, drawn="coins", noise=noise)
-        found += bound.value > epsilon
+        found += refutes_epsilon(epsilon, score, inserted, delta, noise=noise)
     return found / _RUNS
 
 

@@ -10,6 +10,7 @@ from divulge._util.random import stream
 from divulge.core import MembershipDraw, NoiseAssumption
 from divulge.errors import SpecError
 from divulge.metrics.epsilon import count_usable, epsilon_lower_bound
+from divulge.metrics.epsilon.lower_bound import refutes_epsilon
 from tests.golden import golden
 from tests.slow import thin
 from tests.uneven_tables import LEAKY, TABLES
@@ -191,3 +192,19 @@ def test_gaussian_noise_needs_a_delta() -> None:
     member = np.arange(100) % 2 == 0
     with pytest.raises(SpecError, match="delta above 0"):
         epsilon_lower_bound(member + 0.0, member, noise="gaussian")
+
+
+@pytest.mark.parametrize("noise", ["any", "gaussian", "independent-gaussian"])
+@pytest.mark.parametrize("strength", [0.0, 1.0, 3.0, 30.0])
+def test_an_epsilon_is_refuted_where_the_bound_exceeds_it(
+    noise: NoiseAssumption, strength: float
+) -> None:
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        member = rng.random(300) < 0.5
+        score = strength * member + rng.normal(size=300)
+        bound = epsilon_lower_bound(score, member, 1e-5, drawn="coins", noise=noise).value
+        # both sides of the bound, and of the values at which the number of guesses changes
+        for epsilon in (0.01, 0.02, bound - 1e-9, bound, bound + 1e-9, 0.5, 2.0, 3.0, 100.0):
+            said = refutes_epsilon(epsilon, score, member, 1e-5, noise=noise)
+            assert said == (bound > epsilon)

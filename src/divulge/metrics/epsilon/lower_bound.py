@@ -6,6 +6,7 @@ refute ε.
 """
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +14,12 @@ from jaxtyping import Bool, Int
 
 from divulge._util.random import stream
 from divulge.core import Estimate, MembershipDraw, NoiseAssumption
-from divulge.metrics.epsilon.testing import Guessing, largest_refuted, prepare_epsilon_audit
+from divulge.metrics.epsilon.testing import (
+    Guessing,
+    largest_refuted,
+    prepare_epsilon_audit,
+    refutes_more,
+)
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.membership import Member, RankedScores, Score, rank
 
@@ -75,14 +81,48 @@ def epsilon_lower_bound(
         0.0
     """
     ranked = ranked or rank(score, member)  # refuses broken scores and empty groups
-    rng = stream(0, "order of ties")
     records, drawn = count_usable(member, drawn)
-    usable = np.arange(len(member)) if drawn == "coins" else _balance_groups(member, rng)
-    descending = _rank_members(ranked, usable, rng)
     # Bonferroni over attacks, as the highest of their bounds is looked at
     audit = prepare_epsilon_audit(delta, drawn, noise, records, (1 - confidence) / tries)
-    bound = largest_refuted(audit, lambda guessing: _count_hits(descending, guessing))
+    bound = largest_refuted(audit, _hit_counter(ranked, member, drawn))
     return Estimate(bound, bound, None)
+
+
+def refutes_epsilon(
+    epsilon: float, score: Score, member: Member, delta: float, *, noise: NoiseAssumption
+) -> bool:
+    """Whether `epsilon_lower_bound` exceeds an ε where coins drew; a fraction of its work.
+
+    Args:
+        epsilon: the ε in question.
+        score: see `epsilon_lower_bound`, as for the others.
+        member: who is a member.
+        delta: the δ of the guarantee.
+        noise: what is known about the training.
+
+    Raises:
+        SpecError: Gaussian noise and δ = 0: it has no ε there.
+    """
+    ranked = rank(score, member)
+    records, drawn = count_usable(member, "coins")
+    audit = prepare_epsilon_audit(delta, drawn, noise, records, 1 - CONFIDENCE)
+    return refutes_more(audit, _hit_counter(ranked, member, drawn), epsilon)
+
+
+def _hit_counter(
+    ranked: RankedScores, member: Member, drawn: MembershipDraw
+) -> Callable[[Guessing], int]:
+    """Counts the right ones of the guesses about usable records."""
+    rng = stream(0, "order of ties")
+    usable = np.arange(len(member)) if drawn == "coins" else _balance_groups(member, rng)
+    members = np.concatenate([[0], np.cumsum(_rank_members(ranked, usable, rng))])
+
+    def count(guessing: Guessing) -> int:
+        top, bottom, _ = guessing
+        among_last = members[-1] - members[len(usable) - bottom]
+        return int(members[top] + bottom - among_last)
+
+    return count
 
 
 class UsableRecords(NamedTuple):
@@ -130,9 +170,3 @@ def _rank_members(
     members, lots = ranked.member.copy(), lot[ranked.order[tied]]
     members[tied] = ranked.member[tied][np.lexsort((lots, level))]
     return members
-
-
-def _count_hits(ranked: Bool[np.ndarray, " records"], guessing: Guessing) -> int:
-    top, bottom, _ = guessing
-    right = np.sum(ranked[:top]) + np.sum(~ranked[len(ranked) - bottom :])
-    return int(right)

@@ -132,10 +132,34 @@ def prepare_epsilon_audit(
 def largest_refuted(audit: EpsilonAudit, hits: Callable[[Guessing], int]) -> float:
     """The largest ε below which all are refuted."""
     parameter = 0.0
-    for low, high in pairwise(_COARSE if audit.noise == "independent-gaussian" else _GRID):
+    for low, high in pairwise(_grid(audit)):
         parameter = _largest_within(audit.test(high), hits, low, high)
         if parameter < high:
             break
+    return _epsilon(audit, parameter)
+
+
+def refutes_more(audit: EpsilonAudit, hits: Callable[[Guessing], int], epsilon: float) -> bool:
+    """Whether `largest_refuted` is above an ε; fewer values are tested than to find it."""
+    edges = list(pairwise(_grid(audit)))
+    around = next((k for k, (_, high) in enumerate(edges) if _epsilon(audit, high) > epsilon), None)
+    if around is None:
+        return False
+    low, high = edges[around]
+    if _epsilon(audit, _largest_within(audit.test(high), hits, low, high)) <= epsilon:
+        return False
+    # all below have to be refuted too; the nearest are the likeliest not to be
+    return all(
+        _largest_within(audit.test(high), hits, low, high) == high
+        for low, high in reversed(edges[:around])
+    )
+
+
+def _grid(audit: EpsilonAudit) -> tuple[float, ...]:
+    return _COARSE if audit.noise == "independent-gaussian" else _GRID
+
+
+def _epsilon(audit: EpsilonAudit, parameter: float) -> float:
     return parameter if audit.noise == "any" else curves.gaussian_epsilon(parameter, audit.delta)
 
 

@@ -39,11 +39,11 @@ SCOUTING, SETTLING = 5, 10
 SMALLEST_VARIANCE = 1e-4
 """Smallest variance of a cluster, in squared nats: narrower ones are as narrow as rounding."""
 
-_AT_ONCE = 2000
+_AT_ONCE = 4000
 """Number of points fitted at once, so that their densities stay in a processor's cache."""
 
-_MOST_ODDS = 700.0
-"""Minus log odds from which on a point is in no cluster; beyond, exponentials would overflow."""
+_MOST_ODDS = 80.0
+"""Minus log odds from which on a point is in no cluster: exponentials of 89 overflow in float32."""
 
 _NEVER = 1e6
 """Log density outside of what groups are filled up with."""
@@ -106,9 +106,11 @@ def _best_clusters(
     ridge = SMALLEST_VARIANCE * np.eye(z.shape[-1])
     wide = np.asarray(widths)[:, None, None] * others.scatter[:, None] + ridge
     among = _GroupPoints(z, here[:, None], others.student(z)[:, None], share)
+    # what only chooses a start needs no more than half of the digits
+    scouts = among._replace(dtype=np.dtype(np.float32))
     shares = np.full((len(z), len(widths) * starts.shape[1], 1), share)
     each = np.repeat(wide, starts.shape[1], axis=1)
-    mixed = among.run_em(Shape(np.tile(starts, (len(widths), 1)), each), shares, each, SCOUTING)
+    mixed = scouts.run_em(Shape(np.tile(starts, (len(widths), 1)), each), shares, each, SCOUTING)
     best = mixed.fitness.reshape(len(z), len(widths), -1).argmax(axis=2)
     best += starts.shape[1] * np.arange(len(widths))
     group = np.arange(len(z))[:, None]
@@ -138,6 +140,8 @@ class _GroupPoints(NamedTuple):
     """Log density of each point, if it is outside of the cluster."""
     share: float
     """Expected share of points in the cluster."""
+    dtype: np.dtype[np.floating] = np.dtype(np.float64)
+    """In which densities of points are computed."""
 
     def run_em(
         self,
@@ -157,13 +161,15 @@ class _GroupPoints(NamedTuple):
         centre = (self.z.sum(axis=1) / size)[:, None]
         terms = _terms(np.where(self.here.swapaxes(1, 2), self.z - centre, 0.0))
         basis = np.concatenate([terms, np.where(self.here, self.other, _NEVER)], axis=1)
+        terms, basis = terms.astype(self.dtype), basis.astype(self.dtype)
         mean = [*np.moveaxis(cluster.mean - centre, -1, 0)]
         scatter, wide = as_entries(cluster.scatter), as_entries(expected)
-        inside, odds = share[..., 0], np.empty((*share.shape[:2], self.z.shape[1]))
+        inside, odds = share[..., 0], np.empty((*share.shape[:2], self.z.shape[1]), self.dtype)
         for step in range(steps):
             # E-step: log odds of all points by one matrix product
             rest = np.log1p(-inside)
-            np.matmul(_minus_log_odds(mean, scatter, rest - np.log(inside)), basis, out=odds)
+            weights = _minus_log_odds(mean, scatter, rest - np.log(inside)).astype(self.dtype)
+            np.matmul(weights, basis, out=odds)
             np.minimum(odds, _MOST_ODDS, out=odds)
             last = -odds.sum(axis=-1) if step + 1 == steps else 0.0
             np.exp(odds, out=odds)
@@ -174,7 +180,7 @@ class _GroupPoints(NamedTuple):
             weight = np.reciprocal(odds, out=odds)
             # M-step: zeroth, first and second moments of the weighted points at once
             count, *moments = np.ascontiguousarray(
-                np.moveaxis(weight @ terms.swapaxes(1, 2), -1, 0)
+                np.moveaxis(weight @ terms.swapaxes(1, 2), -1, 0), np.float64
             )
             total, squares = moments[: len(mean)], moments[len(mean) :]
             # posterior mode under a Beta prior: a cluster can neither vanish nor take all
