@@ -10,7 +10,7 @@ DEMO := $(if $(wildcard $(STAMP)),.venv,.venv-demo)
 # Where a system tells Python to write no bytecode, each process of the tests would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test lint types layers tests nightly all-tests portable mutate fuzz pythons installs docs site lock licences clean
+.PHONY: demo test lint types layers tests nightly all-tests portable mutate fuzz pythons installs docs site lock owner version licences clean
 
 demo: $(DEMO)/.installed  ## train a small over-fitted network on real data and audit it
 	$(DEMO)/bin/divulge demo
@@ -99,7 +99,13 @@ REQUIREMENTS = .github/requirements
 
 lock: $(STAMP)  ## write again what the jobs of a release install
 	$(LOCK) $(REQUIREMENTS)/build.in --output-file $(REQUIREMENTS)/build.txt
-	$(LOCK) pyproject.toml --extra docs --extra federation $(REQUIREMENTS)/site.in --output-file $(REQUIREMENTS)/site.txt
+	$(LOCK) pyproject.toml --extra docs --extra torch $(REQUIREMENTS)/site.in --output-file $(REQUIREMENTS)/site.txt
+
+owner:  ## name the account that publishes divulge in every file: make owner OWNER=name
+	$(PYTHON) packaging/names.py owner $(OWNER)
+
+version:  ## name the version and its date in every file: make version VERSION=0.2.0
+	$(PYTHON) packaging/names.py version $(VERSION)
 
 licences: $(NIGHTLY)  ## write the page of licences again, from the metadata of all that the extras install
 	$(BIN)/python docs/generate_licences.py

@@ -96,8 +96,8 @@ COMMANDS = [
     Command("reproduce", 2, "./papers"),
     Command("data", 2, "./papers"),
     Command("data convert mnist nowhere --folder data", 2, "./papers"),
-    Command("audit other.toml --workers ray", 2, "[ray]"),
-    Command("audit url.toml", 2, "[http]"),
+    Command("audit other.toml --workers ray", 2, "ray>=2.40"),
+    Command("audit url.toml", 2, "[urls]"),
     Command("demo --run demo", says="Report"),
 ]
 """In this order, in one folder."""

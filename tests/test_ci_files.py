@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shlex
 import shutil
 import stat
@@ -16,6 +17,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import divulge
 
 from .installs.names import installs
 
@@ -121,6 +124,9 @@ def test_files_for_servers_are_as_their_published_schemas_say(
 
 OWN = ["$/.github/workflows/test.yml", "$/.github/workflows/nightly.yml"]
 """Workflows of this repository, at the commit that runs."""
+NAMES = runpy.run_path(str(ROOT / "packaging" / "names.py"))
+OURS = f"{NAMES['owner']()}/divulge@v0 # zizmor: ignore[unpinned-uses]"
+"""Our action, as users take its newest version."""
 PINNED = re.compile(r"uses: ([\w./-]+@[0-9a-f]{40}) # v\d+\.\d+\.\d+")
 
 
@@ -140,6 +146,7 @@ def test_every_action_is_named_by_its_commit_with_its_version(path: Path) -> Non
     assert [one for one in used if not PINNED.fullmatch(one)] in (
         [],
         [f"uses: {one}" for one in OWN],
+        [f"uses: {OURS}"],
     )
 
 
@@ -266,12 +273,18 @@ def test_the_site_of_a_release_has_what_its_extras_ask_for() -> None:
         assert Requirement(backend).specifier.contains(held)
 
 
-def test_the_version_is_the_same_in_all_files() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    citation: Any = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert citation["version"] == project["version"]
-    assert citation["license"] == project["license"]
-    assert f"## [{project['version']}] - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+def test_the_hook_of_pre_commit_is_a_command_that_judges(tmp_path: Path) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    table = "p_0,p_1,label,member\n" + "0.9,0.1,0,1\n0.2,0.8,0,0\n" * 40
+    (tmp_path / "answers.csv").write_text(table)
+    run = divulge.audit_predictions(tmp_path / "answers.csv").save(tmp_path / "run")
+    program, command = hook["entry"].split()
+    assert program == "divulge"
+    for condition, code in (("leak", 4), ("leak-or-shift", 3), ("control-failed", 0)):
+        line = [sys.executable, "-m", program, command, str(run), "--fail-on", condition]
+        assert subprocess.run(line, cwd=tmp_path, check=False).returncode == code
+    line = [sys.executable, "-m", program, command, str(tmp_path / "gone"), "--fail-on", "leak"]
+    assert subprocess.run(line, cwd=tmp_path, check=False).returncode == 2
 
 
 def test_no_input_becomes_part_of_a_script() -> None:
