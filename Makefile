@@ -10,7 +10,7 @@ DEMO := $(if $(wildcard $(STAMP)),.venv,.venv-demo)
 # Where a system tells Python to write no bytecode, each process of the tests would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test lint types layers tests nightly all-tests portable mutate fuzz pythons installs docs site lock owner version licences clean
+.PHONY: demo test lint types layers tests nightly all-tests portable mutate fuzz fresh pythons installs docs site lock owner version licences clean
 
 demo: $(DEMO)/.installed  ## train a small over-fitted network on real data and audit it
 	$(DEMO)/bin/divulge demo
@@ -49,7 +49,7 @@ PYTEST_QUICK = $(PYTEST_ALL) --install dev -m 'not slow'
 tests: $(STAMP)
 	$(BIN)/python -m $(PYTEST_QUICK)
 
-nightly: all-tests portable fuzz mutate installs  ## hours: all tests, other kernels, damaged files, mutants and installs
+nightly: all-tests portable fuzz mutate fresh installs  ## hours: all tests, other kernels, damaged files, mutants, a fresh clone and installs
 
 all-tests: $(NIGHTLY)  ## all tests, those marked `slow` too, with what is large to install
 	$(BIN)/python -m $(PYTEST_ALL) --install nightly --hypothesis-profile=nightly
@@ -65,6 +65,11 @@ COUNT ?= 100
 
 fuzz: $(STAMP)  ## damage COUNT files of each kind, as SEED says, and read them
 	$(BIN)/python -m tests.fuzz --seed $(SEED) --count $(COUNT)
+
+FRESH ?=
+
+fresh:  ## time the two commands of the README in a fresh clone; FRESH=demo takes one
+	$(PYTHON) -m tests.fresh $(FRESH)
 
 PYTHONS ?= python3.11 python3.12 python3.13
 

@@ -206,9 +206,23 @@ def test_every_night_each_part_of_make_nightly_runs() -> None:
     nightly: Any = yaml.safe_load(WORKFLOWS["nightly"].read_text(encoding="utf-8"))
     parts = nightly["jobs"]["part"]["strategy"]["matrix"]["part"]
     (named,) = re.findall(r"^nightly: (.*?)  ##", (ROOT / "Makefile").read_text("utf-8"), re.M)
-    assert [*parts, "installs"] == named.split()
+    assert [*parts, "fresh", "installs"] == named.split()
+    assert steps(nightly["jobs"]["fresh"])[-1]["run"] == "make fresh"
     (step,) = [step for step in steps(nightly["jobs"]["part"]) if "run" in step]
     assert (step["run"], step["env"]) == ('make "$PART"', {"PART": "${{ matrix.part }}"})
+
+
+def test_every_night_the_tests_run_on_each_python_and_system() -> None:
+    nightly: Any = yaml.safe_load(WORKFLOWS["nightly"].read_text(encoding="utf-8"))
+    python, system = nightly["jobs"]["python"], nightly["jobs"]["system"]
+    (pythons,) = re.findall(r"^PYTHONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    tested = ["python3.11", *(f"python{one}" for one in python["strategy"]["matrix"]["version"])]
+    assert pythons.split() == tested
+    kinds = {name.partition("-")[0] for name in system["strategy"]["matrix"]["system"]}
+    assert kinds == {"macos", "windows"}
+    assert [step["run"] for step in steps(system) if step.get("name") == "Audit"] == [
+        "divulge demo"
+    ]
 
 
 def test_every_night_the_tests_run_on_each_install_that_users_may_have() -> None:
@@ -238,6 +252,55 @@ def test_a_release_installs_each_file_by_its_hash() -> None:
         else:  # divulge itself, out of the checkout
             assert {"--no-index", "--no-deps", "--no-build-isolation", "."} <= set(words)
     assert len(hashed) == len(list(REQUIREMENTS.glob("*.txt"))) == 2
+
+
+BUILDS = """#!/bin/sh
+case "$*" in
+  *build*) for name in divulge divulge_papers divulge_fast; do
+    mkdir -p dist && touch "dist/$name-$BUILT.tar.gz"; done ;;
+esac
+"""
+"""A Python that builds archives of one version, and checks all."""
+
+
+def dry_run(folder: Path, tag: str, built: str) -> int:
+    """The exit code of the release's job that builds, without an index, on files of one folder."""
+    (job,) = (one for name, one in JOBS.items() if name == "release/build")
+    program(folder / "bin", "python", BUILDS)
+    scripts = [step["run"] for step in steps(job) if "run" in step]
+    env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "GITHUB_REF_NAME": tag, "BUILT": built}
+    for script in scripts:
+        line = [BASH, "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+        done = subprocess.run(line, cwd=folder, env=os.environ | env, check=False)
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("tag", "built", "owner", "passes"),
+    [
+        ("v9.8.7", "9.8.7", "my-lab", True),
+        ("v9.8.7", "9.8.6", "my-lab", False),
+        ("v9.8.6", "9.8.6", "my-lab", False),
+        ("v9.8.7", "9.8.7", NAMES["owner"](), NAMES["owner"]() != "OWNER"),
+    ],
+)
+def test_a_release_is_built_where_all_files_agree(
+    tmp_path: Path, tag: str, built: str, owner: str, passes: bool
+) -> None:
+    for path in {*NAMES["OWNER_FILES"], *NAMES["VERSION_FILES"], "CHANGELOG.md"}:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    old = NAMES["project"]()["version"]
+    changes = (tmp_path / "CHANGELOG.md").read_text("utf-8")
+    heading = f"## [{old}] - "
+    assert heading in changes
+    changes = changes.replace(heading, "## [9.8.7] - unreleased\n\n" + heading, 1)
+    (tmp_path / "CHANGELOG.md").write_text(changes, encoding="utf-8")
+    NAMES["set_version"]("9.8.7", tmp_path)
+    NAMES["set_owner"](owner, tmp_path)
+    assert (dry_run(tmp_path, tag, built) == 0) is passes
 
 
 def pins(path: Path) -> dict[str, str]:

@@ -15,6 +15,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 
+from . import fresh
 from .distributions import ROOT, read_project
 
 NAMES = runpy.run_path(str(ROOT / "packaging" / "names.py"))
@@ -181,3 +182,7 @@ def test_the_command_of_the_makefile_is_the_scripts_own() -> None:
         command = name.split()[0]
         makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
         assert f"packaging/names.py {command} $({command.upper()})" in makefile
+
+
+def test_a_fresh_clone_is_timed_with_the_two_commands_of_the_readme() -> None:
+    assert fresh.commands() == ["demo", "test"]
