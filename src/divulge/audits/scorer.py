@@ -69,7 +69,7 @@ def scorer(
 
     For each fit of `GridSearchCV`, `cross_validate` and the like, the records that the estimator
     was fitted on are the members, and the other side of the fold the non-members. One attack ranks
-    them, fixed beforehand: the best of several would be chosen on the records that it is measured
+    them, chosen in advance: the best of several would be chosen on the records that it is measured
     on. The sign is that of scikit-learn's scorers of losses: the highest score leaks least.
 
     It is a number to compare settings by, without interval, controls or verdict. Folds share

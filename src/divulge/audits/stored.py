@@ -34,7 +34,7 @@ def refuse_images() -> NoReturn:
 
 
 @dataclass(frozen=True, slots=True)
-class Figure:
+class ReportFigure:
     """A figure of a report. Shows itself in a notebook, which needs no network for it."""
 
     name: str
@@ -44,7 +44,7 @@ class Figure:
         return self.svg
 
     def __repr__(self) -> str:
-        return f"<divulge.Figure {self.name}, {len(self.svg):,} characters of SVG>"
+        return f"<divulge.ReportFigure {self.name}, {len(self.svg):,} characters of SVG>"
 
 
 class StoredRun:
@@ -123,7 +123,7 @@ class StoredRun:
         return atomic.write_within(place.parent, place.name, files[self.page])
 
     @check_arguments
-    def plot(self, name: str | None = None) -> Figure:
+    def plot(self, name: str | None = None) -> ReportFigure:
         """One figure of the report, for a notebook; ``.svg`` is its text.
 
         Args:
@@ -143,7 +143,7 @@ class StoredRun:
         chosen = next(iter(drawn)) if name is None else name
         if chosen not in drawn:
             raise SpecError(f"expected a figure, got {chosen!r}: {did_you_mean(chosen, drawn)}")
-        return Figure(chosen, drawn[chosen].decode())
+        return ReportFigure(chosen, drawn[chosen].decode())
 
     @check_arguments
     def save(self, path: FilePath) -> Path:
