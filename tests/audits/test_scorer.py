@@ -23,7 +23,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import divulge
 from divulge.audits.scorer import LeakageScorer
-from divulge.errors import NotApplicable, SpecError
+from divulge.errors import DivulgeError, NotApplicable, SpecError
 
 X, Y = (array[:600] for array in load_digits(return_X_y=True))
 CV = StratifiedKFold(3, shuffle=True, random_state=0)
@@ -148,8 +148,18 @@ def test_what_cannot_be_used_is_refused() -> None:
         divulge.scorer("auc", X, Y, StratifiedKFold(3, shuffle=True))
     with pytest.raises(SpecError, match="told apart"):
         divulge.scorer("auc", np.zeros((30, 2)), np.arange(30) % 2, KFold(3, shuffle=False))
-    with pytest.raises(SpecError, match="pairs of training rows"):
-        divulge.scorer("auc", X, Y, [(np.arange(600) < 300, np.arange(600) >= 300)])
+    whole = np.arange(600)
+    for fold in (whole < 300, whole >= 300), (whole, whole + 1), (whole, whole[:0]), (whole,):
+        with pytest.raises(SpecError, match="pairs of training rows"):
+            divulge.scorer("auc", X, Y, [fold])
+    with pytest.raises(SpecError, match="splits these records, got TypeError"):
+        divulge.scorer("auc", X, Y, [1, 2])
+    with pytest.raises(SpecError, match=r"each of 600 records, got y of shape \(599,\)"):
+        divulge.scorer("auc", X, Y[:599], CV)
+    with pytest.raises(SpecError, match=r"got y of shape \(\)"):
+        divulge.scorer("auc", X, None, CV)
+    with pytest.raises(DivulgeError):
+        divulge.scorer("auc", None, Y, CV)
 
 
 def test_another_splitter_in_the_search_is_noticed() -> None:

@@ -87,7 +87,8 @@ def scorer(
             ``gap`` for a classifier without probabilities, ``residual`` for regression.
 
     Raises:
-        SpecError: the metric is unknown, or the folds are not the same each time.
+        SpecError: the metric is unknown, the folds are no pairs of rows of these records, or they
+            are not the same each time.
 
     Examples:
         >>> from sklearn.datasets import load_digits
@@ -169,8 +170,21 @@ def _split(cv: Any, x: Any, y: Any) -> list[Fold]:
             f"expected a splitter or a list of folds as cv, got {cv!r}: pass the same object to "
             "the search, such as StratifiedKFold(5)"
         )
-    draws = [list(cv.split(x, y)) if hasattr(cv, "split") else list(cv) for _ in range(2)]
-    first, again = ([tuple(np.asarray(side) for side in fold) for fold in one] for one in draws)
+    records = container_of(x).count(x)
+    shape = np.shape(y)
+    if shape != (records,):
+        raise SpecError(
+            f"expected one label for each of {records} records, got y of shape {shape}: pass y as "
+            "the search is given it"
+        )
+    try:
+        draws = [list(cv.split(x, y)) if hasattr(cv, "split") else list(cv) for _ in range(2)]
+        first, again = ([tuple(np.asarray(side) for side in fold) for fold in one] for one in draws)
+    except Exception as error:  # whatever a splitter raises about these records
+        raise SpecError(
+            f"expected a cv that splits these records, got {type(error).__name__} from it: try "
+            "list(cv.split(x, y))"
+        ) from error
     alike = len(first) == len(again) and all(
         np.array_equal(side, other)
         for one, two in zip(first, again, strict=True)
@@ -181,12 +195,17 @@ def _split(cv: Any, x: Any, y: Any) -> list[Fold]:
             f"expected a cv with the same folds each time, got {cv!r}, which draws others: give it "
             "a random_state, or pass list(cv.split(x, y)) here and to the search"
         )
-    if not all(len(fold) == 2 and all(side.dtype.kind == "i" for side in fold) for fold in first):
+    if not all(len(fold) == 2 and all(_are_rows(one, records) for one in fold) for fold in first):
         raise SpecError(
             "expected pairs of training rows and test rows as cv, got others: give two arrays of "
-            "whole numbers a fold"
+            f"whole numbers from 0 to {records - 1} a fold"
         )
     return [Fold(*fold) for fold in first]
+
+
+def _are_rows(side: np.ndarray, records: int) -> bool:
+    whole = side.ndim == 1 and side.size > 0 and side.dtype.kind == "i"
+    return whole and bool(side.min() >= 0 and side.max() < records)
 
 
 def _take(rows: Any, chosen: Int[np.ndarray, " chosen"]) -> Any:
