@@ -10,7 +10,7 @@ DEMO := $(if $(wildcard $(STAMP)),.venv,.venv-demo)
 # Where a system tells Python to write no bytecode, each process of the tests would compile all that it imports.
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test lint types layers tests nightly all-tests portable mutate fuzz ledger pythons installs docs site lock licences clean
+.PHONY: demo test lint types layers tests nightly all-tests portable mutate fuzz ledger fresh pythons installs docs site lock owner version licences clean
 
 demo: $(DEMO)/.installed  ## train a small over-fitted network on real data and audit it
 	$(DEMO)/bin/divulge demo
@@ -49,7 +49,7 @@ PYTEST_QUICK = $(PYTEST_ALL) --install dev -m 'not slow'
 tests: $(STAMP)
 	$(BIN)/python -m $(PYTEST_QUICK)
 
-nightly: all-tests portable fuzz mutate ledger installs  ## hours: all tests, other kernels, damaged files, mutants, speed and installs
+nightly: all-tests portable fuzz mutate ledger fresh installs  ## hours: all tests, other kernels, damaged files, mutants, speed, a fresh clone and installs
 
 all-tests: $(NIGHTLY)  ## all tests, those marked `slow` too, with what is large to install
 	$(BIN)/python -m $(PYTEST_ALL) --install nightly --hypothesis-profile=nightly
@@ -68,6 +68,11 @@ fuzz: $(STAMP)  ## damage COUNT files of each kind, as SEED says, and read them
 
 ledger: $(NIGHTLY)  ## run the quick benchmarks, append their ratios to benchmarks/ledger.csv, and fail where one fell by half
 	$(BIN)/python -u -m benchmarks.ledger --measure
+
+FRESH ?=
+
+fresh:  ## time the two commands of the README in a fresh clone; FRESH=demo takes one
+	$(PYTHON) -m tests.fresh $(FRESH)
 
 PYTHONS ?= python3.11 python3.12 python3.13
 
@@ -102,7 +107,13 @@ REQUIREMENTS = .github/requirements
 
 lock: $(STAMP)  ## write again what the jobs of a release install
 	$(LOCK) $(REQUIREMENTS)/build.in --output-file $(REQUIREMENTS)/build.txt
-	$(LOCK) pyproject.toml --extra docs --extra federation $(REQUIREMENTS)/site.in --output-file $(REQUIREMENTS)/site.txt
+	$(LOCK) pyproject.toml --extra docs --extra torch $(REQUIREMENTS)/site.in --output-file $(REQUIREMENTS)/site.txt
+
+owner:  ## name the account that publishes divulge in every file: make owner OWNER=name
+	$(PYTHON) packaging/names.py owner $(OWNER)
+
+version:  ## name the version and its date in every file: make version VERSION=0.2.0
+	$(PYTHON) packaging/names.py version $(VERSION)
 
 licences: $(NIGHTLY)  ## write the page of licences again, from the metadata of all that the extras install
 	$(BIN)/python docs/generate_licences.py

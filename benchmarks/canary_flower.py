@@ -67,7 +67,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     Raises:
         MissingPeer: Flower or dp-accounting is not installed.
     """
-    for package, extra in (("flwr", "flower"), ("dp_accounting", "dp")):
+    for package, extra in (("flwr", "federated"), ("dp_accounting", "dp")):
         if find_spec(package) is None:
             raise MissingPeer(package, extra)
     import_module("flwr.serverapp")  # sets the level of its log

@@ -51,7 +51,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
         MissingPeer: Flower, Ray or PyTorch is not installed.
     """
     os.environ |= {"FLWR_TELEMETRY_ENABLED": "0", "RAY_USAGE_STATS_ENABLED": "0"}
-    for package, extra in (("torch", "torch"), ("flwr", "flower"), ("ray", "ray")):
+    for package, extra in (("torch", "torch"), ("flwr", "federated"), ("ray", "nightly")):
         if find_spec(package) is None:
             raise MissingPeer(package, extra)
     import flwr  # noqa: F401 (sets the level of its own log)

@@ -40,10 +40,8 @@ On Linux with a GPU, the usual builds of PyTorch and of XGBoost bring libraries 
 """
 
 
-USED = ("base", "torch", "fast", "onnx", "skops", "parquet", "pandas", "dp", "stacking", "ray")
-USED += ("http", "federation", "flower", "nvflare", "images", "keras", "transformers")
-USED += ("xgboost", "lightgbm", "catboost", "skorch", "lightning")
-USED += ("signing", "harden", "mlflow", "wandb", "huggingface")
+USED = ("base", "torch", "boosters", "text", "images", "files", "urls", "dp", "federated", "report")
+USED += ("fast",)
 """The groups that users install; what only developers need is not installed with divulge."""
 
 
@@ -52,7 +50,9 @@ def declared_extras() -> dict[str, list[str]]:
     project = _read_project(ROOT)
     extras = project["optional-dependencies"]
     groups = {"base": project["dependencies"], **extras}
-    groups["fast"] = _read_project(ROOT / "fast")["dependencies"]  # papers asks for extras alone
+    groups["fast"] = _read_project(ROOT / "fast")[
+        "dependencies"
+    ]  # papers brings nothing of its own
     return {name: list(_expand(asked, extras)) for name, asked in groups.items() if name != "all"}
 
 

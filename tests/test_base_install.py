@@ -91,13 +91,13 @@ COMMANDS = [
     Command("transcript inspect nowhere", 2, "expected a transcript"),
     Command("federate federate.toml", 2, "[torch]"),
     Command("compare compare.toml", 2, "[torch]"),
-    Command("harden harden.toml", 2, "[harden]"),
+    Command("harden harden.toml", 2, "[dp]"),
     Command("reproduce decaf-table3 --run table", 2, "./papers"),
     Command("reproduce", 2, "./papers"),
     Command("data", 2, "./papers"),
     Command("data convert mnist nowhere --folder data", 2, "./papers"),
-    Command("audit other.toml --workers ray", 2, "[ray]"),
-    Command("audit url.toml", 2, "[http]"),
+    Command("audit other.toml --workers ray", 2, "ray>=2.40"),
+    Command("audit url.toml", 2, "[urls]"),
     Command("demo --run demo", says="Report"),
 ]
 """In this order, in one folder."""
@@ -159,7 +159,7 @@ def test_commands_name_the_extra_that_they_need_where_none_can_be_imported(tmp_p
     hide(EXTRAS, start)
     program = [sys.executable, "-m", "divulge"]
     prepared = [command for command in COMMANDS if command.line.startswith("init")]
-    needing = [command for command in COMMANDS if command.says.startswith(("[", "./"))]
+    needing = [command for command in COMMANDS if command.says.startswith(("[", "./", "ray>"))]
     assert len(needing) >= 8
     run_all(program, tmp_path, [str(start), *sys.path], [*prepared, *needing])
     assert not (tmp_path / "table").exists()

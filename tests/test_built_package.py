@@ -100,9 +100,13 @@ def test_the_wheel_holds_the_package_with_types_templates_and_licence(built: Pat
     (wheel,) = built.glob("*.whl")
     with zipfile.ZipFile(wheel) as packed:
         names = set(packed.namelist())
+        (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+        first = packed.read(metadata).splitlines()[0]
     inside = {n.removeprefix("divulge/") for n in names if n.startswith("divulge/")}
     assert inside == package_files()
     assert {"py.typed", "__init__.pyi", "report/templates/page.html.j2"} <= inside
+    # hatchling writes newer ones, which the twine of a release and older installers refuse
+    assert first == b"Metadata-Version: 2.4"
     others = {n for n in names if not n.startswith("divulge/")}
     about = {"METADATA", "WHEEL", "RECORD", "entry_points.txt", "licenses/LICENSE"}
     assert {n.partition(".dist-info/")[2] or n for n in others} == {*about, "pytest_divulge.py"}

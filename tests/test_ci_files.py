@@ -2,6 +2,7 @@
 
 import os
 import re
+import runpy
 import shlex
 import shutil
 import stat
@@ -16,6 +17,8 @@ import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import divulge
 
 from .installs.names import installs
 
@@ -121,6 +124,9 @@ def test_files_for_servers_are_as_their_published_schemas_say(
 
 OWN = ["$/.github/workflows/test.yml", "$/.github/workflows/nightly.yml"]
 """Workflows of this repository, at the commit that runs."""
+NAMES = runpy.run_path(str(ROOT / "packaging" / "names.py"))
+OURS = f"{NAMES['owner']()}/divulge@v0 # zizmor: ignore[unpinned-uses]"
+"""Our action, as users take its newest version."""
 PINNED = re.compile(r"uses: ([\w./-]+@[0-9a-f]{40}) # v\d+\.\d+\.\d+")
 
 
@@ -140,6 +146,7 @@ def test_every_action_is_named_by_its_commit_with_its_version(path: Path) -> Non
     assert [one for one in used if not PINNED.fullmatch(one)] in (
         [],
         [f"uses: {one}" for one in OWN],
+        [f"uses: {OURS}"],
     )
 
 
@@ -199,9 +206,23 @@ def test_every_night_each_part_of_make_nightly_runs() -> None:
     nightly: Any = yaml.safe_load(WORKFLOWS["nightly"].read_text(encoding="utf-8"))
     parts = nightly["jobs"]["part"]["strategy"]["matrix"]["part"]
     (named,) = re.findall(r"^nightly: (.*?)  ##", (ROOT / "Makefile").read_text("utf-8"), re.M)
-    assert [*parts, "installs"] == named.split()
+    assert [*parts, "fresh", "installs"] == named.split()
+    assert steps(nightly["jobs"]["fresh"])[-1]["run"] == "make fresh"
     (step,) = [step for step in steps(nightly["jobs"]["part"]) if "run" in step]
     assert (step["run"], step["env"]) == ('make "$PART"', {"PART": "${{ matrix.part }}"})
+
+
+def test_every_night_the_tests_run_on_each_python_and_system() -> None:
+    nightly: Any = yaml.safe_load(WORKFLOWS["nightly"].read_text(encoding="utf-8"))
+    python, system = nightly["jobs"]["python"], nightly["jobs"]["system"]
+    (pythons,) = re.findall(r"^PYTHONS \?= (.*)$", (ROOT / "Makefile").read_text("utf-8"), re.M)
+    tested = ["python3.11", *(f"python{one}" for one in python["strategy"]["matrix"]["version"])]
+    assert pythons.split() == tested
+    kinds = {name.partition("-")[0] for name in system["strategy"]["matrix"]["system"]}
+    assert kinds == {"macos", "windows"}
+    assert [step["run"] for step in steps(system) if step.get("name") == "Audit"] == [
+        "divulge demo"
+    ]
 
 
 def test_every_night_the_tests_run_on_each_install_that_users_may_have() -> None:
@@ -231,6 +252,55 @@ def test_a_release_installs_each_file_by_its_hash() -> None:
         else:  # divulge itself, out of the checkout
             assert {"--no-index", "--no-deps", "--no-build-isolation", "."} <= set(words)
     assert len(hashed) == len(list(REQUIREMENTS.glob("*.txt"))) == 2
+
+
+BUILDS = """#!/bin/sh
+case "$*" in
+  *build*) for name in divulge divulge_papers divulge_fast; do
+    mkdir -p dist && touch "dist/$name-$BUILT.tar.gz"; done ;;
+esac
+"""
+"""A Python that builds archives of one version, and checks all."""
+
+
+def dry_run(folder: Path, tag: str, built: str) -> int:
+    """The exit code of the release's job that builds, without an index, on files of one folder."""
+    (job,) = (one for name, one in JOBS.items() if name == "release/build")
+    program(folder / "bin", "python", BUILDS)
+    scripts = [step["run"] for step in steps(job) if "run" in step]
+    env = {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "GITHUB_REF_NAME": tag, "BUILT": built}
+    for script in scripts:
+        line = [BASH, "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
+        done = subprocess.run(line, cwd=folder, env=os.environ | env, check=False)
+        if done.returncode:
+            return done.returncode
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("tag", "built", "owner", "passes"),
+    [
+        ("v9.8.7", "9.8.7", "my-lab", True),
+        ("v9.8.7", "9.8.6", "my-lab", False),
+        ("v9.8.6", "9.8.6", "my-lab", False),
+        ("v9.8.7", "9.8.7", NAMES["owner"](), NAMES["owner"]() != "OWNER"),
+    ],
+)
+def test_a_release_is_built_where_all_files_agree(
+    tmp_path: Path, tag: str, built: str, owner: str, passes: bool
+) -> None:
+    for path in {*NAMES["OWNER_FILES"], *NAMES["VERSION_FILES"], "CHANGELOG.md"}:
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / path, tmp_path / path)
+    old = NAMES["project"]()["version"]
+    changes = (tmp_path / "CHANGELOG.md").read_text("utf-8")
+    heading = f"## [{old}] - "
+    assert heading in changes
+    changes = changes.replace(heading, "## [9.8.7] - unreleased\n\n" + heading, 1)
+    (tmp_path / "CHANGELOG.md").write_text(changes, encoding="utf-8")
+    NAMES["set_version"]("9.8.7", tmp_path)
+    NAMES["set_owner"](owner, tmp_path)
+    assert (dry_run(tmp_path, tag, built) == 0) is passes
 
 
 def pins(path: Path) -> dict[str, str]:
@@ -266,12 +336,18 @@ def test_the_site_of_a_release_has_what_its_extras_ask_for() -> None:
         assert Requirement(backend).specifier.contains(held)
 
 
-def test_the_version_is_the_same_in_all_files() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    citation: Any = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
-    assert citation["version"] == project["version"]
-    assert citation["license"] == project["license"]
-    assert f"## [{project['version']}] - " in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+def test_the_hook_of_pre_commit_is_a_command_that_judges(tmp_path: Path) -> None:
+    (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
+    table = "p_0,p_1,label,member\n" + "0.9,0.1,0,1\n0.2,0.8,0,0\n" * 40
+    (tmp_path / "answers.csv").write_text(table)
+    run = divulge.audit_predictions(tmp_path / "answers.csv").save(tmp_path / "run")
+    program, command = hook["entry"].split()
+    assert program == "divulge"
+    for condition, code in (("leak", 4), ("leak-or-shift", 3), ("control-failed", 0)):
+        line = [sys.executable, "-m", program, command, str(run), "--fail-on", condition]
+        assert subprocess.run(line, cwd=tmp_path, check=False).returncode == code
+    line = [sys.executable, "-m", program, command, str(tmp_path / "gone"), "--fail-on", "leak"]
+    assert subprocess.run(line, cwd=tmp_path, check=False).returncode == 2
 
 
 def test_no_input_becomes_part_of_a_script() -> None:

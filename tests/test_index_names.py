@@ -43,8 +43,8 @@ def texts() -> Iterator[Path]:
         "uv pip install numpy divulge.",
         "uv add divulge",
         "uvx divulge demo",
-        'dependencies = ["flwr>=1.41,<1.43", "divulge[flower]"]',
-        "You need `divulge[flower]`",
+        'dependencies = ["flwr>=1.41,<1.43", "divulge[federated]"]',
+        "You need `divulge[federated]`",
     ],
 )
 def test_an_index_install_is_found(text: str) -> None:

@@ -88,6 +88,7 @@ NAMES = [
     "score_canaries",
     "score_checkpoints",
     "score_transcript",
+    "scorer",
 ]
 
 PACKAGES = [

@@ -335,6 +335,15 @@ def calls(folder: Path) -> dict[str, Call]:
         "divulge.estimate": Call(
             divulge.estimate, {"train": _fit, "records": records(), "models": 1}
         ),
+        "divulge.scorer": Call(
+            divulge.scorer,
+            {
+                "metric": "auc",
+                "x": records().x,
+                "y": records().y,
+                "cv": [(np.arange(0, 20), np.arange(20, 40))],
+            },
+        ),
         "divulge.StatedSampling": Call(
             divulge.StatedSampling, {"records": 40, "rate": 0.5, "steps": 3, "divisor": 20.0}
         ),

@@ -21,6 +21,7 @@ from .audits.result import Audit as Audit
 from .audits.result import FederationAudit as FederationAudit
 from .audits.result import SecretAudit as SecretAudit
 from .audits.runs import FinishedRun as FinishedRun
+from .audits.scorer import scorer as scorer
 from .canaries.audit import audit_canaries as audit_canaries
 from .canaries.clients import make_canary_clients as make_canary_clients
 from .canaries.clients import score_transcript as score_transcript

@@ -67,11 +67,12 @@ class MissingExtra(DivulgeError):
 
     def __init__(self, package: str, extra: str) -> None:
         self._made_of = (package, extra)
-        what = f". ./{extra}" if extra in DISTRIBUTIONS else f"'.[{extra}]'"
-        super().__init__(
-            f"expected the package {package!r} to be installed, it is not: "
-            f"run `pip install {what}` in a checkout of divulge"
-        )
+        if ">" in extra:
+            how = f"`pip install '{extra}'`"
+        else:
+            what = f". ./{extra}" if extra in DISTRIBUTIONS else f"'.[{extra}]'"
+            how = f"`pip install {what}` in a checkout of divulge"
+        super().__init__(f"expected the package {package!r} to be installed, it is not: run {how}")
 
     def __reduce__(self) -> tuple[type["MissingExtra"], tuple[str, str]]:
         """Let it come back from another process, which makes it anew of what it was made of."""

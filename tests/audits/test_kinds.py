@@ -20,7 +20,7 @@ from divulge.audits.kinds import KINDS
 from divulge.audits.run_json import read_raw_head
 from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.core.runs import SCHEMA
-from divulge.errors import SpecError, StoreError
+from divulge.errors import NotApplicable, SpecError, StoreError
 from divulge.federation.transcript.layout import HEADER
 from tests.exports.finished import call
 
@@ -109,6 +109,22 @@ def test_its_page_is_written_where_it_is_wanted(old: Path, tmp_path: Path) -> No
     shown = found._repr_html_()
     assert shown.startswith("<iframe" if found.page.endswith(".html") else "<pre>")
     assert "<script" not in shown
+
+
+def test_each_of_its_figures_is_plotted(old: Path) -> None:
+    found = divulge.load(old)
+    names = [Path(path).stem for path in found.files() if path.startswith("figures/")]
+    if not names:
+        with pytest.raises(NotApplicable, match="report with figures"):
+            found.plot()
+        return
+    first = found.plot()
+    assert first.name == names[0]
+    assert first._repr_svg_() == first.svg
+    assert "<svg" in first.svg
+    assert found.plot(names[-1]).name == names[-1]
+    with pytest.raises(SpecError, match=names[-1]):
+        found.plot(f"{names[-1]}s")
 
 
 def test_it_is_saved_and_loaded_again(old: Path, tmp_path: Path) -> None:

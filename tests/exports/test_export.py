@@ -418,7 +418,7 @@ def test_no_link_is_followed(membership: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ((), "give --junit, --sarif, --job-summary, --model-card, --archive, --mlflow or --wandb"),
+        ((), "--model-card, --archive, --mlflow, --wandb or --fail-on"),
         (("--sarif", "x.sarif", "--settings", "/etc/audit.toml"), "from the root of their"),
         (("--sarif", "x.sarif", "--settings", "../audit.toml"), "from the root of their"),
         (("--junit", "x.xml", "--fail-above", "auk=1"), "did you mean 'auc'"),

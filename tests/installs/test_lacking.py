@@ -7,7 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
+from divulge._util.extras import EXTRAS
 from tests.slow import slow
 
 from . import names
@@ -117,14 +119,28 @@ def test_an_install_promises_what_its_extras_ask_for() -> None:
     assert {"divulge_papers", "opacus", "xgboost"} <= promised("papers")
     assert {"divulge_fast", "numba", "torch"} <= promised("fast")
     assert {"divulge_papers", "divulge_fast"} <= lacking("all")
-    assert {"flwr", "ray", "torch", "cryptography"} <= promised("flower,ray")
+    assert {"flwr", "torch", "cryptography", "opacus"} <= promised("dp,federated")
+    assert {"ray", "nvflare", "keras"} <= lacking("all")
     for install in names.installs():
         assert not lacking(install) & promised(install)
+
+
+def test_users_have_at_most_ten_extras() -> None:
+    named = set(names.PROJECT["optional-dependencies"]) - names.DEVELOPERS
+    assert len(named) <= 10
+    (everything,) = names.PROJECT["optional-dependencies"]["all"]
+    assert Requirement(everything).extras == named - {"all"}
+
+
+def test_a_message_names_an_extra_or_a_version_that_is_tested() -> None:
+    tested = names.PROJECT["optional-dependencies"]["nightly"]
+    for brings in EXTRAS.values():
+        assert brings in names.EXTRAS or brings in tested
 
 
 def test_each_install_that_users_may_have_is_tested() -> None:
     found = names.installs()
     extras = set(names.EXTRAS) - names.DEVELOPERS
-    assert {"base", "flower,ray", "dp,federation"} | extras == set(found)
+    assert {"base", "dp,federated"} | extras == set(found)
     assert names.FLOORS.keys() == set(found)
     assert all(count > 3000 for count in names.FLOORS.values())

@@ -1,4 +1,4 @@
-"""Packages that are not installed with divulge itself: which extra brings each."""
+"""Packages that are not installed with divulge itself: what brings each."""
 
 import contextlib
 import importlib
@@ -17,30 +17,31 @@ EXTRAS = {
     "divulge_papers": "papers",
     "divulge_fast": "fast",
     "numba": "fast",
-    "optuna": "harden",
-    "onnxruntime": "onnx",
-    "skops": "skops",
-    "pyarrow": "parquet",
-    "pandas": "pandas",
+    "optuna": "dp",
+    "onnxruntime": "files",
+    "skops": "files",
+    "pyarrow": "files",
+    "pandas": "files",
     "opacus": "dp",
     "dp_accounting": "dp",
-    "xgboost": "stacking",
-    "ray": "ray",
-    "cryptography": "federation",
-    "minisign": "signing",
-    "flwr": "flower",
-    "nvflare": "nvflare",
+    "xgboost": "boosters",
+    "ray": "ray>=2.40",
+    "cryptography": "federated",
+    "minisign": "report",
+    "flwr": "federated",
+    "nvflare": "nvflare>=2.9,<2.10",
     "torchvision": "images",
     "PIL": "images",
-    "httpx": "http",
-    "keras": "keras",
-    "transformers": "transformers",
-    "accelerate": "transformers",
-    "mlflow": "mlflow",
-    "wandb": "wandb",
-    "huggingface_hub": "huggingface",
+    "httpx": "urls",
+    "keras": "keras>=3.5",
+    "transformers": "text",
+    "accelerate": "text",
+    "mlflow": "report",
+    "wandb": "report",
+    "huggingface_hub": "report",
 }
-"""By the name that is imported; ``papers`` and ``fast`` are distributions of their own."""
+"""By the name that is imported. ``papers`` and ``fast`` are distributions of their own; a
+requirement such as ``ray>=2.40`` is of a library that no extra brings."""
 
 
 @contextlib.contextmanager

@@ -2,8 +2,8 @@
 
 import html
 import shutil
-from dataclasses import replace
-from pathlib import Path
+from dataclasses import dataclass, replace
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from divulge._util import atomic
@@ -13,7 +13,7 @@ from divulge._util.folders import LOCK, create_folder
 from divulge.audits.run_folder import hold_run, take_run_folder
 from divulge.audits.run_json import refuse_linked_folders
 from divulge.core import Finding, Head
-from divulge.errors import SpecError
+from divulge.errors import NotApplicable, SpecError, did_you_mean
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -31,6 +31,20 @@ def refuse_images() -> NoReturn:
         "expected [interactions] with images where records are to be shown, got another "
         "audit: do without --show-records"
     )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportFigure:
+    """A figure of a report. Shows itself in a notebook, which needs no network for it."""
+
+    name: str
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return f"<divulge.ReportFigure {self.name}, {len(self.svg):,} characters of SVG>"
 
 
 class StoredRun:
@@ -107,6 +121,29 @@ class StoredRun:
             return self.path / self.page
         place = Path(path or self.page)
         return atomic.write_within(place.parent, place.name, files[self.page])
+
+    @check_arguments
+    def plot(self, name: str | None = None) -> ReportFigure:
+        """One figure of the report, for a notebook; ``.svg`` is its text.
+
+        Args:
+            name: such as ``attacks`` or ``roc``: that of its file in the folder ``figures`` of a
+                run folder. By default the first.
+
+        Raises:
+            NotApplicable: the report has no figures.
+            SpecError: it has none of this name.
+        """
+        paths = {PurePosixPath(path): content for path, content in self.files().items()}
+        drawn = {path.stem: svg for path, svg in paths.items() if path.match("figures/*.svg")}
+        if not drawn:
+            raise NotApplicable(
+                f"expected a report with figures, got {self.noun} without: use .report()"
+            )
+        chosen = next(iter(drawn)) if name is None else name
+        if chosen not in drawn:
+            raise SpecError(f"expected a figure, got {chosen!r}: {did_you_mean(chosen, drawn)}")
+        return ReportFigure(chosen, drawn[chosen].decode())
 
     @check_arguments
     def save(self, path: FilePath) -> Path:

@@ -63,7 +63,7 @@ _FROM_GITHUB = Path()
     "--model-index",
     metavar="NAME",
     help="With --model-card: also put the figures into the card's metadata, as model-index of the "
-    "model NAME; needs the extra [huggingface].",
+    "model NAME; needs the extra [report].",
 )
 @click.option(
     "--mlflow",
@@ -71,7 +71,7 @@ _FROM_GITHUB = Path()
     flag_value=_OWN,
     metavar="[URI]",
     help="Write a run of MLflow with metrics, verdict and report. Without URI, where MLflow is set "
-    "up to track; needs the extra [mlflow].",
+    "up to track; needs the extra [report].",
 )
 @click.option(
     "--wandb",
@@ -80,7 +80,7 @@ _FROM_GITHUB = Path()
     type=click.Path(path_type=Path),
     metavar="[FOLDER]",
     help="Write the same as an offline run of Weights & Biases in FOLDER, for `wandb sync`; needs "
-    "the extra [wandb].",
+    "the extra [report].",
 )
 @click.option(
     "--settings",
@@ -111,7 +111,8 @@ def export(
     """Write RUN as JUnit XML, SARIF, a model card, a zip file or a tracker's run, with a gate.
 
     The gate of the run's settings holds too. Exits with 3 when the gate failed, and with 4 when it
-    could not be decided; the files are written all the same.
+    could not be decided; the files are written all the same. With --fail-on and no file it only
+    judges.
 
     Example: divulge export runs/demo-001 --junit junit.xml --sarif divulge.sarif --fail-on leak
     """

@@ -95,17 +95,18 @@ def export(
         What the gate says; without a gate it passes.
 
     Raises:
-        SpecError: no file is asked for, the gate makes no sense for this run, or GitHub named no
-            file, or two outputs one place.
+        SpecError: neither a file nor a condition is given, the gate makes no sense for this run,
+            GitHub named no file, or two outputs have one place.
         MissingExtra: a package is not installed.
         StoreError: the run is damaged or not finished, or an output cannot be written; where that
             shows only while it is written, says which were written and which not.
     """
+    conditions = tuple(fail_on), fail_above, not_worse_than, ceiling
     outputs = (junit, sarif, job_summary, model_card, archive, mlflow, wandb)
-    if all(output is None for output in outputs):
+    if all(output is None for output in outputs) and not any(conditions):
         raise SpecError(
-            "expected a file to write, got none: give --junit, --sarif, --job-summary, "
-            "--model-card, --archive, --mlflow or --wandb"
+            "expected a file to write or a condition, got neither: give --junit, --sarif, "
+            "--job-summary, --model-card, --archive, --mlflow, --wandb or --fail-on"
         )
     if model_index is not None and model_card is None:
         raise SpecError("expected a model card beside --model-index, got none: add --model-card")
@@ -114,7 +115,7 @@ def export(
     path = Path(run)
     finished = load(path)
     folder = Path(place).parent
-    gate = read_gate(finished, tuple(fail_on), fail_above, judge, not_worse_than, folder, ceiling)
+    gate = read_gate(finished, conditions[0], fail_above, judge, not_worse_than, folder, ceiling)
     cases = gather_cases(finished, path, gate)
     figures = gather_figures(finished)
     card = _add_section(cases, model_card)

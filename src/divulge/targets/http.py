@@ -46,7 +46,7 @@ Headers = Annotated[Mapping[str, str], NOT_SHOWN]
 @check_arguments
 @dataclass(frozen=True)
 class HTTPTarget:
-    """A model behind a URL, over HTTP; needs the extra ``http``.
+    """A model behind a URL, over HTTP; needs the extra ``urls``.
 
     Args:
         url: the address that answers questions: ``https://``, or ``http://`` on this machine.

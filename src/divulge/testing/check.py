@@ -68,7 +68,7 @@ def check_attack(
     """Try on an attack what every attack must do, in small games with a known truth.
 
     It takes seconds, for some attacks minutes. The games need no data; attacks on updates and on
-    interactions need the extra ``federation``.
+    interactions need the extra ``federated``.
 
     Args:
         attack: the attack, or its name: ``mine.py:Surest``, or one of the catalogue.
