@@ -96,13 +96,14 @@ class CausalTarget:
     def tokens(self, x: Any) -> Tokens:
         """What the models say of the tokens of these texts; errors as of `predict`."""
         texts = as_texts(x)
-        answer = self._ask(texts)
+        answers = self._ask(texts)
         return Tokens(
-            np.concatenate([[0], np.cumsum([len(one.logprob) for one in answer])]),
-            *(
-                np.concatenate([getattr(one, name) for one in answer], axis=-1)
-                for name in ("logprob", "reference", "mean", "sd", "top")
-            ),
+            start=np.concatenate([[0], np.cumsum([len(one.logprob) for one in answers])]),
+            logprob=np.concatenate([one.logprob for one in answers]),
+            reference=np.concatenate([one.reference for one in answers], axis=1),
+            mean=np.concatenate([one.mean for one in answers]),
+            sd=np.concatenate([one.sd for one in answers]),
+            top=np.concatenate([one.top for one in answers]),
             size=np.array([len(zlib.compress(text.encode("utf-8", "replace"))) for text in texts]),
         )
 
@@ -195,7 +196,8 @@ def _longest(pipeline: Any) -> int:
     """How many tokens a model reads at most."""
     config = pipeline.model.config
     own = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
-    return min(pipeline.tokenizer.model_max_length, *(one for one in own if one), 2**31)
+    limits = [pipeline.tokenizer.model_max_length, *(one for one in own if one)]
+    return int(min(limits))
 
 
 def _run(model: Any, batch: Sequence[_Text], *, only: bool = False) -> list[np.ndarray]:

@@ -4,7 +4,7 @@ One model a seed, attacked by a threshold on its loss: what that number decides,
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,7 +70,7 @@ def measure_by_records(
         return RowResult({})
     pool, own = _draw(seed, data, records)
     recipe = _recipe(data, records, select, linear=linear)
-    trainer = (
+    trainer: Any = (
         Fleet(recipe, "one-by-one", 1)
         if defence == "none"
         else defences.trained_defence(defence, recipe, **(settings or {}), **_IN_PROCESS)
