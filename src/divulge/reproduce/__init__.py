@@ -5,7 +5,6 @@
 
 import importlib
 import sys
-from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
@@ -20,9 +19,10 @@ class PapersFinder(MetaPathFinder, Loader):
     """Finds modules of divulge-papers by the addresses that they have here."""
 
     def find_spec(
-        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+        self, fullname: str, path: object, target: ModuleType | None = None
     ) -> ModuleSpec | None:
         """A spec for what is below this package; None for all else."""
+        # of a namespace package the path is not a sequence but a class of its own
         del path, target
         return spec_from_loader(fullname, self) if fullname.startswith(f"{__name__}.") else None
 

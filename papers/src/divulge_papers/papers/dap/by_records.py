@@ -4,9 +4,11 @@ One model a seed, attacked by a threshold on its loss: what that number decides,
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
+from torch import nn
 
 from divulge._util.json import Settings
 from divulge._util.random import stream
@@ -24,6 +26,8 @@ from divulge_papers.papers.dap.data import SIDES, Data
 from divulge_papers.papers.dap.networks import ClassifierNetwork
 from divulge_papers.table import Size
 
+Head = Literal["pooled", "flat"]
+
 EPOCHS: Mapping[int, int] = {800: 120, 4800: 30, 48000: 6}
 """Most epochs by the number of records: more records need fewer."""
 _LARGEST: Mapping[Size, int] = {"small": 800, "paper": 48000}
@@ -33,6 +37,21 @@ _TEST = 10_000
 """Records that nothing is trained on, the paper's number for Fashion-MNIST."""
 _HELD_OUT = 0.2
 _IN_PROCESS: Settings = {"way": "one-by-one", "workers": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class _FlatNetwork:
+    """Makes a network of two convolutions whose last layer reads every position."""
+
+    channels: int
+    side: int
+
+    def __call__(self) -> nn.Module:
+        layers: list[nn.Module] = []
+        for inside, outside in ((self.channels, _CHANNELS), (_CHANNELS, 2 * _CHANNELS)):
+            layers += [nn.Conv2d(inside, outside, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
+        positions = (self.side // 4) ** 2
+        return nn.Sequential(*layers, nn.Flatten(), nn.Linear(2 * _CHANNELS * positions, 10))
 
 
 class _Draw(NamedTuple):
@@ -51,6 +70,7 @@ def measure_by_records(
     records: int,
     select: Select = "aop",
     linear: bool = False,
+    head: Head = "pooled",
     defence: str = "none",
     settings: Settings | None = None,
 ) -> RowResult:
@@ -63,13 +83,15 @@ def measure_by_records(
         records: number of records that the model is trained on; a quarter as many are held out.
         select: criterion by which the epoch is chosen on the held-out records.
         linear: whether the model is a linear one.
+        head: ``pooled`` for the paper's network, whose last layer reads the mean of each channel;
+            ``flat`` for two convolutions, whose last layer reads every position.
         defence: name of a defence that is trained in, or ``none``.
         settings: settings of the defence.
     """
     if records > _LARGEST[size]:
         return RowResult({})
     pool, own = _draw(seed, data, records)
-    recipe = _recipe(data, records, select, linear=linear)
+    recipe = _recipe(data, records, select, head, linear=linear)
     trainer: Any = (
         Fleet(recipe, "one-by-one", 1)
         if defence == "none"
@@ -101,11 +123,11 @@ def _draw(seed: int, data: Data, records: int) -> _Draw:
     return _Draw(images.take(drawn), np.arange(len(drawn)) < own)
 
 
-def _recipe(data: Data, records: int, select: Select, *, linear: bool) -> Recipe:
-    channels = 1 if data == "fashion_mnist" else 3
-    network = ClassifierNetwork(channels, channels * SIDES[data] ** 2, _CHANNELS, 10, linear)
+def _recipe(data: Data, records: int, select: Select, head: Head, *, linear: bool) -> Recipe:
+    channels, side = 1 if data == "fashion_mnist" else 3, SIDES[data]
+    pooled = ClassifierNetwork(channels, channels * side**2, _CHANNELS, 10, linear)
     return Recipe(
-        network,
+        pooled if head == "pooled" else _FlatNetwork(channels, side),
         "adam",
         lr=1e-3,
         epochs=EPOCHS[records],
