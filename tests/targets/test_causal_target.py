@@ -185,5 +185,6 @@ def test_a_model_that_has_learned_its_texts_is_audited_by_their_tokens() -> None
     assert named["reference-ratio"].metrics["auc"].value == golden(0.9756)
     assert "token-threshold(signal=min-k++)" in named
     assert found.verdict.level == "leak"
+    assert "Fine-tune for fewer epochs" in found.verdict.next_step
     with pytest.raises(DataError, match="a list of texts for members, got tuple"):
         divulge.audit(target, members=(members, [0] * 30), nonmembers=others)

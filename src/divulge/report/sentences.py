@@ -205,12 +205,14 @@ _COMPARE = (
     "it trains."
 )
 _AFTER_LEAK = {
+    "language model": "Fine-tune for fewer epochs, without repeated texts, or with differential "
+    "privacy, and audit the new model: what each gains was not measured here.",
     "URL": "Let the model return labels alone or rounded answers, limit the questions of each "
     "client, and audit it again.",
     "table": "Take this report to whoever trains the model, and audit the next model, or a table "
     "of its answers.",
 }
-"""What to do about a leak where nothing can be trained, by the kind of model."""
+"""What to do about a leak where `divulge compare` trains nothing, by the kind of model."""
 
 
 def next_step(level: Level, enough: int | None = None, terms: Terms = USUAL) -> str:

@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from divulge.core import Need, Target
+from divulge.targets.causal import CausalTarget
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.encoded import EncodedTarget
 from divulge.targets.function import FunctionTarget
@@ -113,6 +114,8 @@ def kind_of_model(target: Target) -> ModelKind:
             return kind_of_model(target.target)
         case TorchTarget() | ExportedTarget():
             return "PyTorch"
+        case CausalTarget():
+            return "language model"
         case HTTPTarget():
             return "URL"
         case TableTarget() | TokenTableTarget():

@@ -23,6 +23,7 @@ ModelKind = Literal[
     "nearest neighbours",
     "scikit-learn network",
     "PyTorch",
+    "language model",
     "URL",
     "table",
     "",
