@@ -248,6 +248,13 @@ def finished(folder: Path) -> divulge.Audit:
     return divulge.audit(tree(), members=records(0), nonmembers=records(1), attacks=[attacks.Gap()])
 
 
+def text_pipeline() -> Any:
+    """A language model of a few words, as `transformers.pipeline` holds one."""
+    from tests.targets.test_causal_target import pipeline
+
+    return pipeline()
+
+
 def calls(folder: Path) -> dict[str, Call]:
     """By name, beginning with that of its package."""
     rng = np.random.default_rng(0)
@@ -341,7 +348,7 @@ def calls(folder: Path) -> dict[str, Call]:
                 "metric": "auc",
                 "x": records().x,
                 "y": records().y,
-                "cv": [(np.arange(0, 20), np.arange(20, 40))],
+                "cv": [(np.arange(12), np.arange(12, 24))],
             },
         ),
         "divulge.StatedSampling": Call(
@@ -470,6 +477,9 @@ def calls(folder: Path) -> dict[str, Call]:
             training.ShadowPlan, {"trainer": training.as_trainer(tree()), "models": 2}
         ),
         "training.as_trainer": Call(training.as_trainer, {"how": tree()}),
+        "targets.CausalTarget": Call(
+            targets.CausalTarget, {"pipeline": text_pipeline()}, lambda t: t.predict(["1 2", "3 4"])
+        ),
         "targets.DefendedTarget": Call(
             targets.DefendedTarget,
             {"target": targets.FunctionTarget(ask), "defence": defences.Rounding()},

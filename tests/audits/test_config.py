@@ -208,12 +208,14 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
     assert read.gate.model_fields_set == set(GateSpec.model_fields)
     keys = set()
     answers = ("probabilities ", "label ", "output ")
+    texts = ("logprobs ", "known_members ", "prefix ", "suffix ")
     ways: tuple[tuple[str, ...], ...] = (
-        ("loss ", "score "),
-        ("loss ", *answers),
-        ("score ", *answers),
+        ("loss ", "score ", *texts),
+        ("loss ", *texts, *answers),
+        ("score ", *texts, *answers),
+        ("loss ", "score ", *answers),
     )
-    for others in ways:  # one of three
+    for others in ways:  # one of four
         part = [line for line in lines[start:end] if not line.startswith(others)]
         alone = parse(tmp_path, "\n".join(part))
         assert isinstance(alone, config.PredictionsAuditSpec)

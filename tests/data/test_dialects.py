@@ -302,7 +302,7 @@ def test_zstd_names_the_extra_that_unpacks_it(
     path.write_bytes(pack_zstd(text().encode()))
     monkeypatch.setitem(__import__("sys").modules, "pyarrow", None)
     monkeypatch.setitem(__import__("sys").modules, "compression", None)
-    with pytest.raises(MissingExtra, match="parquet"):
+    with pytest.raises(MissingExtra, match="files"):
         tables.read_header(path)
 
 

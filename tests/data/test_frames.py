@@ -157,7 +157,7 @@ def test_without_pandas_the_cell_is_named_that_is_no_number(
 ) -> None:
     write(tmp_path, one="a,label\n1,0\nx,1\n")
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(DataError, match=r"column 'a', row 2 .* got 'x'.*'.\[pandas\]'"):
+    with pytest.raises(DataError, match=r"column 'a', row 2 .* got 'x'.*'.\[files\]'"):
         load_record_sets(["one.csv"], "label", tmp_path)
 
 

@@ -287,5 +287,5 @@ def test_a_sum_cannot_be_unmasked_twice() -> None:
 
 def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.x25519", None)
-    with pytest.raises(MissingExtra, match=r"pip install '\.\[federation\]'"):
+    with pytest.raises(MissingExtra, match=r"pip install '\.\[federated\]'"):
         SUM.announce()

@@ -38,7 +38,7 @@ def test_the_minor_version_is_one_that_was_read() -> None:
 
 def test_the_minor_versions_that_were_read_are_allowed_and_no_other() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    (asked,) = [r for r in project["optional-dependencies"]["flower"] if r.startswith("flwr")]
+    (asked,) = [r for r in project["optional-dependencies"]["federated"] if r.startswith("flwr")]
     allowed = [f"1.{n}" for n in range(100) if f"1.{n}.0" in Requirement(asked).specifier]
     assert allowed == READ, HELP
 

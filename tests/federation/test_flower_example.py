@@ -65,6 +65,6 @@ def test_the_lines_that_were_added_are_marked_and_few() -> None:
 def test_the_example_asks_for_the_flower_that_divulge_supports() -> None:
     ours = tomllib.loads((EXAMPLE.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     (wanted,) = [
-        name for name in ours["project"]["optional-dependencies"]["flower"] if "flwr" in name
+        name for name in ours["project"]["optional-dependencies"]["federated"] if "flwr" in name
     ]
     assert wanted.replace("flwr", "flwr[simulation]") in PROJECT["project"]["dependencies"]

@@ -171,7 +171,10 @@ def _split(cv: Any, x: Any, y: Any) -> list[Fold]:
             "the search, such as StratifiedKFold(5)"
         )
     records = container_of(x).count(x)
-    shape = np.shape(y)
+    try:
+        shape = np.shape(y)
+    except ValueError:  # rows of different lengths
+        shape = ()
     if shape != (records,):
         raise SpecError(
             f"expected one label for each of {records} records, got y of shape {shape}: pass y as "

@@ -63,7 +63,7 @@ class BASE:
                 "expected log probabilities of shadow models at temperature 2, got their φ alone, "
                 "from which they do not follow: give softened in Shadows"
             )
-        target = [softened_log_probability(view.target.predict(asked.x), asked.y) for asked in ways]
+        target = [softened_log_probability(view.target.predict(way.x), way.y) for way in ways]
         # offline no shadow knows the record: the authors' factor stands for those that would
         share = 1.0 if shadows.online else self.scale
         # the log of a mean, and not the mean of logs: Bayes' rule averages likelihoods

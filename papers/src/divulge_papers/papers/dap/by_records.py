@@ -5,17 +5,15 @@ One model a seed, attacked by a threshold on its loss: what that number decides,
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 from torch import nn
 
-from divulge._util.json import Settings
 from divulge._util.random import stream
 from divulge.attacks import catalog as attacks
 from divulge.audits.challenges.model import pose_view
 from divulge.core import Membership, ModelView, Records
-from divulge.defences import catalog as defences
 from divulge.metrics import utility
 from divulge.targets.torch import TorchTarget
 from divulge.training.fleet import Fleet
@@ -36,7 +34,6 @@ _CHANNELS = 16
 _TEST = 10_000
 """Records that nothing is trained on, the paper's number for Fashion-MNIST."""
 _HELD_OUT = 0.2
-_IN_PROCESS: Settings = {"way": "one-by-one", "workers": 1}
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +68,6 @@ def measure_by_records(
     select: Select = "aop",
     linear: bool = False,
     head: Head = "pooled",
-    defence: str = "none",
-    settings: Settings | None = None,
 ) -> RowResult:
     """Measure accuracy, AUC of a threshold on the loss, and AOP(2) of one model.
 
@@ -85,19 +80,12 @@ def measure_by_records(
         linear: whether the model is a linear one.
         head: ``pooled`` for the paper's network, whose last layer reads the mean of each channel;
             ``flat`` for two convolutions, whose last layer reads every position.
-        defence: name of a defence that is trained in, or ``none``.
-        settings: settings of the defence.
     """
     if records > _LARGEST[size]:
         return RowResult({})
     pool, own = _draw(seed, data, records)
     recipe = _recipe(data, records, select, head, linear=linear)
-    trainer: Any = (
-        Fleet(recipe, "one-by-one", 1)
-        if defence == "none"
-        else defences.trained_defence(defence, recipe, **(settings or {}), **_IN_PROCESS)
-    )
-    module = next(iter(trainer.networks(pool, own[None], [seed])))
+    module = next(iter(Fleet(recipe, "one-by-one", 1).networks(pool, own[None], [seed])))
     fit, _ = recipe.split_rows(np.flatnonzero(own), seed)
     test = np.flatnonzero(~own)
     # as many of either kind at most: the AUC does not need all 48,000

@@ -42,15 +42,15 @@ def fit_classes(
         Rasmussen and Williams (2006), Gaussian processes for machine learning, equations 5.10 to
         5.12 (leaving out) and 8.11 (landmarks: the subset of regressors).
     """
-    held = np.stack(holds, axis=-1)
-    means = held.mean(axis=(0, 1))
-    clients, classes, many = held.shape
-    targets = (held - means).reshape(-1, many)
+    content = np.stack(holds, axis=-1)
+    means = content.mean(axis=(0, 1))
+    clients, classes, many = content.shape
+    targets = (content - means).reshape(-1, many)
     best: list[RegressionFit | None] = [None] * many
     rows, own = _standardise(_beside_means(shown), _beside_means(victims))
-    for spanned, seen in _kernels(rows, own):
+    for spanned, victim in _kernels(rows, own):
         values, vectors = np.linalg.eigh(spanned.T @ spanned)
-        turned, across = spanned @ vectors, seen @ vectors
+        turned, across = spanned @ vectors, victim @ vectors
         moments = turned.T @ targets
         each = turned.reshape(clients, classes, -1)
         for ridge in _RIDGES:
@@ -59,13 +59,13 @@ def fit_classes(
             dual = inverse[:, None] * moments
             leverage = (each * inverse) @ each.transpose(0, 2, 1)
             # eqs. 5.10 to 5.12 for blocks: residuals of a left-out client, without refitting
-            residuals = (targets - turned @ dual).reshape(held.shape)
+            residuals = (targets - turned @ dual).reshape(content.shape)
             off = np.linalg.solve(np.eye(classes) - leverage, residuals)
             guesses = (means + across @ dual).reshape(-1, classes, many)
             for k, fit in enumerate(best):
                 error = float((off[..., k] ** 2).mean())
                 if fit is None or error < fit.error:
-                    best[k] = RegressionFit((held - off)[..., k], guesses[..., k], error)
+                    best[k] = RegressionFit((content - off)[..., k], guesses[..., k], error)
     return tuple(fit for fit in best if fit is not None)
 
 
@@ -100,6 +100,6 @@ def _kernels(
         rate = 0.5 / (width**2 * middle)
         values, vectors = np.linalg.eigh(np.exp(-rate * inner[chosen]))
         # smaller ones are rounding, which their roots would enlarge
-        kept = values > 1e-10 * values[-1]
-        root = vectors[:, kept] / np.sqrt(values[kept])
+        sound = values > 1e-10 * values[-1]
+        root = vectors[:, sound] / np.sqrt(values[sound])
         yield np.exp(-rate * inner) @ root, np.exp(-rate * across) @ root

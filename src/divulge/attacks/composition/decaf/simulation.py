@@ -213,17 +213,17 @@ class ShadowClientSimulation:
         """
         assert self._cast is not None
         taught = ~self._cast.even
-        held = self._cast.shares[taught], self._cast.presence[taught]
+        content = self._cast.shares[taught], self._cast.presence[taught]
         shares, presence = {}, {}
         for number, rows in shown.items():
             mine, others = rows.take(taught), rows.take(~taught)
             guessed = stack_features([self._victims[number], others])
             numbers, own = mine.classes, guessed.classes
             if whole:
-                tensors = regression.guess_by_tensor(mine.tensors, held[0], guessed.tensors)
+                tensors = regression.guess_by_tensor(mine.tensors, content[0], guessed.tensors)
                 numbers = np.concatenate([numbers, tensors.left_out], axis=2)
                 own = np.concatenate([own, tensors.guess], axis=2)
-            shares[number], presence[number] = fit_classes(numbers, held, own)
+            shares[number], presence[number] = fit_classes(numbers, content, own)
         return _RoundFits(shares, presence)
 
     def _guess(self, victim: int, fits: "_RoundFits", null_error: float) -> Proportions:

@@ -130,12 +130,12 @@ class MRAD:
 
         The direction is that of the score: for all detectors but ``cade`` the shadow tells it.
         """
-        told: dict[StartPoint, float] = {}
+        auc_by_start: dict[StartPoint, float] = {}
         for start in get_args(StartPoint):
             deviation = self._shadow_deviation(shadow, reference, start, rng)
             auc = membership.auc(-deviation, shadow.member).value
-            told[start] = auc if self.detector == "cade" else max(auc, 1 - auc)
-        return max(told, key=lambda start: told[start])
+            auc_by_start[start] = auc if self.detector == "cade" else max(auc, 1 - auc)
+        return max(auc_by_start, key=lambda start: auc_by_start[start])
 
     def _shadow_deviation(
         self,
