@@ -13,6 +13,8 @@ from divulge.targets.recorded import TableTarget
 class RecentTokens:
     """What was said last of the texts in an array, for whoever asks with that very array."""
 
+    __slots__ = ("_held",)  # a memory is no part of what an attack is given
+
     def __init__(self) -> None:
         self._held: tuple[np.ndarray, Tokens] | None = None
 
