@@ -45,7 +45,9 @@ def build(project: Path, folder: Path) -> Path:
     run(*command, "sdist", folder=project)
     (archive,) = folder.glob("*.tar.gz")
     with tarfile.open(archive) as packed:
-        packed.extractall(folder / "unpacked", filter="data")
+        # Python before 3.11.4, such as Debian's, knows no filters
+        known = {"filter": "data"} if hasattr(tarfile, "data_filter") else {}
+        packed.extractall(folder / "unpacked", **known)  # type: ignore[arg-type] # noqa: S202
     (source,) = (folder / "unpacked").iterdir()
     run(*command, "wheel", folder=source)
     return folder
