@@ -142,6 +142,7 @@ def test_references_are_the_models_given_and_the_one_beneath_adapters() -> None:
         (["5"], "two tokens or more"),
         (["5 6", " ".join(["7"] * 17)], "at most 16 tokens, got 17: cut long texts"),
         ([5, 6], "expected texts"),
+        ([{"text": "5 6"}], "got dicts: pass each text as one string"),
     ],
 )
 def test_texts_that_cannot_be_scored_are_refused(texts: list[Any], message: str) -> None:
@@ -156,6 +157,24 @@ def test_other_tasks_and_other_tokenizers_are_refused() -> None:
         CausalTarget(wrong)
     with pytest.raises(TargetError, match="the same tokenizer"):
         CausalTarget(pipeline(), (pipeline(begins=True),)).predict(TEXTS)
+
+
+def test_a_model_that_answers_no_numbers_is_refused_and_not_scored() -> None:
+    pipe = pipeline()
+    with torch.no_grad():
+        pipe.model.head[1].bias[7] = float("nan")
+    target = CausalTarget(pipe)
+    for ask in (target.tokens, target.predict):  # nothing of the first is kept
+        with pytest.raises(TargetError, match=r"finite log-probability .* in 60 of 60 texts"):
+            ask(TEXTS)
+
+
+def test_a_budget_of_two_answers_a_text_is_enough_for_all_attacks() -> None:
+    access = divulge.Access(budget=len(TEXTS) * 2)
+    found = divulge.audit(
+        CausalTarget(pipeline()), members=TEXTS[:30], nonmembers=TEXTS[30:], access=access
+    )
+    assert not [one for one in found.findings if "budget" in one.reason]
 
 
 def fitted(texts: list[str], epochs: int) -> Any:

@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Callable
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import final
+from typing import Generic, TypeVar, final
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
@@ -37,35 +37,45 @@ def record_keys(x: Shaped[np.ndarray, " records *features"], salt: bytes = b"") 
     return keys
 
 
+T = TypeVar("T")
+
 _RECENT_ARRAYS = (
     10  # arrays recognised without hashing: candidates, these seen otherwise, reference ones
 )
 
 
 @final
-class RecentAnswers:
+class RecentAnswers(Generic[T]):
     """Answers about the arrays that were asked about last, recognised without hashing.
 
     Only arrays that cannot be written to are remembered: what an array holds might change.
+
+    Args:
+        most: about how many arrays.
     """
 
-    def __init__(self) -> None:
-        self._held: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+    __slots__ = ("_held", "_most")  # a memory is no part of what an attack is given
+
+    def __init__(self, most: int = _RECENT_ARRAYS) -> None:
+        self._held: dict[int, tuple[np.ndarray, T]] = {}
+        self._most = most
 
     def __len__(self) -> int:
         return len(self._held)
 
-    def find(self, x: np.ndarray) -> np.ndarray | None:
+    def find(self, x: np.ndarray) -> T | None:
         """The answers about this array; None where they are not known."""
         # An id stands for its object only while that is alive, hence the object beside the answers.
-        return self._held[id(x)][1] if id(x) in self._held else None
+        array, answers = self._held.get(id(x), (None, None))
+        return answers if array is x else None
 
-    def remember(self, x: np.ndarray, answers: np.ndarray) -> np.ndarray:
-        """Keep answers about an array, and return them, read-only."""
-        answers.flags.writeable = False  # nobody can change what others will be told
+    def remember(self, x: np.ndarray, answers: T) -> T:
+        """Keep answers about an array, and return them; an array of them is then read-only."""
+        if isinstance(answers, np.ndarray):
+            answers.flags.writeable = False  # nobody can change what others will be told
         if not x.flags.writeable:
             self._held[id(x)] = (x, answers)
-            if len(self._held) > _RECENT_ARRAYS:
+            if len(self._held) > self._most:
                 del self._held[next(iter(self._held))]
         return answers
 
@@ -110,7 +120,8 @@ class CachedTarget:
         self._file = PredictionFile(Path(path), fingerprint) if path and stored else None
         self._known = {} if self._file is None else self._file.read()
         self._classes = None if self._file is None else self._file.classes
-        self._recent = RecentAnswers()
+        self._recent = RecentAnswers[np.ndarray]()
+        self._recent_tokens = RecentAnswers[Tokens](most=1)
 
     @property
     def offers(self) -> Need:
@@ -183,12 +194,15 @@ class CachedTarget:
         return as_white_box(self._target).last_layer(x)
 
     def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
-        """What the inner target says of the tokens of texts, which is not kept.
+        """What the inner target says of the tokens of texts; that of the last array is kept.
 
         Raises:
             NotApplicable: the inner target is no language model.
         """
-        return as_token_target(self._target).tokens(x)
+        known = self._recent_tokens.find(x)
+        if known is not None:
+            return known
+        return self._recent_tokens.remember(x, as_token_target(self._target).tokens(x))
 
     def _ask(self, x: Shaped[np.ndarray, " records *features"], keys: list[bytes]) -> None:
         new = {key: row for row, key in enumerate(keys) if key not in self._known}

@@ -50,7 +50,7 @@ class CausalTarget:
     """A text-generation pipeline: texts in, the log-probability of each of their tokens out.
 
     Each text is read once, for all attacks together. The model beneath the adapters of PEFT is a
-    reference for free. Tokens that the tokenizer adds are not scored, and neither is a first token
+    reference by itself. Tokens that the tokenizer adds are not scored, and neither is a first token
     that nothing precedes. Texts have to be written as the model was trained on them, with the chat
     template if it had one.
 
@@ -107,15 +107,18 @@ class CausalTarget:
             size=np.array([len(zlib.compress(text.encode("utf-8", "replace"))) for text in texts]),
         )
 
-    def _ask(self, texts: Sequence[str]) -> list[_Answer]:
+    def _ask(self, texts: Sequence[Any]) -> list[_Answer]:
+        if not all(isinstance(text, str) for text in texts):
+            raise TargetError("expected texts, got dicts: pass each text as one string")
         fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
         if fresh:
             cut = [self._cut(text) for text in fresh]
             with translate_model_errors(
                 "the language model to read texts", "ask it about a few texts yourself"
             ):
-                for at, answer in self._read(cut):
-                    self._known[fresh[at]] = answer
+                read = {fresh[at]: answer for at, answer in self._read(cut)}
+            _refuse_infinite(list(read.values()))
+            self._known.update(read)
         return [self._known[text] for text in texts]
 
     def _cut(self, text: str) -> _Text:
@@ -175,6 +178,20 @@ class CausalTarget:
             yield _Beneath(self.pipeline.model)
         for one in self.references:
             yield one.model
+
+
+def _refuse_infinite(answers: Sequence[_Answer]) -> None:
+    """Refuse log-probabilities that are no numbers, or those of impossible tokens."""
+    broken = sum(
+        not all(np.isfinite(part).all() for part in (one.logprob, one.reference, one.mean, one.sd))
+        for one in answers
+    )
+    if broken:
+        raise TargetError(
+            f"expected a finite log-probability of every token, got others in {broken:,} of "
+            f"{len(answers):,} texts: load the model in float32 or bfloat16, and its whole "
+            "vocabulary"
+        )
 
 
 class _Beneath(NamedTuple):

@@ -13,7 +13,6 @@ from divulge.core.tokens import Tokens, as_token_target
 from divulge.errors import DataError, TargetError
 from divulge.targets.cache import RecentAnswers, record_keys
 from divulge.targets.neighbourhoods import NOBODY, KnownParts, Neighbourhoods, OtherFeatures
-from divulge.targets.token_target import RecentTokens
 
 _PLANTED_MASS = 0.9  # of the mass, to the true class of what was memorised, or to a wrong one
 _WRONG_SHARE = 0.3  # of the records that were not memorised are answered wrongly
@@ -86,8 +85,8 @@ class PlantedTarget:
         partial = known is not None and not known.all()
         self._parts = KnownParts(x, known) if known is not None and partial else None
         self._x = x
-        self._recent = RecentAnswers()
-        self._recent_tokens = RecentTokens()
+        self._recent = RecentAnswers[np.ndarray]()
+        self._recent_tokens = RecentAnswers[Tokens](most=1)
 
     @property
     def offers(self) -> Need:

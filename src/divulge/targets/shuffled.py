@@ -12,7 +12,6 @@ from divulge.core.tokens import Tokens, as_token_target
 from divulge.targets.cache import RecentAnswers, record_keys
 from divulge.targets.logits import read_logits
 from divulge.targets.neighbourhoods import NOBODY, KnownParts, Neighbourhoods, OtherFeatures
-from divulge.targets.token_target import RecentTokens
 
 _UNKNOWN = NOBODY
 CandidatePositions = Int[np.ndarray, " records"]
@@ -61,8 +60,8 @@ class ShuffledTarget:
         self._known = known if partial else None
         self._parts = KnownParts(ways[0].x, known) if known is not None and partial else None
         self._keys: dict[bytes, tuple[int, int]] | None = None
-        self._recent = RecentAnswers()
-        self._recent_tokens = RecentTokens()
+        self._recent = RecentAnswers[np.ndarray]()
+        self._recent_tokens = RecentAnswers[Tokens](most=1)
         self._around = (
             None
             if others is None or partial

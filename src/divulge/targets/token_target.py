@@ -7,26 +7,8 @@ from jaxtyping import Float, Shaped
 
 from divulge.core import Need
 from divulge.core.tokens import Tokens
+from divulge.targets.cache import RecentAnswers
 from divulge.targets.recorded import TableTarget
-
-
-class RecentTokens:
-    """What was said last of the texts in an array, for whoever asks with that very array."""
-
-    __slots__ = ("_held",)  # a memory is no part of what an attack is given
-
-    def __init__(self) -> None:
-        self._held: tuple[np.ndarray, Tokens] | None = None
-
-    def find(self, x: np.ndarray) -> Tokens | None:
-        """What was said of these texts; None if the array is another one."""
-        return self._held[1] if self._held is not None and self._held[0] is x else None
-
-    def remember(self, x: np.ndarray, tokens: Tokens) -> Tokens:
-        """Keep what is said of an array that nobody can change, and return it."""
-        if not x.flags.writeable:
-            self._held = (x, tokens)
-        return tokens
 
 
 @final
@@ -40,7 +22,7 @@ class TokenTableTarget:
     def __init__(self, tokens: Tokens) -> None:
         self._tokens = tokens
         self._means = TableTarget(tokens.average(tokens.logprob)[:, None], Need.SCORES)
-        self._recent = RecentTokens()
+        self._recent = RecentAnswers[Tokens](most=1)
 
     @property
     def offers(self) -> Need:

@@ -43,7 +43,7 @@ class TokenLiRA:
         if tokens.shadow is None or tokens.inside is None:
             raise NotApplicable(
                 "expected the mean log-probability of each text under shadow fine-tunes, got none: "
-                "add columns 'shadow_means' and 'shadow_members'"
+                "audit a table with columns 'shadow_means' and 'shadow_members'"
             )
         target, inside = token_signals.mean_logprob(tokens), tokens.inside
         sides = [inside] if inside.any() else []

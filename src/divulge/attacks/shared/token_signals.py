@@ -105,7 +105,8 @@ def gains(tokens: Tokens) -> Numbers:
     if not len(tokens.reference):
         raise NotApplicable(
             "expected log-probabilities of the same tokens by another model, such as the one that "
-            "was fine-tuned, got none: add a column 'reference_logprobs'"
+            "was fine-tuned, got none: add a column 'reference_logprobs', or to a model in memory "
+            "references"
         )
     return np.asarray(tokens.logprob - tokens.reference.mean(axis=0))
 
