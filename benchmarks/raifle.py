@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from benchmarks import data
-from benchmarks.timing import Outcome, Timing, environment
+from benchmarks.timing import Outcome, Timing, environment, verdict
 from divulge.core import Game, Interactions, UpdateDefence, UpdateView
 from divulge.data import interactions, ranking
 from divulge.defences.updates.local_dp import LocalNoise
@@ -36,10 +36,10 @@ class Measured(NamedTuple):
             for name in ("auc", "f1")
         )
         return (
-            f"{self.name:44}{len(self.figures):6d}"
+            f"{self.name:50}{len(self.figures):6d}"
             f"{auc.value:8.3f} ({auc.low:.3f}-{auc.high:.3f})"
             f"{f1.value:8.3f} ({f1.low:.3f}-{f1.high:.3f})"
-            f"{self.seconds:12.4f}"
+            f"{self.seconds:14.4f}"
         )
 
 
@@ -54,7 +54,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     torch.set_num_threads(1)
     print(environment(("divulge", "torch", "numpy")))
     print("one thread; CPU seconds a user, of the attack on all of them, on views that are ready")
-    heading = f"{'':44}{'users':>6}{'AUC':>22}{'F1':>22}{'CPU s a user':>12}"
+    heading = f"{'':50}{'users':>6}{'AUC':>22}{'F1':>22}{'CPU s a user':>14}"
     print(f"\nFNCF on MovieLens-100K\n{heading}")
     outcome = _recommender(quick)
     print(f"\nFPDGD on MQ2008, informational clicks\n{heading}")
@@ -112,7 +112,8 @@ def _search(quick: bool) -> None:  # noqa: FBT001
                 name += ", noise handed out" if manipulated else ""
                 mine = _measure(f"posterior: {name}", RAIFLE(), games)
                 print(mine.line(), flush=True)
-                _print_ratio(mine, _measure(f"match: {name}", match, games))
+                outcome = _print_ratio(mine, _measure(f"match: {name}", match, games))
+                print(verdict("-".join(["raifle", *name.replace(",", "").split()]), outcome))
 
 
 def _print_ratio(mine: Measured, theirs: Measured) -> Outcome:

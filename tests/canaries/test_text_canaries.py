@@ -60,7 +60,10 @@ def test_its_interval_covers_the_mean_of_many_sets() -> None:
     covered = np.mean([one.low <= middle <= (one.high or np.inf) for one in found])
     assert abs(covered - 0.94) <= 3 * np.sqrt(0.94 * 0.06 / 400)
     silent = [measure_exposure(rng.normal(size=200), inserted).value for _ in range(400)]
-    assert np.mean(silent) == pytest.approx(UNLEARNED, abs=0.06)
+    uniform = np.log2(101) - np.log2(np.arange(1, 102)).mean()  # of ranks 1 to 101
+    assert abs(np.mean(silent) - uniform) <= 3 * np.std(silent) / 20
+    stirling = np.log2(2 * np.pi * 101) / (2 * 101)  # how far it is from what it tends to
+    assert uniform == pytest.approx(UNLEARNED - stirling, abs=1e-4)
 
 
 def test_held_out_texts_become_canaries_themselves(tmp_path: Path) -> None:

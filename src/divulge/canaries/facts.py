@@ -69,8 +69,8 @@ class BoxResult:
         if self.exposure is None:
             return ""
         return (
-            f"mean exposure {_interval(self.exposure)} bits; {UNLEARNED:.2f} where nothing is "
-            "learned"
+            f"mean exposure {_interval(self.exposure)} bits; about {UNLEARNED:.1f} where "
+            "nothing is learned"
         )
 
     @property

@@ -7,6 +7,7 @@ from jaxtyping import Float
 
 from divulge.core import Records
 from divulge.errors import NotApplicable
+from divulge.targets.torch import evaluation_mode
 
 if TYPE_CHECKING:
     import torch
@@ -65,14 +66,11 @@ def layer_inputs(
 
     like = next(module.parameters()).dtype
     hook = dict(module.named_modules())[name].register_forward_pre_hook(keep)
-    was_training = module.training
-    module.eval()
     try:
-        with torch.no_grad():
+        with evaluation_mode(module), torch.no_grad():
             for start in range(0, len(records), _AT_ONCE):
                 x = torch.tensor(records.x[start : start + _AT_ONCE])
                 module(x.to(like) if x.is_floating_point() else x)
     finally:
         hook.remove()
-        module.train(was_training)
     return np.concatenate(seen)
