@@ -38,6 +38,7 @@ TABLES = {
     "dap-table4": "divulge_papers.papers.dap.tables:TABLE_4",
     "dap-figure2": "divulge_papers.papers.dap.tables:FIGURE_2",
     "dap-r": "divulge_papers.papers.dap.tables:R",
+    "dap-records": "divulge_papers.papers.dap.tables_by_records:BY_RECORDS",
     "nist-table2": "divulge_papers.papers.nist.tables:TABLE_2",
     "nist-table3": "divulge_papers.papers.nist.tables:TABLE_3",
     "nist-figure3": "divulge_papers.papers.nist.tables:FIGURE_3",
