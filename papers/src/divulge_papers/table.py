@@ -52,6 +52,7 @@ TABLES = {
     "raifle-table9": "divulge_papers.papers.raifle.tables:TABLE_9",
     "raifle-table10": "divulge_papers.papers.raifle.tables:TABLE_10",
     "raifle-table11": "divulge_papers.papers.raifle.tables:TABLE_11",
+    "raifle-code": "divulge_papers.papers.raifle.tables_by_code:BY_CODE",
     "raifle-table8": "divulge_papers.papers.raifle.tables:TABLE_8",
     "raifle-table12": "divulge_papers.papers.raifle.tables:TABLE_12",
     "raifle-table13": "divulge_papers.papers.raifle.tables:TABLE_13",

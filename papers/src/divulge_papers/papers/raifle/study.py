@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -45,6 +45,8 @@ MATCH: dict[str, Any] = {"name": "raifle", "method": "match", "rounding": "half"
 AUTO: Settings = {"name": "raifle"}
 METHODS: Mapping[str, Settings] = {"match": MATCH, "auto": AUTO}
 """The published method, and ours, by the names that rows have."""
+RELEASED: Settings = {**MATCH, "code": "published"}
+"""The published optimisation as the authors' released code has it."""
 _DATA_NOTE = (
     "MQ2008 instead of MQ2007 unless figures are said to be MQ2008's; 86 queries of MSLR-WEB10K's "
     "fold 1. Float64 instead of float32."
@@ -122,8 +124,12 @@ def measure_search(
     attack: Settings,
     epsilon: float | None = None,
     participants: int = 1,
+    order: Literal["shown", "file"] = "shown",
 ) -> RowResult:
-    """Attack users of FPDGD, who send alone or by a secure sum to which others add noise."""
+    """Attack users of FPDGD, who send alone or by a secure sum to which others add noise.
+
+    With ``order="file"`` they weigh positions as the authors' released code does.
+    """
     import torch
 
     from divulge.federation.search import models
@@ -136,6 +142,7 @@ def measure_search(
         load_queries(data, "attack"),
         published_click_model(habit, 3 if data == "mq2008" else 5),
         manipulate=NoiseInjection(0.1) if manipulated else keep_features,
+        order=order,
     )
     games = []
     for user in range(users):
@@ -152,7 +159,7 @@ def measure_search(
 
 def _count_searched(size: Size, data: str, queries: int, attack: Settings) -> int:
     if size == "small":
-        return _SEARCHED["match" if attack == MATCH else "auto"]
+        return _SEARCHED[str(attack.get("method", "auto"))]
     return _MSLR_USERS if data == "mslr" else _MQ2008_QUERIES // queries
 
 
