@@ -105,7 +105,7 @@ def measure_on_colluder(
         return RowResult({})
     federation = load_game(seed, size, folder, origin, tier).challenge.view
     attack = Threshold("loss") if protocol is None else StackingOnColluder(protocol)
-    challenge = _challenge_colluder(federation, fitted=protocol is not None)
+    challenge = challenge_colluder(federation, fitted=protocol is not None)
     guess, entry = attempt(challenge, attack, seed)
     judged = guess.score, challenge.game.truth.member
     return RowResult({"AUC": _placements(*judged), **_rates(*judged)}, [entry])
@@ -125,7 +125,7 @@ def measure_validation(
         guess: whether the published meta-classifier guesses; otherwise nobody is a member.
     """
     federation = load_game(seed, size, folder, origin, tier).challenge.view
-    challenge = _challenge_colluder(federation, fitted=True)
+    challenge = challenge_colluder(federation, fitted=True)
     member = challenge.game.truth.member
     if not guess:
         return RowResult({"accuracy": (~member).astype(float).tolist()})
@@ -139,7 +139,7 @@ REPEATS = 3
 """Number of times that the cross-validation is repeated."""
 
 
-def _challenge_colluder(federation: FederationView, *, fitted: bool) -> MembershipChallenge:
+def challenge_colluder(federation: FederationView, *, fitted: bool) -> MembershipChallenge:
     """The colluding client's membership as a challenge, to an attack that may be fitted to it."""
     own = federation.collusion
     k = own.colluder

@@ -39,10 +39,10 @@ class _Cell(NamedTuple):
 
     def row(self, method: str) -> Row:
         """The cell's row of a method, with the paper's figure."""
-        settings = {"data": "mq2008", "hidden": self.hidden, "habit": "informational"}
-        settings |= {"queries": self.queries, "manipulated": self.noise, **_METHODS[method]}
+        settings: Settings = {"data": "mq2008", "hidden": self.hidden, "habit": "informational"}
+        more: Settings = {"queries": self.queries, "manipulated": self.noise}
         published = MQ2008[self.hidden, self.noise][_QUERIES.index(self.queries)]
-        return Row(self.name(method), settings, {"AUC": published})
+        return Row(self.name(method), {**settings, **more, **_METHODS[method]}, {"AUC": published})
 
 
 _CELLS = (
