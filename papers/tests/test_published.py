@@ -1,6 +1,7 @@
 """Published results: packed pieces read back to the byte, bombs refused, CSV with every figure."""
 
 import dataclasses
+import json
 import lzma
 import runpy
 from collections.abc import Iterator
@@ -152,3 +153,19 @@ def test_published_figures_compare_as_the_pieces_do(name: str) -> None:
     assert about == [(c.covers, c.kind, c.paper, c.single is None) for c in back.cells]
     assert [back.control(row) for row in back.rows] == [small.control(row) for row in small.rows]
     assert find_table(name).columns == back.columns
+
+
+@pytest.mark.parametrize(
+    "names", [("nist-table2", "nist-figure5"), ("raifle-table5", "raifle-table9", "raifle-table13")]
+)
+def test_tables_that_measure_a_row_alike_publish_one_figure_of_it(names: tuple[str, ...]) -> None:
+    """Pieces are named by what they measure: two tables may not have two of one name."""
+    published: dict[str, object] = {}
+    common = 0
+    for name in names:
+        lines = unpack(published_file(PUBLISHED, name, "paper")).splitlines()
+        pieces = {piece["key"]: piece["values"] for piece in map(json.loads, lines)}
+        common += len(pieces.keys() & published.keys())
+        assert all(published.get(key, values) == values for key, values in pieces.items())
+        published |= pieces
+    assert common
