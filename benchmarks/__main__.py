@@ -21,6 +21,7 @@ from benchmarks import (
     decaf_full_width,
     decaf_rates,
     decaf_settings,
+    decoys,
     defences,
     dp_sgd,
     epsilon_bounds,
@@ -161,6 +162,10 @@ BENCHMARKS = {
             f"{which_client.SUMMARY}: {name}", partial(which_client.run, name=name)
         )
         for name in which_client.TASKS
+    },
+    **{
+        f"decoys-{name}": Benchmark(f"{decoys.SUMMARY}: {name}", partial(decoys.run, name=name))
+        for name in communities.LOGS
     },
     **{
         f"communities-{name}": Benchmark(

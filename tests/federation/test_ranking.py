@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from divulge.attacks.interactions.raifle.attack import RAIFLE
 from divulge.core import JointLearner, Learner, LinearisedLearner, UpdateDefence
 from divulge.data import interactions, ranking
 from divulge.errors import SpecError
@@ -20,6 +21,7 @@ from divulge.federation.search.laplacian import laplacian
 from divulge.federation.search.pairwise import Pairwise
 from divulge.federation.search.pointwise import Pointwise
 from divulge.federation.search.users import Searching
+from divulge.metrics.interactions import measure_user
 
 
 def ranker(hidden: int, features: int = 3, seed: int = 0) -> dict[str, torch.Tensor]:
@@ -353,6 +355,24 @@ def test_users_of_a_log_become_challenges() -> None:
     assert set(next(only.challenges([3], UpdateDefence())).view.rounds[0].change("0")) == {ITEMS}
 
 
+def test_decoys_are_trained_on_as_if_acted_on_and_are_not() -> None:
+    """Whoever reads the update takes them for interactions: an AUC of 1 falls to 5/6."""
+    log = interactions.synthetic_interactions(8, 300, np.random.default_rng(0), mean=12.0)
+    learner, plain = NeuralCF(width=16, hidden=(16,), epochs=3), []
+    for decoys in (0, 2):
+        world = Recommending(log, learner, embeddings_only=True, decoys=decoys)
+        games = list(world.challenges(range(8), UpdateDefence()))
+        guesses = RAIFLE().many([game.view for game in games], np.random.default_rng(0))
+        pairs = list(zip(guesses, games, strict=True))
+        for _, game in pairs:
+            acted = game.truth.acted
+            assert len(acted) == acted.sum() * (5 + decoys)
+        plain.append(np.mean([measure_user(guess, game.truth).auc for guess, game in pairs]))
+    # of 6 items left alone for each acted on, 2 are trained on alike: 4/6 + 2/6 / 2
+    assert plain[0] > 0.99
+    assert plain[1] == pytest.approx(5 / 6, abs=0.1)
+
+
 def test_a_user_asks_no_query_twice() -> None:
     queries = ranking.synthetic_queries(12, 6, np.random.default_rng(0))
     world = Searching(queries, click_models.published_click_model("informational", 3), lr=0.5)
@@ -414,6 +434,11 @@ def test_a_search_engine_learns_and_its_users_become_challenges() -> None:
         lambda: NeuralCF(l1=-1.0),
         lambda: Pairwise(np.zeros(2, np.int64), lr=0.0),
         lambda: Pointwise(epochs=0),
+        lambda: Recommending(
+            interactions.synthetic_interactions(2, 9, np.random.default_rng(0), mean=2.0),
+            NeuralCF(),
+            decoys=-1,
+        ),
     ],
 )
 def test_senseless_settings_are_refused(make: object) -> None:

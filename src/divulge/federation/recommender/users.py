@@ -34,6 +34,8 @@ class _UserImpressions(NamedTuple):
     user: int
     items: Int[np.ndarray, " items"]
     acted: Bool[np.ndarray, " items"]
+    label: Bool[np.ndarray, " items"]
+    """Whether the user trains on each as if it had interacted with it."""
 
 
 @check_arguments
@@ -46,21 +48,31 @@ class Recommending:
         learner: local training of a user.
         negatives: number of other items shown for each interaction, as far as there are any.
         embeddings_only: whether updates hold the item embeddings alone, without the network.
+        decoys: number of items that a user did not interact with and trains on as if it had, for
+            each interaction, as far as there are any: a defence in the spirit of MultiVerse.
         seed: seed of embeddings, network, shown items and defence.
 
+    References:
+        Interaction privacy vulnerability in federated recommendation and lossless countermeasure
+        (2025), ACM TOIS, of which the abstract was at hand: MultiVerse trains on items outside the
+        user's data, then optimises, refines and denoises. Here are its items alone.
+
     Raises:
-        SpecError: there are no negatives.
+        SpecError: there are no negatives, or fewer than no decoys.
     """
 
     log: InteractionLog
     learner: NeuralCF
     negatives: int = 4
     embeddings_only: bool = False
+    decoys: int = 0
     seed: Seed = 0
 
     def __post_init__(self) -> None:
         if self.negatives < 1:
             raise SpecError(f"expected one negative or more, got {self.negatives}")
+        if self.decoys < 0:
+            raise SpecError(f"expected no decoy or more, got {self.decoys}")
 
     def challenges(
         self, users: Sequence[int], defence: UpdateDefence
@@ -140,10 +152,11 @@ class Recommending:
     def _draw_impressions(self, user: int, acted: Int[np.ndarray, " acted"]) -> _UserImpressions:
         rng = stream(self.seed, "handed out", user)
         others = np.setdiff1d(np.arange(self.log.items), acted)
-        count = min(self.negatives * len(acted), len(others))
+        count = min((self.negatives + self.decoys) * len(acted), len(others))
         items = np.concatenate([acted, rng.choice(others, count, replace=False)])
         order = rng.permutation(len(items))
-        return _UserImpressions(user, items[order], order < len(acted))
+        labelled = (1 + self.decoys) * len(acted)
+        return _UserImpressions(user, items[order], order < len(acted), order < labelled)
 
     def _train(
         self,
@@ -191,7 +204,7 @@ def _pad_batch(
     for row, shown in enumerate(batch):
         many = len(shown.items)
         index[row, :many] = torch.from_numpy(shown.items)
-        label[row, :many] = torch.from_numpy(shown.acted).float()
+        label[row, :many] = torch.from_numpy(shown.label).float()
         real[row, :many] = True
     return index, label, real
 

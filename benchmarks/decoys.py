@@ -1,0 +1,51 @@
+"""A recommender's users who train on items that they did not act on, as if they had."""
+
+import numpy as np
+
+from benchmarks import data
+from benchmarks.communities import LOGS
+from divulge._util.random import stream
+from divulge.attacks.interactions.raifle.attack import RAIFLE
+from divulge.core import UpdateDefence
+from divulge.metrics import intervals
+from divulge.metrics.interactions import measure_user
+
+SUMMARY = "AUC of a user's items where it trains on decoys, too"
+
+SEEDS, USERS, DECOYS = 3, 40, (0, 1, 2, 4, 8)
+
+
+def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
+    """Print means over users, with Student's intervals: AUC against all items left alone.
+
+    The users of a seed share a network.
+
+    Raises:
+        MissingData: the interactions are not there.
+    """
+    import torch
+
+    from divulge.federation.recommender.model import NeuralCF
+    from divulge.federation.recommender.users import Recommending
+
+    torch.set_num_threads(1)
+    read, file = LOGS[name]
+    log = read(data.file(file))
+    print(f"{name}: {SEEDS} seeds of {USERS} users\n| decoys an interaction | AUC | F1 |")
+    print("|---:|---|---|", flush=True)
+    for decoys in DECOYS[:2] if quick else DECOYS:
+        found = []
+        for seed in range(1 if quick else SEEDS):
+            users = stream(seed, "decoys", name).permutation(log.users)[: 5 if quick else USERS]
+            world = Recommending(log, NeuralCF(), embeddings_only=True, decoys=decoys, seed=seed)
+            games = list(world.challenges(users.tolist(), UpdateDefence()))
+            guesses = RAIFLE().many([game.view for game in games], stream(seed, "attack"))
+            for guess, game in zip(guesses, games, strict=True):
+                judged = measure_user(guess, game.truth)
+                found.append((judged.auc, judged.f1))
+        print(f"| {decoys} | " + " | ".join(map(_mean, np.transpose(found))) + " |", flush=True)
+
+
+def _mean(values: np.ndarray) -> str:
+    low, high = intervals.student_mean(values.tolist())
+    return f"{values.mean():.3f} ({low:.3f} to {high:.3f})"
