@@ -63,6 +63,7 @@ from benchmarks import (
     raifle_curve,
     raifle_images,
     raifle_released,
+    raifle_reversed,
     recorded_rounds,
     regression,
     remedies,
@@ -156,6 +157,7 @@ BENCHMARKS = {
     "raifle-curve": Benchmark(raifle_curve.SUMMARY, raifle_curve.run),
     "raifle-images": Benchmark(raifle_images.SUMMARY, raifle_images.run),
     "raifle-released": Benchmark(raifle_released.SUMMARY, raifle_released.run),
+    "raifle-reversed": Benchmark(raifle_reversed.SUMMARY, raifle_reversed.run),
     "manipulation-seen": Benchmark(manipulation_seen.SUMMARY, manipulation_seen.run),
     **{
         f"which-client-{name}": Benchmark(
