@@ -158,6 +158,7 @@ BENCHMARKS = {
     "raifle-images": Benchmark(raifle_images.SUMMARY, raifle_images.run),
     "raifle-released": Benchmark(raifle_released.SUMMARY, raifle_released.run),
     "raifle-reversed": Benchmark(raifle_reversed.SUMMARY, raifle_reversed.run),
+    "raifle-noise": Benchmark(raifle_reversed.NOISE, raifle_reversed.run_noise),
     "manipulation-seen": Benchmark(manipulation_seen.SUMMARY, manipulation_seen.run),
     **{
         f"which-client-{name}": Benchmark(
