@@ -11,11 +11,11 @@ import pytest
 import divulge
 from divulge.attacks import catalog
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt
 from divulge.core import Game, Membership, ModelView, Need, Records, Scores, Shadows
 from divulge.metrics import membership, signals
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.measure import measure
+from divulge.secrets import attempt
 from divulge.targets.cache import CachedTarget
 from divulge.targets.function import FunctionTarget
 from divulge.testing import forests

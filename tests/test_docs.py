@@ -19,12 +19,13 @@ import pytest
 
 import divulge
 from divulge.attacks import catalog as attacks_catalog
-from divulge.audits import config, gate
-from divulge.audits.secrets import registry
+from divulge.audits import config
 from divulge.cli.main import main
 from divulge.federation import config as federation_config
+from divulge.finished_runs import gate
 from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
+from divulge.secrets import registry
 from divulge.studies.compare import config as comparing
 from divulge.studies.harden import config as hardening
 from divulge_papers.figure import NOT_YET, interval

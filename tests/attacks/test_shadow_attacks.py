@@ -25,12 +25,12 @@ from divulge.attacks.membership.shadow_stack import features, mix, networks
 from divulge.attacks.membership.shadow_stack import rows as stack_rows
 from divulge.attacks.membership.shadow_stack.attack import ShadowStack
 from divulge.attacks.shared import shadow_signals, shadow_statistics, turns
-from divulge.audits import attempt, controls, wrapped
-from divulge.audits.controls import fewest_covered
 from divulge.core import MembershipAttack, ModelView, Need, PoolPredictions, Records, Shadows
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import membership
 from divulge.metrics.softened import softened_log_probability
+from divulge.secrets import attempt, controls, wrapped
+from divulge.secrets.controls import fewest_covered
 from divulge.targets.recorded import RecordedTarget
 from divulge.testing import forests, properties
 from divulge.testing.membership import TwoWays

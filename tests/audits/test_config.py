@@ -5,9 +5,9 @@ import pytest
 from divulge._util.folders import choose_run_folder
 from divulge.attacks import catalog
 from divulge.audits import config
-from divulge.audits.gate import GateSpec
 from divulge.cli import init
 from divulge.errors import SpecError
+from divulge.finished_runs.gate import GateSpec
 
 MINIMAL = """
 [target]

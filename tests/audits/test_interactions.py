@@ -9,7 +9,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from divulge.audits.secrets import replay
 from divulge.cli.main import main
 from divulge.core import Finding, InteractionFacts, Interactions, Reconstruction, Status
 from divulge.data import interactions
@@ -27,6 +26,7 @@ from divulge.federation.search.users import Searching
 from divulge.federation.transcript import impressions, writer
 from divulge.metrics import interactions as metrics_interactions
 from divulge.report.federation import interactions as pages
+from divulge.secrets import replay
 
 from ..kinds import audit_federation, load_federation
 

@@ -12,7 +12,7 @@ import divulge
 from divulge._util.progress import track_silently
 from divulge.attacks import catalog
 from divulge.attacks.membership.supervised import SupervisedAttack
-from divulge.audits import attempt, config, controls
+from divulge.audits import config
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.known_members import set_known_members_aside
@@ -20,6 +20,7 @@ from divulge.audits.subject import AuditInputs
 from divulge.core import ControlOutcome, Game, Membership, ModelView, Need, Records, Scores
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
+from divulge.secrets import attempt, controls
 from divulge.testing.forests import with_known_members
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer

@@ -15,7 +15,7 @@ from divulge._util.progress import track_silently
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt, config
+from divulge.audits import config
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.subject import AuditInputs
@@ -23,6 +23,7 @@ from divulge.core import Finding, Records, Status
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import DataError, SpecError
 from divulge.metrics import signals
+from divulge.secrets import attempt
 from divulge.targets.sklearn import SklearnTarget
 from divulge.testing import networks as world
 from divulge.training.shadows import train

@@ -12,12 +12,12 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import divulge
-from divulge.audits.gate import Gate
-from divulge.audits.judged import Attempts
 from divulge.audits.people import guarantee_for_people
-from divulge.audits.rulings import hold_against_gate
 from divulge.core import Guarantee, ModelView, Scores, Verdict
 from divulge.errors import DataError
+from divulge.finished_runs.gate import Gate
+from divulge.finished_runs.judged import Attempts
+from divulge.finished_runs.rulings import hold_against_gate
 from divulge.metrics import people
 from divulge.metrics.membership import auc
 from divulge.training.shadows.plan import ShadowPlan

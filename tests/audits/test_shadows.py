@@ -183,7 +183,7 @@ def test_attacks_agree_with_their_naive_twins(*, online: bool, variance: str) ->
 
 def test_shadows_find_what_a_threshold_cannot() -> None:
     """The ordering that must hold: comparing with shadows beats the plain signal."""
-    from divulge.audits import attempt
+    from divulge.secrets import attempt
 
     plain, compared = [], []
     for seed in range(5):

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from divulge.attacks.catalog import CATALOGUE
 from divulge.audits import config
-from divulge.audits.secrets.registry import SECRETS
 from divulge.cli.main import main
+from divulge.secrets.registry import SECRETS
 from tests.golden import golden
 
 CSV_ROWS = 300

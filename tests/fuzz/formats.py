@@ -226,7 +226,8 @@ def _settings(text: str, **files: str) -> Callable[[Path], None]:
 
 
 def _load_model(folder: Path) -> None:
-    from divulge.audits import config, gate, inputs, runner
+    from divulge.audits import config, inputs, runner
+    from divulge.finished_runs import gate
     from divulge.studies import planning
 
     asked = config.read_config(folder / "settings.toml")

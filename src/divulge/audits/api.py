@@ -14,14 +14,14 @@ from divulge.audits.challenges import membership
 from divulge.audits.from_arguments import GivenSets, inputs_from_arguments
 from divulge.audits.options import Access, Options, RunPath, ShadowModels, Texts
 from divulge.audits.result import Audit
-from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
 from divulge.audits.subject import AuditInputs
 from divulge.audits.table_inputs import inputs_from_predictions
-from divulge.audits.wrapped import attack_people
 from divulge.core import MembershipAttack, Need
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
+from divulge.finished_runs.run_folder import Run, open_run_folder
+from divulge.secrets.wrapped import attack_people
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.workers import Workers
 

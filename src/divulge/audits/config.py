@@ -15,14 +15,14 @@ from divulge._util.credentials import NOT_SHOWN
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog, own
-from divulge.audits.gate import GateSpec
 from divulge.audits.options import PersonScores
-from divulge.audits.secrets.base import FederatedSecret
-from divulge.audits.secrets.registry import SECTIONS, FederationSections
 from divulge.core import Attack, MembershipAttack, MembershipDraw, Need, NoiseAssumption
 from divulge.core.people import SMALLEST_STRATUM
 from divulge.errors import SpecError
+from divulge.finished_runs.gate import GateSpec
 from divulge.metrics.people import PERSON_SCORES
+from divulge.secrets.base import FederatedSecret
+from divulge.secrets.registry import SECTIONS, FederationSections
 from divulge.targets import http, http_address, http_formats, http_keys
 from divulge.targets.given_scores import ScoreKind
 from divulge.targets.model_process import TIME_LIMIT, TimeLimit

@@ -11,11 +11,11 @@ from divulge.audits import config, inputs, runner
 from divulge.audits.api import audit_subject
 from divulge.audits.challenges import images
 from divulge.audits.result import SecretAudit
-from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
-from divulge.audits.stored import refuse_images
 from divulge.core import Attack
 from divulge.federation import Transcript
+from divulge.finished_runs.run_folder import Run, open_run_folder
+from divulge.finished_runs.stored import refuse_images
 from divulge.training.shadows import workers_by_name
 
 T = TypeVar("T")

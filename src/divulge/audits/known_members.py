@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from divulge._util.random import stream
-from divulge.audits.checks.duplicates import include_copies
 from divulge.audits.subject import AuditInputs
+from divulge.checks.duplicates import include_copies
 from divulge.core import Records
 from divulge.errors import SpecError
 

@@ -11,13 +11,6 @@ import numpy as np
 from divulge._util import showable
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.json import JSON
-from divulge.audits.changes import ScoredCandidates
-from divulge.audits.judged import Sample
-from divulge.audits.run_folder import Run, hold_run
-from divulge.audits.runs import GatedAudit
-from divulge.audits.secrets.base import FederatedSecret, Secret, decode_all
-from divulge.audits.secrets.registry import secret_of
-from divulge.audits.stored import as_frame, refuse_images
 from divulge.core import (
     AssignmentFacts,
     BlindRun,
@@ -35,6 +28,11 @@ from divulge.core import (
     Status,
 )
 from divulge.errors import NotApplicable, SpecError, StoreError, did_you_mean
+from divulge.finished_runs.changes import ScoredCandidates
+from divulge.finished_runs.finished_run import GatedAudit
+from divulge.finished_runs.judged import Sample
+from divulge.finished_runs.run_folder import Run, hold_run
+from divulge.finished_runs.stored import as_frame, refuse_images
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.measure import FPRS
 from divulge.metrics.questions import QuestionsRow, leak_by_questions
@@ -49,6 +47,8 @@ from divulge.report.markdown import make_inert
 from divulge.report.parts import Brief
 from divulge.report.schema import ClaimRow, Conclusion, Limits
 from divulge.report.units import Unit, unit_of
+from divulge.secrets.base import FederatedSecret, Secret, decode_all
+from divulge.secrets.registry import secret_of
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 import divulge
 from divulge.attacks import catalog
-from divulge.audits import run_json
 from divulge.cli import render
 from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.defences import catalog as defences_catalog
 from divulge.defences.answers.coarse import TopOne
 from divulge.errors import SpecError, StoreError
+from divulge.finished_runs import run_json
 from divulge.metrics.intervals import student_mean
 from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate

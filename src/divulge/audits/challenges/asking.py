@@ -11,8 +11,8 @@ from jaxtyping import Float64
 from divulge._util.progress import Track
 from divulge._util.random import stream
 from divulge.audits.checkpoints import trace_losses
-from divulge.audits.checks.question import SecondPredictions
 from divulge.audits.subject import AuditInputs
+from divulge.checks.question import SecondPredictions
 from divulge.core import (
     Check,
     ModelView,

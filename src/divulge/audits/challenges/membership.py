@@ -17,11 +17,6 @@ from divulge._util.random import stream
 from divulge.audits.challenges import asking
 from divulge.audits.challenges import facts as facts_of
 from divulge.audits.challenges.model import MembershipChallenge
-from divulge.audits.checks import duplicates
-from divulge.audits.checks.contents import check_contents
-from divulge.audits.checks.difficulty import recall_ease
-from divulge.audits.checks.duplicates import DistinctSets
-from divulge.audits.checks.question import CandidateEase
 from divulge.audits.known_members import set_known_members_aside
 from divulge.audits.matching import match
 from divulge.audits.people import (
@@ -32,6 +27,11 @@ from divulge.audits.people import (
 )
 from divulge.audits.strata import merge_small_strata
 from divulge.audits.subject import AuditInputs
+from divulge.checks import duplicates
+from divulge.checks.contents import check_contents
+from divulge.checks.difficulty import recall_ease
+from divulge.checks.duplicates import DistinctSets
+from divulge.checks.question import CandidateEase
 from divulge.core import (
     Candidates,
     Check,

@@ -9,12 +9,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from divulge._util.progress import Track, track_silently
-from divulge.audits import attempt, controls, wrapped
-from divulge.audits.attempt import AttackResult
-from divulge.audits.checks.shadow_models import check_shadow_models
-from divulge.audits.secrets.base import Controls
-from divulge.audits.secrets.membership import MembershipSecret
 from divulge.audits.shadow_thresholds import thresholds_from_shadows
+from divulge.checks.shadow_models import check_shadow_models
 from divulge.core import (
     Candidates,
     Game,
@@ -26,6 +22,10 @@ from divulge.core import (
     Scores,
 )
 from divulge.core.records import STRATA
+from divulge.secrets import attempt, controls, wrapped
+from divulge.secrets.attempt import AttackResult
+from divulge.secrets.base import Controls
+from divulge.secrets.membership import MembershipSecret
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import Workers

@@ -17,10 +17,10 @@ from divulge._util.toml import Section
 from divulge.attacks import own
 from divulge.audits import config
 from divulge.audits.config import DataSpec
-from divulge.audits.gate import Gate
 from divulge.core import MembershipAttack
 from divulge.defences.catalog import ANSWER_DEFENCES, TRAINED_DEFENCES, TUNED_DEFENCES
 from divulge.errors import SpecError, did_you_mean
+from divulge.finished_runs.gate import Gate
 from divulge.metrics.measure import FPRS
 from divulge.studies.compare.config import TrainingSpec, check_training
 from divulge.studies.harden.leaks import Ceilings

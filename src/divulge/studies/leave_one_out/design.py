@@ -9,22 +9,23 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from divulge.audits import config, inputs, wrapped
+from divulge.audits import config, inputs
 from divulge.audits.challenges.facts import promised_claim
-from divulge.audits.checks import duplicates
-from divulge.audits.checks.duplicates import PoolCopies, Positions
 from divulge.audits.from_arguments import GivenSets, read_sets
 from divulge.audits.options import Rotation
 from divulge.audits.people import check_groups, claim_for_people, count_most_records
-from divulge.audits.run_json import new_head
 from divulge.audits.runner import RunHeading, check_attacks
+from divulge.checks import duplicates
+from divulge.checks.duplicates import PoolCopies, Positions
 from divulge.core import Head, MembershipAttack, Need, Records
 from divulge.data import augmentation
 from divulge.data import groups as grouping
 from divulge.data import records as data_records
 from divulge.data.ids import Ids, as_ids
 from divulge.errors import DataError, SpecError
+from divulge.finished_runs.run_json import new_head
 from divulge.metrics.people import PERSON_SCORES, Rule
+from divulge.secrets import wrapped
 from divulge.studies.leave_one_out import result
 from divulge.targets.model_parts import versions_of
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
