@@ -55,7 +55,10 @@ def run_overfitted(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     with tempfile.TemporaryDirectory() as folder:
         for many in epochs:
             each = list(_losses(many, Path(folder), 2 if quick else FEDERATIONS))
-            print(f"| {many} | " + " | ".join(map(_mean, np.transpose(each).tolist())) + " |")
+            print(
+                f"| {many} | " + " | ".join(map(_mean, np.transpose(each).tolist())) + " |",
+                flush=True,
+            )
 
 
 def _losses(epochs: int, folder: Path, federations: int) -> Iterator[list[float]]:
