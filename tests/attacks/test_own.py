@@ -134,6 +134,7 @@ def write_settings(folder: Path, attack: str) -> Path:
     return folder / "audit.toml"
 
 
+@pytest.mark.slow
 def test_one_in_a_file_is_audited_and_run_again_once_it_has_changed(mine: Path) -> None:
     settings = write_settings(mine, 'name = "mine.py:Surest"\npower = 2.0')
     found = kinds.audit_model(settings, mine / "run")

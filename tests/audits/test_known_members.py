@@ -64,6 +64,7 @@ def test_positions_of_the_others_are_those_that_were_given() -> None:
         np.testing.assert_array_equal(seen, given.x[found.index[chosen]])
 
 
+@pytest.mark.slow
 def test_the_seed_decides_which_and_the_digest_holds_them() -> None:
     one, again, other, none = posed(20.0), pose(20.0), pose(20.0, seed=1), posed(None)
     assert one.digest == again.digest
@@ -178,6 +179,7 @@ def test_the_planted_leak_betrays_known_members_and_shuffling_leaves_them_alone(
     assert len(set(everybody.score)) == 1
 
 
+@pytest.mark.slow
 def test_controls_pass_and_one_that_was_told_fails_the_blind_one() -> None:
     game = with_known_members(trained=True)
     guess = attempt.run_on_model(game, SupervisedAttack()).guess

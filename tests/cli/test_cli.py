@@ -253,6 +253,7 @@ def test_resuming_with_other_data_is_refused(project: Path) -> None:
     assert "start a new run" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_table_of_predictions_needs_no_model(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), CSV_ROWS)

@@ -58,6 +58,7 @@ def test_p_values_are_no_lower_than_chance_whatever_models_share(*, ties: bool) 
         assert np.mean(found <= 0.2) > 0.12
 
 
+@pytest.mark.slow
 def test_lists_keep_the_rate_where_some_people_are_exposed() -> None:
     rng = np.random.default_rng(1)
     exposed = np.arange(40) < 10
@@ -109,6 +110,7 @@ def test_near_certainty_is_not_listed_for_success_below_it() -> None:
     assert some <= 0.1 * 60
 
 
+@pytest.mark.slow
 def test_the_mean_over_people_is_one_of_models() -> None:
     """Models that differ as a whole move everybody: the interval allows for it."""
     rng = np.random.default_rng(5)
