@@ -16,6 +16,7 @@ from divulge.audits import config
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.known_members import set_known_members_aside
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.audits.subject import AuditInputs
 from divulge.core import ControlOutcome, Game, Membership, ModelView, Need, Records, Scores
 from divulge.data.known_features import KnownFeatures
@@ -117,7 +118,7 @@ def test_toml_says_the_same() -> None:
     spec = config.parse_config(table, "audit.toml")
     assert isinstance(spec, config.ModelAuditSpec)
     assert spec.data.known_members == 20
-    names = [attack.name for attack in config.requested_attacks(spec, Path())]
+    names = [attack.name for attack in requested_attacks(spec, Path())]
     assert "supervised" in names
     assert "supervised" not in [attack.name for attack in catalog.default_attacks(shadows=True)]
     for bad in (0, -1, "many", True):

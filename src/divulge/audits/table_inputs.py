@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util.random import stream
-from divulge.audits import config
+from divulge.audits import data_sections
 from divulge.audits.subject import AuditInputs, claimed_guarantee
 from divulge.audits.texts import Completion
 from divulge.core import (
@@ -25,7 +25,7 @@ from divulge.targets.given_scores import ScoreKind, read_scores
 from divulge.targets.token_table import REFERENCE, TokenTable, read_tokens
 
 
-def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> AuditInputs:
+def inputs_from_predictions(spec: data_sections.PredictionsSpec, folder: Path) -> AuditInputs:
     """An exported table of answers as a subject.
 
     Raises:
@@ -70,7 +70,7 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
 
 
 def _read_people(
-    spec: config.PredictionsSpec, path: Path, records: Records
+    spec: data_sections.PredictionsSpec, path: Path, records: Records
 ) -> tuple[Records, tuple[str, ...]]:
     """The rows of a table with whose they are and their subpopulation, and the latter's names."""
     # the user's own ids may be people: whoever names them so wants their names in exposed.csv
@@ -91,7 +91,7 @@ def _read_people(
 
 
 def _inputs_from_scores(
-    spec: config.PredictionsSpec, path: Path, kind: ScoreKind, column: str
+    spec: data_sections.PredictionsSpec, path: Path, kind: ScoreKind, column: str
 ) -> AuditInputs:
     """A table of losses or scores as a subject."""
     table = read_scores(
@@ -120,7 +120,9 @@ def _inputs_from_scores(
     )
 
 
-def _inputs_from_tokens(spec: config.PredictionsSpec, path: Path, column: str) -> AuditInputs:
+def _inputs_from_tokens(
+    spec: data_sections.PredictionsSpec, path: Path, column: str
+) -> AuditInputs:
     """A table of the log-probabilities of tokens as a subject."""
     table = read_tokens(path, column, member=spec.member, member_value=spec.member_value)
     rows = table.first[:, None]  # so that copies of a text are copies of a record
@@ -186,7 +188,7 @@ class _BlindColumn(TypedDict, total=False):
     blind: str
 
 
-def _read_ease(spec: config.PredictionsSpec, path: Path) -> _BlindColumn:
+def _read_ease(spec: data_sections.PredictionsSpec, path: Path) -> _BlindColumn:
     """The column that never saw the model, if one is named."""
     if spec.blind is None:
         return {}

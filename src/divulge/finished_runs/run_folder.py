@@ -50,7 +50,7 @@ from divulge.finished_runs.run_json import (
     refuse_other_folder,
     store_head,
 )
-from divulge.report.verdict import deciding_fpr
+from divulge.report.verdict_facts import deciding_fpr
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,12 @@
 """Each attack has its evidence in the one test of all attacks; one attack decides the verdict."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
 
+from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS
 from divulge.core import Measurements
 from divulge.metrics.max_test import LEVEL, LEVEL_BELOW, MaxTest
 from divulge.report.schema import AttackRow, Limits
@@ -111,3 +112,8 @@ def limits_by_metric(together: Mapping[str, Measurements]) -> Mapping[str, Limit
             undecided=together[best].unmeasured.get(name, ""),
         )
     return found
+
+
+def leave_out_shadows(item: Evidence) -> Evidence:
+    """The evidence, which counts for nothing if it comes from a comparison with shadow models."""
+    return replace(item, p_value=1.0) if item.row.attack in ATTACKS_WITH_SHADOWS else item
