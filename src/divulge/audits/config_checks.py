@@ -81,10 +81,10 @@ def check_model(target: TargetSpec, where: str) -> None:
         _check_keys_of_endpoint(target.url, target.http, where)
 
 
-def _check_keys_of_endpoint(url: str, asked: HTTPSpec, where: str) -> None:
-    headers, parameters = asked.headers or {}, asked.parameters or {}
+def _check_keys_of_endpoint(url: str, http: HTTPSpec, where: str) -> None:
+    headers, parameters = http.headers or {}, http.parameters or {}
     try:
-        http_keys.check_keys(url, headers, parameters, plain_http=asked.plain_http)
+        http_keys.check_keys(url, headers, parameters, plain_http=http.plain_http)
     except SpecError as error:
         problem = str(error)
     else:

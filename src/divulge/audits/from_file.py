@@ -60,8 +60,10 @@ def audit_settings(
         subject = load_visibly(partial(inputs.load_inputs, settings, place), track)
         if not settings.attacks:  # only the loaded model says whether it answers numbers
             attacks = requested_attacks(settings, place, subject.target.offers)
-        who = workers_by_name(workers)
-        return audit_subject(subject, attacks, heading, settings.metrics.delta, started, track, who)
+        workers_object = workers_by_name(workers)
+        return audit_subject(
+            subject, attacks, heading, settings.metrics.delta, started, track, workers_object
+        )
 
 
 def load_visibly(load: Callable[[], T], track: Track[Any]) -> T:
@@ -97,8 +99,8 @@ def _audit_federation(
             refuse_images()
         transcript = Transcript.open(place / settings.interactions.transcript)
         pictures = images.draw_sheets(transcript, challenge.facts.clients)
-    found = runner.run_audit(challenge, attacks, heading, run, track)
+    audit = runner.run_audit(challenge, attacks, heading, run, track)
     for name, png in pictures.items():
         run.write(name, png)
-    found.report(show_records=show_records)
-    return found
+    audit.report(show_records=show_records)
+    return audit

@@ -85,9 +85,9 @@ def _read_people(
         None if column is None else {"records": groups.read_values(str(path), column, Path())}
         for column in (spec.group, spec.strata)
     )
-    found, names = groups.attach({"records": records}, own, strata)
-    assert found["records"] is not None
-    return found["records"], names
+    attached, names = groups.attach({"records": records}, own, strata)
+    assert attached["records"] is not None
+    return attached["records"], names
 
 
 def _inputs_from_scores(
@@ -202,9 +202,9 @@ def _read_ease(spec: data_sections.PredictionsSpec, path: Path) -> _BlindColumn:
 
 def _describe_columns(table: targets_predictions.PredictionTable) -> tuple[Check, ...]:
     """What the page says of how the file, labels and the member column were understood."""
-    said = [
+    checks = [
         Check("format of the table", Verdict.PASS, table.notation),
         Check("membership column", Verdict.PASS, table.membership),
         Check("labels", Verdict.PASS, table.matching),
     ]
-    return tuple(check for check in said if check.text)
+    return tuple(check for check in checks if check.text)

@@ -201,13 +201,13 @@ def _conclude(
     if broken and not doubt and broken not in wording.sentences:
         warnings.insert(0, broken)
     enough = None if case.enough else power.members_needed(exposed=COARSEST, attacks=len(evidence))
-    seen = sentences.sensitivity(case.seen, len(evidence), unit=case.terms.unit)
+    sensitivity = sentences.sensitivity(case.seen, len(evidence), unit=case.terms.unit)
     next_step = sentences.next_step(wording.level, enough, case.terms)
     return Conclusion(
         level=wording.level,
         headline=wording.headline,
         sentences=wording.sentences,
-        sensitivity="" if doubt else seen,
+        sensitivity="" if doubt else sensitivity,
         next_step=doubt.next_step if doubt else next_step,
         confounding="",
         doubt=doubt.clause if doubt else sentences.BACKWARDS if backwards else "",
@@ -253,8 +253,8 @@ def _test(
     if strata is not None:
         strata = [join_small_strata(*each) for each in zip(strata, stacked, strict=True)]
     if ease is not None and strata is not None:
-        found = max_test_given_difficulty(stacked[0], models[0][1], strata[0], ease)
-        return found.alone, found.given
+        tests = max_test_given_difficulty(stacked[0], models[0][1], strata[0], ease)
+        return tests.alone, tests.given
     alone = test or max_test_of_models(stacked, [member for _, member in models], strata)
     return alone, alone
 
@@ -262,13 +262,13 @@ def _test(
 def _conclude_nothing(
     rows: Sequence[AttackRow], checks: Sequence[Check], confounding: str
 ) -> Conclusion:
-    said = sentences.describe_nothing_measured(rows)
+    wording = sentences.describe_nothing_measured(rows)
     return Conclusion(
-        level=said.level,
-        headline=said.headline,
-        sentences=said.sentences,
+        level=wording.level,
+        headline=wording.headline,
+        sentences=wording.sentences,
         sensitivity="",
-        next_step=sentences.next_step(said.level),
+        next_step=sentences.next_step(wording.level),
         confounding=confounding,
         doubt="",
         supposition="",

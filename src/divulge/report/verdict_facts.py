@@ -109,24 +109,26 @@ class VerdictFacts:
     def evidence(self) -> str:
         """A sentence, without its full stop, on what the deciding attack achieves."""
         unit = self.terms.unit
-        who = (
+        attacker = (
             f"an attacker who sees only {self.terms.given}" if self.terms.given else self.strongest
         )
-        who += f" that knows only {self.terms.knows} of each record" if self.terms.knows else ""
+        attacker += (
+            f" that knows only {self.terms.knows} of each record" if self.terms.knows else ""
+        )
         if self.terms.known_members:
             others = words.format_count(self.terms.known_members, "other member")
-            who += f" of an attacker who knows {others}"
-        who += "" if self.models == 1 else f" on {self.models} models"
+            attacker += f" of an attacker who knows {others}"
+        attacker += "" if self.models == 1 else f" on {self.models} models"
         if self.top is None:
             value, low, high = words.per_hundred(self.auc)
             return (
-                f"Shown one {unit.member} and one other {unit.one}, {who} picks "
+                f"Shown one {unit.member} and one other {unit.one}, {attacker} picks "
                 f"{unit.right} {value} % of the time (95 % interval {low} to {high} %; "
                 f"guessing: 50 %; {self.p})"
             )
         share = self.members / (self.members + self.nonmembers)
         return (
-            f"Of the {unit.count(self.top.places)} that {who} ranks "
+            f"Of the {unit.count(self.top.places)} that {attacker} ranks "
             f"highest, {unit.count_on_top(self.top.members)} (guessing: "
             f"{share * self.top.places:.3g}; {self.p})"
         )
@@ -211,11 +213,11 @@ def _top_records(
 ) -> TopRecords:
     share = SHARES[speaker.statistic - 1]
     places = [max(1, round(share * len(member))) for _, member in models]
-    found = [
+    on_top = [
         members_on_top(scores[speaker.row.label], member, here)
         for (scores, member), here in zip(models, places, strict=True)
     ]
-    return TopRecords(sum(places), sum(found))
+    return TopRecords(sum(places), sum(on_top))
 
 
 def _count_raised(

@@ -76,16 +76,16 @@ def set_copies_aside(subject: AuditInputs) -> tuple[AuditInputs, DistinctSets]:
     members, nonmembers, reference = subject.members, subject.nonmembers, subject.reference
     for other in (nonmembers, *([] if reference is None else [reference])):
         members.joined(other)  # refuses other shapes
-    found = duplicates.find_copies(members, nonmembers, reference)
+    distinct = duplicates.find_copies(members, nonmembers, reference)
     counts = len(members), len(nonmembers), 0 if reference is None else len(reference)
-    duplicates.check_copies(found.copies, *counts)
-    if not found.copies.between:
-        return subject, found
+    duplicates.check_copies(distinct.copies, *counts)
+    if not distinct.copies.between:
+        return subject, distinct
     left = replace(
         subject,
-        members=members.take(found.members),
-        nonmembers=nonmembers.take(found.nonmembers),
-        reference=None if reference is None else reference.take(found.reference),
-        ids=None if subject.ids is None else subject.ids[found.members],
+        members=members.take(distinct.members),
+        nonmembers=nonmembers.take(distinct.nonmembers),
+        reference=None if reference is None else reference.take(distinct.reference),
+        ids=None if subject.ids is None else subject.ids[distinct.members],
     )
-    return left, found
+    return left, distinct

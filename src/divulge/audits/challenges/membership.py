@@ -89,12 +89,12 @@ def pose(
     subject = drawn.subject
     # without a fingerprint nothing could tell these answers from those of a changed model
     place = answers_path if subject.fingerprint else None
-    asked = _ask_model(drawn, place, seed, track)
-    drawn_up, strata = _draw_up(drawn, asked.view, seed)
-    game = Game(asked.view, Membership(drawn_up.member, subject.drawn))
+    answered = _ask_model(drawn, place, seed, track)
+    drawn_up, strata = _draw_up(drawn, answered.view, seed)
+    game = Game(answered.view, Membership(drawn_up.member, subject.drawn))
     knowledge = replace(
-        _describe_knowledge(drawn, asked, claim),
-        again=asking.ask_again(asked.counted, drawn.candidates, subject, seed, place),
+        _describe_knowledge(drawn, answered, claim),
+        again=asking.ask_again(answered.counted, drawn.candidates, subject, seed, place),
         further=(
             *drawn.noticed,
             *_note_unknown_model(subject, answers_path),
@@ -108,14 +108,14 @@ def pose(
     with track.step("Checking the records"):
         facts = facts_of.describe_facts(game, knowledge, seed, delta)
     key = f"{subject.fingerprint} {seed} {delta!r}"
-    compared = asking.comparison_key(asked.shadows, asked.view, seed)
+    compared = asking.comparison_key(answered.shadows, answered.view, seed)
     return MembershipChallenge(
         game=game,
         facts=facts,
         candidates=drawn_up,
-        digest=_digest(game, asked.answers, key, drawn_up.ease, subject.blind),
+        digest=_digest(game, answered.answers, key, drawn_up.ease, subject.blind),
         compared=compared + " thresholds" * subject.thresholds,
-        shadows=asked.shadows,
+        shadows=answered.shadows,
         seed=seed,
         thresholds=subject.thresholds,
         libraries=versions_of(subject.target, subject.shadows, *subject.sets.values()),
@@ -141,8 +141,8 @@ def _ask_model(
     subject = drawn.subject
     counted = CountingTarget(subject.target, subject.budget)
     target = asking.remember_answers(counted, place, subject, drawn.sets)
-    asked = asking.ask_all(target, drawn.sets, subject, drawn.known_members, seed, track)
-    return _AskedModel(counted, target, *asked)
+    answered = asking.ask_all(target, drawn.sets, subject, drawn.known_members, seed, track)
+    return _AskedModel(counted, target, *answered)
 
 
 def _note_unknown_model(subject: AuditInputs, answers_path: Path | None) -> list[Check]:
@@ -153,14 +153,14 @@ def _note_unknown_model(subject: AuditInputs, answers_path: Path | None) -> list
 
 
 def _describe_knowledge(
-    drawn: DrawnCandidates, asked: _AskedModel, claim: Claim | None
+    drawn: DrawnCandidates, answered: _AskedModel, claim: Claim | None
 ) -> facts_of.AuditorKnowledge:
     """What the settings, the records and the model say, without what is measured on these."""
-    subject, view = drawn.subject, asked.view
-    whole = ModelView(asked.target, drawn.candidates, subject.reference)
+    subject, view = drawn.subject, answered.view
+    whole = ModelView(answered.target, drawn.candidates, subject.reference)
     return facts_of.AuditorKnowledge(
-        answers=asked.answers,
-        shadows=asked.shadows,
+        answers=answered.answers,
+        shadows=answered.shadows,
         whole=None if view.known is None else whole,
         class_names=subject.class_names,
         claim=claim,
