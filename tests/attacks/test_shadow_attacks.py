@@ -29,7 +29,7 @@ from divulge.core import MembershipAttack, ModelView, Need, PoolPredictions, Rec
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import membership
 from divulge.metrics.softened import softened_log_probability
-from divulge.secrets import attempt, controls, wrapped
+from divulge.secrets import attempt, control_games, wrapped
 from divulge.secrets.controls import fewest_covered
 from divulge.targets.recorded import RecordedTarget
 from divulge.testing import forests, properties
@@ -82,7 +82,7 @@ def test_nothing_is_seen_by_two_ways_of_asking_where_nothing_leaks(
 
 
 def test_the_planted_leak_is_in_every_way_of_asking() -> None:
-    planted = controls.plant_leak(forests.two_ways(forests.leaky(), 0))
+    planted = control_games.plant_leak(forests.two_ways(forests.leaky(), 0))
     view, memorised = planted.view, planted.truth.member
     for records in (view.records, *view.augmented):
         told = view.target.predict(records.x)[np.arange(len(records)), records.y]

@@ -10,7 +10,7 @@ from divulge.core import Estimate
 from divulge.errors import StoreError
 from divulge.report import charts, words
 from divulge.report.summary import summarise
-from divulge.report.verdict import deciding_fpr
+from divulge.report.verdict_facts import deciding_fpr
 from tests.slow import thin
 
 from . import cases, markup
