@@ -198,6 +198,7 @@ def test_the_rates_that_people_ask_for_are_all_there() -> None:
     assert metrics["balanced_accuracy"].value == golden(0.7533)
 
 
+@pytest.mark.slow
 def test_the_same_records_in_another_array_are_the_same_records() -> None:
     """infer() that shuffled its input gave each score to another record."""
     view = forests.leaky().view

@@ -12,7 +12,7 @@ import divulge
 from divulge.attacks import catalog
 from divulge.audits import checkpoints
 from divulge.audits.challenges import membership
-from divulge.audits.config import TargetSpec
+from divulge.audits.model_sections import TargetSpec
 from divulge.audits.subject import AuditInputs
 from divulge.core import ControlOutcome, Game, Membership, ModelView, Need, Records, Scores
 from divulge.errors import DataError, DivulgeError, SpecError

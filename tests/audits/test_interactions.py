@@ -84,6 +84,7 @@ def settings(place: Path, name: str, old: str, new: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_command_recovers_interactions_and_the_page_names_no_item(place: Path) -> None:
     run = place / "run"
     command = ["audit", str(place / "films.toml"), "--run", str(run), "--format", "json"]

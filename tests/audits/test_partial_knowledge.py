@@ -18,6 +18,7 @@ from divulge.attacks.membership.threshold import Threshold
 from divulge.audits import config
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.audits.subject import AuditInputs
 from divulge.core import Finding, Records, Status
 from divulge.data.known_features import KnownFeatures
@@ -252,9 +253,7 @@ def test_partly_known_candidates_meet_all_attacks() -> None:
     whole, partly = (
         [
             attack.name
-            for attack in config.requested_attacks(
-                config.parse_config(table | extra, "here"), Path()
-            )
+            for attack in requested_attacks(config.parse_config(table | extra, "here"), Path())
         ]
         for extra in (nothing, {"known": {"share": 0.5}})
     )

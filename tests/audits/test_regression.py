@@ -103,6 +103,7 @@ def test_attacks_on_classifiers_do_not_apply_and_say_why(attack: MembershipAttac
     assert finding.reason.endswith("it attacks classifiers, and this model answers a number")
 
 
+@pytest.mark.slow
 def test_a_fitted_regressor_is_audited_with_shadows_and_its_page_speaks_of_values(
     tmp_path: Path,
 ) -> None:

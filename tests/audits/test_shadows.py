@@ -86,6 +86,7 @@ def test_an_audit_with_shadows(tmp_path: Path, train: str, attacks: str, names: 
     assert np.load(stored).shape == (5, 1000)  # φ and the softened log probability of each query
 
 
+@pytest.mark.slow
 def test_shadows_are_trained_once_and_lost_ones_again(tmp_path: Path) -> None:
     first = audit(tmp_path, more=QUICK)
     log = tmp_path / "subject.py.log"

@@ -106,6 +106,7 @@ def test_one_round_without_noise_is_found_and_named(
     assert "round 4 shows most" in str(found)
 
 
+@pytest.mark.slow
 def test_noise_that_repeats_falls_out_of_the_difference_of_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,6 +25,7 @@ from divulge.finished_runs.run_json import read_raw_head
 from tests.exports.finished import call
 
 from ..patience import PATIENCE
+from ..slow import thin
 
 OLD = sorted((Path(__file__).parent / "old_runs").glob("*.zip"))
 NAMES = [one.stem for one in OLD]
@@ -34,6 +35,10 @@ TIMES = ("seconds", "created", "train_seconds")
 MODULES, MODULES_OF_STUDIES = 110, 127
 """The most that loading a run of one kind, or of several models, imports of divulge."""
 """Modules of divulge that loading takes at most."""
+
+
+each_third = pytest.mark.parametrize("old", thin(3, OLD), indirect=True, ids=NAMES)
+"""For tests that start a process of their own."""
 
 
 @pytest.fixture(params=OLD, ids=NAMES)
@@ -81,6 +86,7 @@ def test_an_old_folder_gives_the_figures_of_its_time(old: Path) -> None:
     assert found.head.kind == read_raw_head(old)["kind"]
 
 
+@each_third
 def test_it_is_loaded_without_what_trains_and_attacks(old: Path) -> None:
     code = (
         "import sys, divulge; divulge.load(sys.argv[1]); "

@@ -76,6 +76,7 @@ def test_answers_are_counted_per_attack() -> None:
     assert attempt.run_on_model(forests.leaky(), Threshold(per_class=True)).finding.queries == 900
 
 
+@pytest.mark.slow
 def test_the_order_of_attacks_changes_nothing() -> None:
     attacks = catalog.default_attacks(shadows=True)
     forth = {a: attempt.run_on_model(forests.leaky(), a).finding.metrics for a in attacks}

@@ -31,7 +31,7 @@ from divulge.core import (
 )
 from divulge.metrics.max_test import max_test
 from divulge.metrics.permutation import membership_p, rank_sum_p
-from divulge.secrets import attempt, controls, wrapped
+from divulge.secrets import attempt, control_games, controls, wrapped
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import record_keys
 from divulge.targets.planted import PlantedTarget
@@ -106,7 +106,7 @@ def control(attack: MembershipAttack, game: ModelGame) -> Control:
 
 
 def test_attacks_that_share_the_games_of_controls_find_the_same() -> None:
-    game, games, asked = forests.leaky(), controls.ControlGames(), []
+    game, games, asked = forests.leaky(), control_games.ControlGames(), []
     for attack in (Threshold(), Threshold(signal="margin")):
         guess = attempt.run_on_model(game, attack).guess
         shared = controls.run_controls(game, attack, guess, games=games)
@@ -185,7 +185,7 @@ def test_perturbed_candidates_show_the_model_itself_unless_they_are_exchanged_to
     attack = catalog.attack("agreement", questions=30, noise=0.3)
     found = control(attack, game)
     assert found.outcome is ControlOutcome.PASSED
-    monkeypatch.setattr(controls, "_no_candidates", lambda _: None)
+    monkeypatch.setattr(control_games, "_no_candidates", lambda _: None)
     naive = control(attack, game)
     assert naive.planted is not None
     assert found.planted is not None
@@ -286,7 +286,7 @@ def test_small_classes_cause_no_false_alarms() -> None:
     runs = 60
     p_values = []
     for seed in range(runs):
-        shuffled = controls.shuffle_predictions(game, seed)
+        shuffled = control_games.shuffle_predictions(game, seed)
         score = LiRA()(shuffled.view, np.random.default_rng(0)).score
         rng = np.random.default_rng(seed)
         p_values.append(membership_p(score, game.truth.member, fine, rng))

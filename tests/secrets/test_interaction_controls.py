@@ -182,6 +182,7 @@ def guesses(attack: InteractionAttack, views: tuple[UpdateView, ...]) -> tuple[R
     return tuple(attack(view, np.random.default_rng(0)) for view in views)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_control_and_another_one_other_clicks() -> None:
     attack = catalog.interaction_attack("raifle")
     assert run(attack) == run(attack)

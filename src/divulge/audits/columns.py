@@ -27,16 +27,16 @@ def match_columns(subject: AuditInputs) -> tuple[AuditInputs, tuple[Check, ...]]
         if records is not None and not columns:
             like, columns = f"the {name}", records.columns
     given = {name: records for name, records in sets.items() if records is not None}
-    found = {name: records.arranged(columns, like) for name, records in given.items()}
-    shadows, moved = subject.shadows, [name for name in given if found[name] is not given[name]]
+    arranged = {name: records.arranged(columns, like) for name, records in given.items()}
+    shadows, moved = subject.shadows, [name for name in given if arranged[name] is not given[name]]
     if shadows is not None and shadows.pool is not None:
         shadows = _with_pool(shadows, shadows.pool.arranged(columns, like))
         moved += ["records of the shadow pool"] * (shadows is not subject.shadows)
     matched = replace(
         subject,
-        members=found["members"],
-        nonmembers=found["non-members"],
-        reference=found.get("reference records"),
+        members=arranged["members"],
+        nonmembers=arranged["non-members"],
+        reference=arranged.get("reference records"),
         shadows=shadows,
     )
     if not moved:

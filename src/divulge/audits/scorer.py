@@ -11,7 +11,7 @@ from jaxtyping import Int
 from divulge._util.arguments import check_arguments
 from divulge._util.digest import digest
 from divulge.attacks.catalog import attack as attack_by_name
-from divulge.audits.challenges.membership import set_copies_aside
+from divulge.audits.challenges.drawn_candidates import set_copies_aside
 from divulge.audits.from_arguments import GivenSets, inputs_from_arguments
 from divulge.audits.matching import match
 from divulge.audits.options import Access, Options, ShadowModels

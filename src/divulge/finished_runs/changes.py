@@ -83,13 +83,13 @@ def compare_figures(
     ]
     best_of = max(1, comparisons or len(labels))
     earlier, later = before.figures(best_of), after.figures(best_of)
-    found = []
+    changes = []
     for label in labels:
         together = correlation(before.scored, after.scored, label) if metric == "auc" else None
-        one, other = earlier[label][metric], later[label][metric]
-        less = difference.subtract(other, one, together or 0.0)
-        found.append(FigureChange(label, metric, one, other, less, together is not None))
-    return tuple(found)
+        first, second = earlier[label][metric], later[label][metric]
+        less = difference.subtract(second, first, together or 0.0)
+        changes.append(FigureChange(label, metric, first, second, less, together is not None))
+    return tuple(changes)
 
 
 def correlation(
@@ -113,13 +113,17 @@ def have_same_candidates(before: ScoredCandidates, after: ScoredCandidates) -> b
     others happen to agree in all of these, the correlation that is estimated is that of unrelated
     records, about 0, and no harm is done.
     """
-    one, other = before.candidates, after.candidates
-    if len(one.member) != len(other.member) or (one.ids is None) != (other.ids is None):
+    first, second = before.candidates, after.candidates
+    if len(first.member) != len(second.member) or (first.ids is None) != (second.ids is None):
         return False
-    order = _by_position(one), _by_position(other)
-    pairs = [(one.member, other.member), (one.label, other.label), (one.index, other.index)]
-    if one.ids is not None and other.ids is not None:
-        pairs.append((one.ids, other.ids))
+    order = _by_position(first), _by_position(second)
+    pairs = [
+        (first.member, second.member),
+        (first.label, second.label),
+        (first.index, second.index),
+    ]
+    if first.ids is not None and second.ids is not None:
+        pairs.append((first.ids, second.ids))
     return all(np.array_equal(a[order[0]], b[order[1]]) for a, b in pairs)
 
 

@@ -69,7 +69,7 @@ class FinishedRun(StoredRun):
     @property
     def verdicts(self) -> Mapping[str, JudgedVerdict]:
         """By name as in `parts`, what is to be told of each."""
-        return {name: one.verdict for name, one in self.parts.items()}
+        return {name: audit.verdict for name, audit in self.parts.items()}
 
     @property
     def instead(self) -> str:
@@ -84,7 +84,7 @@ class FinishedRun(StoredRun):
     @property
     def checks(self) -> tuple[Check, ...]:
         """The checks of the audits themselves."""
-        return tuple(check for one in self.parts.values() for check in one.checks)
+        return tuple(check for audit in self.parts.values() for check in audit.checks)
 
     @property
     def sizes(self) -> Mapping[str, JSON]:
@@ -135,10 +135,10 @@ class FinishedRun(StoredRun):
                 something else, or the run has no verdict of its own.
             StoreError: the earlier run cannot be read.
         """
-        audit, asked = self.judged(), GateSpec(claim=claim)
+        audit, settings = self.judged(), GateSpec(claim=claim)
         return audit.rule(
             join_gate(
-                asked,
+                settings,
                 audit.about,
                 fail_on,
                 fail_above,
@@ -225,8 +225,8 @@ class GatedAudit(FinishedRun):
 
         attempts = Attempts(self.sample, self.findings, self.figures(), self.unit)
         ruling = rulings.hold_against_gate(gate, self.verdict, self.limits, self.untested, attempts)
-        for one in self.claims if gate.claim else ():
-            ruling += rulings.hold_claim_against_gate(one)
+        for claim in self.claims if gate.claim else ():
+            ruling += rulings.hold_claim_against_gate(claim)
         for name, earlier in gate.not_worse_than.items():
             change = rulings.hold_against_earlier(self, earlier)
             several = len(gate.not_worse_than) > 1

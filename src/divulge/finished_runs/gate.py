@@ -146,7 +146,7 @@ class Gate:
     def parts(self) -> Mapping[str, "Gate"]:
         """Gates that ask for one thing each, by what that is: ``fail-on leak``."""
         nothing = Gate(judge=self.judge, about=self.about)
-        parts = {f"fail-on {one}": replace(nothing, fail_on=(one,)) for one in self.words}
+        parts = {f"fail-on {word}": replace(nothing, fail_on=(word,)) for word in self.words}
         for which, pair in _name_pairs(self.agreed):
             parts[f"ceiling {which}"] = replace(nothing, ceiling=(pair,))
         for which, pair in _name_pairs(self.ceilings):
@@ -218,8 +218,8 @@ def load_earlier(run: str | Path) -> JudgedAudit:
         SpecError: it has no figures of its own; says what it is.
         StoreError: it cannot be read.
     """
-    found: JudgedAudit = load_run(Path(run)).judged()
-    return found
+    audit: JudgedAudit = load_run(Path(run)).judged()
+    return audit
 
 
 def read_ceiling(pair: str) -> tuple[str, float]:
@@ -243,9 +243,9 @@ def read_ceiling(pair: str) -> tuple[str, float]:
 
 def _check(name: str, ceiling: float, known: Collection[str]) -> None:
     if name not in known:
-        meant = next((one for one in _respell(name) if one in known), None)
+        meant = next((metric for metric in _respell(name) if metric in known), None)
         hint = did_you_mean(name, known) if meant is None else f"did you mean {meant!r}?"
-        if rates := sorted(one for one in known if one.startswith(f"{name}@")):
+        if rates := sorted(metric for metric in known if metric.startswith(f"{name}@")):
             hint = f"at which rate: {', '.join(rates)}?"
         raise SpecError(f"expected the name of a metric, got {name!r}: {hint}")
     most = math.inf if name == "epsilon" else 1.0

@@ -49,7 +49,7 @@ class Ruling:
     def prefix(self, text: str) -> "Ruling":
         """The same ruling, with a text before each of its sentences."""
         each = (self.failed, self.undecided, self.passed)
-        return Ruling(*(tuple(f"{text}{sentence}" for sentence in one) for one in each))
+        return Ruling(*(tuple(f"{text}{sentence}" for sentence in sentences) for sentences in each))
 
     def __add__(self, other: "Ruling") -> "Ruling":
         return Ruling(

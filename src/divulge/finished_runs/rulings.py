@@ -86,23 +86,23 @@ def hold_claim_against_gate(claim: ClaimRow | None) -> Ruling:
     return Ruling(undecided=(claim.sentence,))
 
 
-def hold_against_earlier(found: JudgedAudit, earlier: JudgedAudit) -> Ruling:
+def hold_against_earlier(later: JudgedAudit, earlier: JudgedAudit) -> Ruling:
     """Whether more leaks than in an earlier audit: no passing where that cannot be decided.
 
     Args:
-        found: the later audit.
+        later: the later audit.
         earlier: the one it is compared with, about the same secret.
     """
-    changes = compare_figures(earlier, found)
+    changes = compare_figures(earlier, later)
     if worse := [change for change in changes if change.is_worse]:
         return Ruling(failed=tuple(_describe_change(change, "more than") for change in worse))
-    said = "nothing shows that no more leaks than before"
-    for name, audit in (("earlier", earlier), ("later", found)):
+    unknown = "nothing shows that no more leaks than before"
+    for name, audit in (("earlier", earlier), ("later", later)):
         level = audit.verdict.level
         if level not in (*_DECIDED, *_DECIDED.values()):
             why = f"the verdict of the {name} audit is {level!r}"
-            return Ruling(undecided=(f"{said}: {why}. {audit.verdict.next_step}",))
-    metric = lead_metric(found.about)
+            return Ruling(undecided=(f"{unknown}: {why}. {audit.verdict.next_step}",))
+    metric = lead_metric(later.about)
     compared = {change.attack for change in changes}
     lost = [
         label
@@ -111,7 +111,7 @@ def hold_against_earlier(found: JudgedAudit, earlier: JudgedAudit) -> Ruling:
     ]
     if lost or not changes:
         why = f"not measured again: {', '.join(lost)}" if lost else "no attack stands in both"
-        return Ruling(undecided=(f"{said}: {why}",))
+        return Ruling(undecided=(f"{unknown}: {why}",))
     most = max(changes, key=lambda change: change.difference.high or 0.0)
     return Ruling(passed=(_describe_change(most, "not shown to be more than"),))
 
@@ -129,11 +129,11 @@ def _describe_change(change: FigureChange, how: str) -> str:
 def _on_verdict(
     fail_on: Collection[str], verdict: JudgedVerdict, untested: Collection[str]
 ) -> Ruling:
-    level, said = verdict.level, f"the verdict is {verdict.level!r}: {verdict.headline}"
+    level, sentence = verdict.level, f"the verdict is {verdict.level!r}: {verdict.headline}"
     if any(level in _LEVELS[word] for word in fail_on):
-        return Ruling(failed=(said,))
+        return Ruling(failed=(sentence,))
     if any(word in fail_on and level != passing for word, passing in _DECIDED.items()):
-        return Ruling(undecided=(f"{said}. {verdict.next_step}",))
+        return Ruling(undecided=(f"{sentence}. {verdict.next_step}",))
     unknown = f"; controls not tested of {', '.join(untested)}" if untested else ""
     passed = f"the verdict is {level!r} (fails on: {', '.join(fail_on)}{unknown})"
     return Ruling(passed=(passed,))
@@ -169,11 +169,13 @@ def _on_ceiling(
     if side == "under":
         most = f"{name} is at most {limits.highest:.4g}, under the agreed ceiling {ceiling:g}"
         if others := _find_open_attacks(name, ceiling, attempts):
-            said = f"{most}, by the attacks that count ({figures}); but {'; '.join(others)}"
-            return Ruling(undecided=(said,))
+            sentence = f"{most}, by the attacks that count ({figures}); but {'; '.join(others)}"
+            return Ruling(undecided=(sentence,))
         return Ruling(passed=(f"{most} ({figures})",))
-    said = f"{name} is not shown to be under the agreed ceiling {ceiling:g}, nor over it"
-    return Ruling(undecided=(f"{said} ({figures}): {_what_decides(limits, ceiling, attempts)}",))
+    sentence = f"{name} is not shown to be under the agreed ceiling {ceiling:g}, nor over it"
+    return Ruling(
+        undecided=(f"{sentence} ({figures}): {_what_decides(limits, ceiling, attempts)}",)
+    )
 
 
 def _what_decides(limits: Limits, ceiling: float, attempts: Attempts) -> str:
@@ -260,7 +262,7 @@ def _on_excess(
         verdict.next_step if verdict.level == "undecided" else ""
     )
     if why and not below:
-        said = f"{name} cannot be compared with {ceiling:g}: {why}"
-        return Ruling(undecided=(said,))
-    said = f"{name}: {what} {compared:.4g} does not exceed {ceiling:g} ({figures})"
-    return Ruling(passed=(said,))
+        sentence = f"{name} cannot be compared with {ceiling:g}: {why}"
+        return Ruling(undecided=(sentence,))
+    sentence = f"{name}: {what} {compared:.4g} does not exceed {ceiling:g} ({figures})"
+    return Ruling(passed=(sentence,))

@@ -50,7 +50,7 @@ from divulge.finished_runs.run_json import (
     refuse_other_folder,
     store_head,
 )
-from divulge.report.verdict import deciding_fpr
+from divulge.report.verdict_facts import deciding_fpr
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,15 +73,15 @@ def _read_finding(raw: bytes, place: Path) -> StoredFinding:
     Raises:
         StoreError: it is damaged.
     """
-    found: dict[str, JSON] = atomic.from_json(raw, dict, place)
-    control = found.get("control")
-    for run in (found.get("blind"), control.get("blind") if isinstance(control, dict) else None):
+    stored: dict[str, JSON] = atomic.from_json(raw, dict, place)
+    control = stored.get("control")
+    for run in (stored.get("blind"), control.get("blind") if isinstance(control, dict) else None):
         if isinstance(run, dict) and "passed" in run:
             passed, tested = run.pop("passed"), run.get("p_value") is not None
             sure = tested and not run.get("reason")  # the reason why it could not have failed
-            held = ControlOutcome.PASSED if sure else ControlOutcome.NOT_TESTED
-            run["outcome"] = held if passed else ControlOutcome.FAILED
-    return atomic.from_python(found, StoredFinding, place)
+            outcome = ControlOutcome.PASSED if sure else ControlOutcome.NOT_TESTED
+            run["outcome"] = outcome if passed else ControlOutcome.FAILED
+    return atomic.from_python(stored, StoredFinding, place)
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,16 +221,16 @@ class Run:
             raise atomic.damaged_file_error(
                 self.path / HEAD, ValueError("more or fewer findings than attacks")
             )
-        found = {}
+        entries = {}
         for key, entry in self.entries().items():
             if candidates is not None:
                 self._check_scores(key, entry, candidates)
-            found[entry.finding.label] = entry
+            entries[entry.finding.label] = entry
         return Contents(
             head,
             candidates,
-            tuple(found[name] for name in head.attacks if name in found),
-            tuple(name for name in head.attacks if name not in found),
+            tuple(entries[name] for name in head.attacks if name in entries),
+            tuple(name for name in head.attacks if name not in entries),
         )
 
     def _candidates(self, facts: MembershipFacts) -> Candidates:

@@ -98,15 +98,17 @@ def read_raw_head(path: Path) -> dict[str, JSON]:
         refuse_other_folder(path)
     refuse_linked_folders(path)
     raw = atomic.read(place)
-    found: dict[str, JSON] = atomic.from_json(raw, dict, place)
-    schema = found.get("schema")
+    raw_head: dict[str, JSON] = atomic.from_json(raw, dict, place)
+    schema = raw_head.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         raise StoreError(
             f"expected schema {SCHEMA} or older, {path} has schema {schema}: "
             "it was made by a newer divulge; update this one"
         )
     return (
-        found if "kind" in found else _upgrade_head(found, EARLIER.get(place.name, "audit"), path)
+        raw_head
+        if "kind" in raw_head
+        else _upgrade_head(raw_head, EARLIER.get(place.name, "audit"), path)
     )
 
 
@@ -134,7 +136,7 @@ def refuse_linked_folders(path: Path) -> None:
         StoreError: a folder in it is a link, or it is a run within a run and is a link itself.
     """
     with atomic.translate_os_errors(path):
-        links = [one for one in path.iterdir() if one.is_symlink() and one.is_dir()]
+        links = [folder for folder in path.iterdir() if folder.is_symlink() and folder.is_dir()]
     if path.is_symlink() and path.parent.name in WITHIN:
         links.append(path)
     if links:
@@ -143,35 +145,37 @@ def refuse_linked_folders(path: Path) -> None:
         )
 
 
-def _upgrade_head(found: dict[str, JSON], kind: str, path: Path) -> dict[str, JSON]:
+def _upgrade_head(raw_head: dict[str, JSON], kind: str, path: Path) -> dict[str, JSON]:
     """A head that was written before heads had kinds."""
-    found = {**found, "kind": kind}
+    raw_head = {**raw_head, "kind": kind}
     if kind != "audit":
-        return found
-    if "subject" not in found:
+        return raw_head
+    if "subject" not in raw_head:
         names = MembershipFacts.__dataclass_fields__.keys() - {"kind"}
-        own = names & found.keys()
-        return found | {"facts": {name: found.pop(name) for name in own} | {"kind": "membership"}}
-    facts = found.pop("subject")
+        own = names & raw_head.keys()
+        return raw_head | {
+            "facts": {name: raw_head.pop(name) for name in own} | {"kind": "membership"}
+        }
+    facts = raw_head.pop("subject")
     if isinstance(facts, dict) and facts.get("kind") == "assignment" and "labels" not in facts:
         raise StoreError(
             f"expected the classes of all candidates, {path} lacks them: it was made by an "
             "earlier divulge; run the audit again"
         )
-    return found | {"facts": facts}
+    return raw_head | {"facts": facts}
 
 
 _COMMON = frozenset(one.name for one in fields(Head))
 
 
-def _gather_facts(found: dict[str, JSON]) -> dict[str, JSON]:
+def _gather_facts(raw_head: dict[str, JSON]) -> dict[str, JSON]:
     """A head of a kind whose facts stood beside what all heads have, some of which it lacked."""
-    own: JSON = {name: value for name, value in found.items() if name not in _COMMON}
-    common = {name: value for name, value in found.items() if name in _COMMON}
-    if found["kind"] == "canaries" and isinstance(audit := found.get("audit"), dict):
+    own: JSON = {name: value for name, value in raw_head.items() if name not in _COMMON}
+    common = {name: value for name, value in raw_head.items() if name in _COMMON}
+    if raw_head["kind"] == "canaries" and isinstance(audit := raw_head.get("audit"), dict):
         own, common = audit, common | {"challenge": audit.get("commitment", "")}
     before: dict[str, JSON] = {
-        "name": str(found["kind"]), "created": "", "challenge": "", "seed": 0,
+        "name": str(raw_head["kind"]), "created": "", "challenge": "", "seed": 0,
         "settings": {}, "environment": {}, "facts": own,
     }  # fmt: skip
     return before | common
@@ -188,12 +192,12 @@ def load_head(path: Path, kind: str, facts: Any) -> Head[Any]:
     Raises:
         StoreError: see `read_raw_head`; or it is of another kind, or does not hold what it should.
     """
-    found = read_raw_head(path)
-    refuse_other_kind(path, found, kind)
-    schema = found.get("schema")
+    raw_head = read_raw_head(path)
+    refuse_other_kind(path, raw_head, kind)
+    schema = raw_head.get("schema")
     if kind != "audit" and isinstance(schema, int) and schema < _NESTED:
-        found = _gather_facts(found)
-    raw = pydantic.TypeAdapter(Any).dump_json(found)
+        raw_head = _gather_facts(raw_head)
+    raw = pydantic.TypeAdapter(Any).dump_json(raw_head)
     try:
         head: Head[Any] = _adapter(facts).validate_json(raw)
     except (pydantic.ValidationError, SpecError) as error:
@@ -201,15 +205,15 @@ def load_head(path: Path, kind: str, facts: Any) -> Head[Any]:
     return head
 
 
-def refuse_other_kind(path: Path, found: dict[str, JSON], wanted: str) -> None:
+def refuse_other_kind(path: Path, raw_head: dict[str, JSON], wanted: str) -> None:
     """Refuse the head of a run of another kind.
 
     Raises:
         StoreError: it is one.
     """
-    if found["kind"] != wanted:
+    if raw_head["kind"] != wanted:
         raise StoreError(
-            f"expected a run of kind {wanted!r} in {path}, got {found['kind']!r}: "
+            f"expected a run of kind {wanted!r} in {path}, got {raw_head['kind']!r}: "
             "divulge.load reads every kind"
         )
 

@@ -89,8 +89,8 @@ class SharedScores:
         if self._attack is not attack.attack:
             self._attack, self._kept = attack.attack, []
         where, number = place
-        kept = (made for one, other, made in self._kept if one is where and other == number)
-        made = next(kept, None)
+        earlier = (made for one, other, made in self._kept if one is where and other == number)
+        made = next(earlier, None)
         if made is None:
             made = run(attack.attack)
             self._kept.append((where, number, made))
@@ -156,13 +156,13 @@ def run_on_model(
             lambda inner: AttackScores(_guess(inner, view, rng), counting.query_count),
         )
 
-    found = attempt(
+    result = attempt(
         attack, seed, guess, lambda made: measure_guess(made.scores, challenge.truth, delta)
     )
-    if found.guess is None:
-        return found
-    finding = dataclasses.replace(found.finding, queries=found.guess.queries)
-    return found._replace(finding=finding, guess=found.guess.scores)
+    if result.guess is None:
+        return result
+    finding = dataclasses.replace(result.finding, queries=result.guess.queries)
+    return result._replace(finding=finding, guess=result.guess.scores)
 
 
 def run_on_clients(
@@ -181,11 +181,11 @@ def run_on_clients(
         seed: of the audit.
         track: shows progress.
     """
-    found = attempt(attack, seed, lambda rng: _guesses(attack, views, rng, track), measure)
-    if found.guess is None:
-        return found
-    how = _join_methods([said for guess in found.guess if (said := getattr(guess, "how", ""))])
-    return found._replace(finding=dataclasses.replace(found.finding, how=how))
+    result = attempt(attack, seed, lambda rng: _guesses(attack, views, rng, track), measure)
+    if result.guess is None:
+        return result
+    how = _join_methods([method for guess in result.guess if (method := getattr(guess, "how", ""))])
+    return result._replace(finding=dataclasses.replace(result.finding, how=how))
 
 
 def run_on_federation(
@@ -238,13 +238,13 @@ _WAYS = 3
 """Ways to a guess that a finding tells in full."""
 
 
-def _join_methods(said: Sequence[str]) -> str:
+def _join_methods(methods: Sequence[str]) -> str:
     """What guesses rest on: each way once; of many, those that begin alike by one of them."""
-    if len(set(said)) <= _WAYS:
-        return "; or ".join(dict.fromkeys(said))
+    if len(set(methods)) <= _WAYS:
+        return "; or ".join(dict.fromkeys(methods))
     alike: dict[str, list[str]] = {}
-    for one in said:
-        alike.setdefault(one.partition(":")[0], []).append(one)
+    for method in methods:
+        alike.setdefault(method.partition(":")[0], []).append(method)
     return "; or ".join(
         ones[0] if len(set(ones)) == 1 else f"{ones[0]} (and much alike for {len(ones) - 1} others)"
         for ones in alike.values()

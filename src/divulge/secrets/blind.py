@@ -291,8 +291,8 @@ def judge_clients(
     The truth is permuted within classes: clients may hold other classes than each other.
     """
     unknown = ~view.collusion.records
-    seen, real = (Assignment(one.client[unknown]) for one in (guess, truth))
+    guessed, real = (Assignment(one.client[unknown]) for one in (guess, truth))
     label, rng = view.records.y[unknown], stream(seed, "blind control")
-    p_value = matches_p(seen.client, real.client, label, rng)
+    p_value = matches_p(guessed.client, real.client, label, rng)
     few = too_few(real.client, label, "records of unknown clients")
-    return judge_p(assignment.accuracy(seen, real), p_value, few)
+    return judge_p(assignment.accuracy(guessed, real), p_value, few)

@@ -100,9 +100,12 @@ def _encode_errors(guess: Sequence[Proportions]) -> dict[str, np.ndarray]:
     errors = [client.errors for client in guess if client.errors is not None]
     if len(errors) < len(guess):
         return {}
-    arrays = {f"alike_{name}": [getattr(one, name) for one in errors] for name in _ALIKE}
+    arrays = {
+        f"alike_{name}": [getattr(client_errors, name) for client_errors in errors]
+        for name in _ALIKE
+    }
     joined = {name: np.concatenate(parts).ravel() for name, parts in arrays.items()}
-    return joined | {"far": np.array([one.far for one in errors])}
+    return joined | {"far": np.array([client_errors.far for client_errors in errors])}
 
 
 def _decode_errors(

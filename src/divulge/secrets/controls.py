@@ -12,11 +12,10 @@ And each guess is measured again with membership shuffled. That tests the interv
 these scores, and not the attack: the intervals must cover chance.
 """
 
-import dataclasses
 import math
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Int, Shaped
 from scipy import stats
 
 from divulge._util.random import stream
@@ -25,14 +24,11 @@ from divulge.core import (
     Control,
     ControlOutcome,
     Estimate,
-    Game,
     Measurements,
     Membership,
     MembershipAttack,
-    ModelView,
     Scores,
     Status,
-    Target,
 )
 from divulge.errors import BudgetSpent
 from divulge.metrics import people
@@ -40,16 +36,11 @@ from divulge.metrics.auc_intervals import areas
 from divulge.metrics.membership import auc
 from divulge.metrics.permutation import count_log_arrangements, membership_p
 from divulge.secrets import attempt
-from divulge.targets.neighbourhoods import OtherFeatures
-from divulge.targets.planted import PlantedTarget
-from divulge.targets.shuffled import ShuffledTarget
+from divulge.secrets.control_games import ControlGames, ModelGame
 
 SHUFFLES = 200
 SHUFFLED_RECORDS = 4000
 """Candidates that take part in shuffles and permutations, whatever the size of the audit."""
-
-_KEPT_LOSS = 0.1
-"""Share of its first loss that a record has once a planted leak has memorised it."""
 
 _MOST = 1_000_000
 """Places of members in shuffles that are measured at once: some tens of MB."""
@@ -65,9 +56,6 @@ about 0.002: a test at a much lower level cannot tell it from luck.
 """
 
 
-ModelGame = Game[ModelView, Membership]
-
-
 def fewest_covered(shuffles: int) -> int:
     """The count below which 95 % intervals would fall with probability `FALSE_ALARM`.
 
@@ -76,37 +64,6 @@ def fewest_covered(shuffles: int) -> int:
         177
     """
     return int(stats.binom.ppf(FALSE_ALARM, shuffles, 0.95))
-
-
-class ControlGames:
-    """The games of both controls, each made when it is first needed, for all attacks.
-
-    Their targets remember what they answered about the candidates: the next attack need not wait,
-    nor need the next rule for people, as ``scores`` remembers what an attack gave records.
-    """
-
-    def __init__(self) -> None:
-        self._of: tuple[ModelGame, int] | None = None
-        self._made: dict[str, ModelGame] = {}
-        self.scores = attempt.SharedScores()
-
-    def planted(self, challenge: ModelGame, seed: int) -> ModelGame:
-        """See `plant_leak`."""
-        self._forget_others(challenge, seed)
-        if "planted" not in self._made:
-            self._made["planted"] = plant_leak(challenge, seed)
-        return self._made["planted"]
-
-    def shuffled(self, challenge: ModelGame, seed: int) -> ModelGame:
-        """See `shuffle_predictions`."""
-        self._forget_others(challenge, seed)
-        if "shuffled" not in self._made:
-            self._made["shuffled"] = shuffle_predictions(challenge, seed)
-        return self._made["shuffled"]
-
-    def _forget_others(self, challenge: ModelGame, seed: int) -> None:
-        if self._of is None or self._of[0] is not challenge or self._of[1] != seed:
-            self._of, self._made = (challenge, seed), {}
 
 
 def run_controls(
@@ -223,75 +180,6 @@ def too_few(
     if count_log_arrangements(truth, group) > -math.log(level):
         return ""
     return f"{len(truth)} {what} are too few for this control"
-
-
-def shuffle_predictions(challenge: ModelGame, seed: int = 0) -> ModelGame:
-    """The same candidates and truth before a model that answers about another candidate."""
-    view = challenge.view
-    ways, rng = (view.records, *view.augmented), stream(seed, "shuffled answers")
-    target = ShuffledTarget(view.target, ways, rng, view.known, others=_no_candidates(view))
-    trace = view.loss_trace
-    if trace is not None:
-        trace = stream(seed, "shuffled traces").permutation(trace)
-    view = _with_target(view, target, trace)
-    return dataclasses.replace(challenge, view=view)
-
-
-def plant_leak(challenge: ModelGame, seed: int = 0) -> ModelGame:
-    """The same candidates before a model that leaks a random half of them on purpose.
-
-    Where candidates are people, it leaks all records of a random half of the people.
-    It leaks the members that the attacker knows as well, who could not learn from them otherwise.
-    """
-    records, person = challenge.view.records, challenge.view.records.people
-    chosen = stream(seed, "planted leak").random(len(challenge.truth.member)) < 0.5
-    chosen[:2] = True, False  # both groups exist, however few the candidates
-    memorised = chosen if person is None else chosen[person]
-    ways, known = (records, *challenge.view.augmented), challenge.view.known
-    told = () if challenge.view.known_members is None else (challenge.view.known_members,)
-    others = _no_candidates(dataclasses.replace(challenge.view, known_members=None))
-    target = PlantedTarget(
-        challenge.view.target,
-        # the array itself, where it is one, is recognised without hashing
-        records.x if len(ways) + len(told) == 1 else np.concatenate([w.x for w in (*ways, *told)]),
-        np.concatenate([way.y for way in (*ways, *told)]),
-        np.concatenate([memorised] * len(ways) + [np.ones(len(one), bool) for one in told]),
-        seed,
-        others=None if known is not None else others,
-        known=None if known is None else np.concatenate([known] * len(ways)),
-    )
-    trace = challenge.view.loss_trace
-    if trace is not None:
-        trace = _plant_in_traces(trace, memorised)
-    return Game(_with_target(challenge.view, target, trace), Membership(chosen))
-
-
-def _with_target(
-    view: ModelView, target: Target, trace: Float[np.ndarray, "records moments"] | None
-) -> ModelView:
-    """The view with another model; few further shadows show whether an attack works."""
-    further = None if view.conditional is None else view.conditional.fewer()
-    return dataclasses.replace(view, target=target, loss_trace=trace, conditional=further)
-
-
-def _plant_in_traces(
-    trace: Float[np.ndarray, "records moments"], memorised: Bool[np.ndarray, " records"]
-) -> Float[np.ndarray, "records moments"]:
-    """The losses of a model that stays as it began, and then learns the memorised records alone."""
-    later = np.arange(trace.shape[1]) >= trace.shape[1] // 2
-    learned = memorised[:, None] & later
-    return np.asarray(np.where(learned, _KEPT_LOSS, 1.0) * trace[:, :1])
-
-
-def _no_candidates(view: ModelView) -> tuple[OtherFeatures, ...] | None:
-    """Features of the records that are no candidates: who asks about one means that one.
-
-    None where records are no numbers: then nobody can ask about a perturbed candidate.
-    """
-    if view.records.x.dtype.kind == "S":
-        return None
-    no_candidates = (view.reference, view.own, view.known_members)
-    return tuple(records.x for records in no_candidates if records is not None)
 
 
 def _count_covered(guess: Scores, truth: Membership, seed: int) -> int:

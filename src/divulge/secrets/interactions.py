@@ -62,13 +62,13 @@ class InteractionSecret(FederatedSecret[InteractionFacts, tuple[UpdateView, ...]
 
         if self.facts.truth is None:
             try:
-                told = simulated_clicks.attack_simulated_clicks(
+                simulated = simulated_clicks.attack_simulated_clicks(
                     view, self, attack, guess, seed, track
                 )
             except Exception as error:  # the learner is the user's own code
                 why = f"no client could be simulated: {quote_error(error)}"
                 return Controls(blind=BlindRun(None, None, ControlOutcome.NOT_TESTED, why))
-            return Controls(arrays={} if told is None else encode_simulated(told))
+            return Controls(arrays={} if simulated is None else encode_simulated(simulated))
         run, aucs = blind.control_on_interactions(view, self, attack, seed, track)
         left = blind.correlate_beyond_public(guess, self.facts.truth, view, seed)
         return Controls(blind=run, arrays=encode_beyond(BeyondPublic(left, aucs)))
@@ -136,9 +136,9 @@ def decode_beyond(arrays: Mapping[str, np.ndarray], clients: int) -> BeyondPubli
     return BeyondPublic(arrays["correlation"], arrays.get("shuffled"))
 
 
-def encode_simulated(told: SimulatedClicks) -> dict[str, np.ndarray]:
+def encode_simulated(simulated: SimulatedClicks) -> dict[str, np.ndarray]:
     """How an attack does on simulated twins, as arrays of one dimension by name."""
-    return {"twin_auc": told.auc, "twin_longer": told.longer}
+    return {"twin_auc": simulated.auc, "twin_longer": simulated.longer}
 
 
 def decode_simulated(arrays: Mapping[str, np.ndarray], clients: int) -> SimulatedClicks | None:

@@ -52,9 +52,9 @@ def train_with(
         acted: of each item, whether it acted on it.
         rng: draws its private embedding, and the order of its steps.
     """
-    seen = view.rounds[0]
+    first_round = view.rounds[0]
     return _replace_update(
-        view, _as_received(seen.change(view.victim), _train_again(view, acted, rng))
+        view, _as_received(first_round.change(view.victim), _train_again(view, acted, rng))
     )
 
 
@@ -79,9 +79,9 @@ def public_features(
     rates = _rates(x, [truth.acted for truth in truths])
     return tuple(
         np.column_stack([
-            np.arange(len(one)), np.linalg.norm(one, axis=1), one @ components, rate
+            np.arange(len(values)), np.linalg.norm(values, axis=1), values @ components, rate
         ])
-        for one, rate in zip(x, rates, strict=True)
+        for values, rate in zip(x, rates, strict=True)
     )  # fmt: skip
 
 
@@ -89,20 +89,20 @@ def _replay_client(
     view: UpdateView, acted: Bool[np.ndarray, " items"], rng: np.random.Generator
 ) -> UpdateView:
     assert view.inputs is not None
-    seen = view.rounds[0]
-    change = seen.change(view.victim)
+    first_round = view.rounds[0]
+    change = first_round.change(view.victim)
     rows = [name for name, value in change.items() if value.shape == view.inputs.shape]
     if rows and (view.learner is None or len(rows) == len(change)):
         order = rng.permutation(len(acted))
-        told = {name: change[name][order] for name in rows}
+        replayed = {name: change[name][order] for name in rows}
     elif view.learner is not None:
-        told = _as_received(change, _train_again(view, rng.permutation(acted), rng))
+        replayed = _as_received(change, _train_again(view, rng.permutation(acted), rng))
     else:
         raise NotApplicable(
             "expected a learner, or an update with a row for each item, got neither: say how "
             "clients train"
         )
-    return _replace_update(view, told)
+    return _replace_update(view, replayed)
 
 
 def _as_received(change: Tensors, simulated: Tensors) -> dict[str, np.ndarray]:
@@ -112,9 +112,9 @@ def _as_received(change: Tensors, simulated: Tensors) -> dict[str, np.ndarray]:
 
 def _replace_update(view: UpdateView, change: Tensors) -> UpdateView:
     """The view as if this had arrived, and nothing else."""
-    seen = view.rounds[0]
-    got = replace(seen.received[view.victim], tensors=_as_sent(seen, change))
-    only = replace(seen, received={view.victim: got}, aggregated=None)
+    first_round = view.rounds[0]
+    got = replace(first_round.received[view.victim], tensors=_as_sent(first_round, change))
+    only = replace(first_round, received={view.victim: got}, aggregated=None)
     return replace(view, rounds=(only,))
 
 
@@ -133,13 +133,13 @@ def _train_again(
     return {name: value.detach().numpy() for name, value in change.items()}
 
 
-def _as_sent(seen: Round, change: Tensors) -> Tensors:
+def _as_sent(played: Round, change: Tensors) -> Tensors:
     """The change as a client sends it; `Round.change` the other way round."""
-    if seen.kind == "weights":
-        return {name: seen.sent[name] + value for name, value in change.items()}
-    if seen.kind == "gradient":
-        assert seen.training.lr is not None  # `Round.change` has refused the round without
-        return {name: value / -seen.training.lr for name, value in change.items()}
+    if played.kind == "weights":
+        return {name: played.sent[name] + value for name, value in change.items()}
+    if played.kind == "gradient":
+        assert played.training.lr is not None  # `Round.change` has refused the round without
+        return {name: value / -played.training.lr for name, value in change.items()}
     return change
 
 
@@ -153,16 +153,16 @@ def _components(
     spread = x.std(axis=0)
     scale = 1 / np.where(spread > 0, spread, np.inf)
     directions = np.linalg.svd((x - x.mean(axis=0)) * scale, full_matrices=False)[2]
-    found: Float[np.ndarray, "features components"]
-    found = scale[:, None] * directions[:COMPONENTS].T
-    return found
+    components: Float[np.ndarray, "features components"]
+    components = scale[:, None] * directions[:COMPONENTS].T
+    return components
 
 
 def _rates(
     x: Sequence[Float[np.ndarray, "_ features"]], acted: Sequence[Bool[np.ndarray, "_"]]
 ) -> list[Float[np.ndarray, "_"]]:
     """Of each item, the share of other clients who acted on it, as if one more were average."""
-    keys = [[hash(row.tobytes()) for row in one] for one in x]  # rows themselves are too large
+    keys = [[hash(row.tobytes()) for row in rows] for rows in x]  # rows themselves are too large
     handed: dict[int, int] = defaultdict(int)
     clicked: dict[int, int] = defaultdict(int)
     for own, mask in zip(keys, acted, strict=True):

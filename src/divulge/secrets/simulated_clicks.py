@@ -43,18 +43,21 @@ def attack_simulated_clicks(
     if attack.name in UNINFORMED or any(view.learner is None for view in views):
         return None
     twins, clicks = [], []
-    for view, one in zip(views, guess, strict=True):
-        rng, items = stream(seed, "simulated clicks", view.victim), len(one.decided)
+    for view, interactions in zip(views, guess, strict=True):
+        rng, items = stream(seed, "simulated clicks", view.victim), len(interactions.decided)
         if items < 2 or view.victim not in view.rounds[0].received:
             return None
         # one click and one item left alone at least, or there is no pair to tell apart
-        many = int(np.clip(one.decided.sum(), 1, items - 1))
+        many = int(np.clip(interactions.decided.sum(), 1, items - 1))
         clicks.append(rng.permutation(np.arange(items) < many))
         twins.append(replay.train_with(view, clicks[-1], rng))
-    found = secret.attempt(twins, attack, seed, track).guess
-    if found is None:
+    guesses = secret.attempt(twins, attack, seed, track).guess
+    if guesses is None:
         return None
-    aucs = [auc(one.score, real).value for one, real in zip(found, clicks, strict=True)]
+    aucs = [
+        auc(interactions.score, real).value
+        for interactions, real in zip(guesses, clicks, strict=True)
+    ]
     pairs = zip(views, twins, strict=True)
     longer = [np.log(_length(view) / _length(twin)) for view, twin in pairs]
     return SimulatedClicks(np.array(aucs), np.array(longer))

@@ -77,6 +77,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return compared(tmp_path_factory.mktemp("compare") / "run")
 
 
+@pytest.mark.slow
 def test_every_defence_is_trained_on_the_same_halves(found: Comparison) -> None:
     for k in range(3):
         members = [one.audits.targets[k].candidates.member.tolist() for one in found.defences]
@@ -221,6 +222,7 @@ def test_the_terminal_shows_tables_that_fit(
         assert f"{found.rows[0].strongest['auc'].estimate.value:.3f}" in said
 
 
+@pytest.mark.slow
 def test_what_is_read_back_is_what_was_found(found: Comparison) -> None:
     assert found.path is not None
     again = Comparison.load(found.path)

@@ -91,12 +91,12 @@ def _truth(
             "as it does"
         )
     places = []
-    for client, seen in zip(clients, shown, strict=True):
+    for client, items_shown in zip(clients, shown, strict=True):
         items = pairs.get(client, np.zeros(0, np.int64))
-        if missing := set(items.tolist()) - set(seen.item.tolist()):
+        if missing := set(items.tolist()) - set(items_shown.item.tolist()):
             raise DataError(
                 f"expected items that client {client!r} was handed in {path}, got {min(missing)}: "
                 "number items as the transcript does, and leave out those of other rounds"
             )
-        places.append(tuple(np.flatnonzero(np.isin(seen.item, items)).tolist()))
+        places.append(tuple(np.flatnonzero(np.isin(items_shown.item, items)).tolist()))
     return tuple(places)

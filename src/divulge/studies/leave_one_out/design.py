@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from divulge.audits import config, inputs
+from divulge.audits import config, data_sections, inputs
 from divulge.audits.challenges.facts import promised_claim
 from divulge.audits.from_arguments import GivenSets, read_sets
 from divulge.audits.options import Rotation
 from divulge.audits.people import check_groups, claim_for_people, count_most_records
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.audits.runner import RunHeading, check_attacks
 from divulge.checks import duplicates
 from divulge.checks.duplicates import PoolCopies, Positions
@@ -231,7 +232,7 @@ def _challenge_digest(
     return digest.hexdigest()
 
 
-def read_pool(data: config.DataSpec, folder: Path, *, values: bool = False) -> RecordPool:
+def read_pool(data: data_sections.DataSpec, folder: Path, *, values: bool = False) -> RecordPool:
     """All records that settings name, and reference records.
 
     Args:
@@ -283,7 +284,7 @@ def design_from_config(settings: config.LeaveOneOutAuditSpec, folder: Path) -> L
             asked.shadows,
             data_records.resolve_augmentations(asked.augment, folder),
         ),
-        config.requested_attacks(settings, folder, Need.VALUES if regression else Need.NONE),
+        requested_attacks(settings, folder, Need.VALUES if regression else Need.NONE),
         RunHeading(settings.name, settings.seed, shown),
         class_names=data.class_names,
         delta=settings.metrics.delta,
