@@ -51,8 +51,8 @@ SHUFFLED_RECORDS = 4000
 _KEPT_LOSS = 0.1
 """Share of its first loss that a record has once a planted leak has memorised it."""
 
-_MOST = 1_000_000
-"""Places of members in shuffles that are measured at once: some tens of MB."""
+_MOST = 100_000
+"""Places of members in shuffles that are measured at once: a few MB, which caches hold."""
 
 FALSE_ALARM = 1e-4
 """How often a sound attack may fail its null control, or its control on a federation, by chance."""
