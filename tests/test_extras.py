@@ -21,13 +21,13 @@ assert scaler.get_feature_names_out().tolist() == ["age", "height"]
 
 @pytest.mark.slow  # two interpreters with pandas
 def test_scikit_learn_loads_no_pandas_and_knows_frames_all_the_same() -> None:
-    subprocess.run([sys.executable, "-c", _FRAME], check=True)  # noqa: S603 (our own)
+    subprocess.run([sys.executable, "-c", _FRAME], check=True)
 
 
 def test_a_package_is_hidden_from_one_thread_alone() -> None:
-    from divulge._util.extras import _Hidden
+    from divulge._util.extras import _HidingFinder
 
-    hidden = _Hidden("pandas")
+    hidden = _HidingFinder("pandas")
     with pytest.raises(ModuleNotFoundError, match="pandas"):
         hidden.find_spec("pandas")
     hidden.find_spec("numpy")

@@ -84,7 +84,7 @@ def import_optional(name: str) -> ModuleType | None:
         return None
 
 
-class _Hidden:
+class _HidingFinder:
     """Finder that lets one thread do without a package which it would import."""
 
     def __init__(self, package: str) -> None:
@@ -98,14 +98,14 @@ class _Hidden:
 
 
 def load_sklearn() -> None:
-    """Load scikit-learn without pandas, unless one of them is there: half a second and 30 MiB less.
+    """Load scikit-learn without pandas, unless one is loaded: half a second and 30 MiB less.
 
-    It imports pandas where that is installed, and never uses what it imported: it looks anew at each
-    frame that it is given.
+    It imports pandas where that is installed, and never uses what it imported: it looks anew at
+    each frame that it is given.
     """
     if "pandas" in sys.modules or "sklearn.utils" in sys.modules:
         return
-    hidden = _Hidden("pandas")
+    hidden = _HidingFinder("pandas")
     sys.meta_path.insert(0, hidden)
     try:
         importlib.import_module("sklearn.utils")
