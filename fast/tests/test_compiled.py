@@ -164,7 +164,7 @@ def test_what_nobody_waits_for_is_not_trained(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_what_is_compiled_is_kept_in_the_users_cache_and_not_beside_the_source() -> None:
-    kept = Path(kernels._trainer(False).stats.cache_path)
+    kept = Path(kernels._trainer(False, False, False).stats.cache_path)
     assert Path(kernels.__file__).parent not in kept.parents
     assert not list(Path(kernels.__file__).parent.rglob("kernels._trainer*.nbi"))
 

@@ -748,7 +748,7 @@ def _read_images(
 @_compiled()
 def _forward(
     rows: Any, begins: Any, columns: Any, entries: Any, dense: Table, w: Vector, outputs: Vector,
-    held: Places, scratch: Places, bits: Any, powers: Vector, features: Pairs, weights: Pairs,
+    held: Places, scratch: Places, bits: Any, powers: Vector, features: Any, weights: Any,
 ) -> None:  # fmt: skip
     """All linear layers of a batch.
 
@@ -756,7 +756,7 @@ def _forward(
 
     Args:
         rows: the records of the batch.
-        begins: see `train_epochs`, like the next two.
+        begins: see `train_epochs`, like the next two; None where it is empty there.
         columns: see there.
         entries: see there.
         dense: the layers.
@@ -767,10 +767,11 @@ def _forward(
         scratch: for places.
         bits: scratch of `_exponentials`.
         powers: the same memory.
-        features: the inputs of the first layer in pairs, where that multiplies in bfloat16.
-        weights: scratch for its weights.
+        features: the inputs of the first layer in pairs, where that multiplies in bfloat16;
+            else None, of which the compiler knows what to leave out.
+        weights: scratch for its weights, or None.
     """
-    count, sparse, halved = U(len(rows)), len(begins) > 0, len(features) > 0
+    count = U(len(rows))
     full = _up(count, _8)
     for k in range(U(len(dense))):
         layer = dense[k]
@@ -783,14 +784,14 @@ def _forward(
         if not layer.by_input:
             places = _begins(scratch, layer.weight_at, width, n)
             _add_dots(outputs, at, n, full, outputs, held[k], width, w, places, width)
-        elif halved:
+        elif features is not None:
             pairs = width >> _1
             _pair_rows(weights, w, layer.weight_at, pairs, n)
             places = _begins(scratch, _0, n, pairs)
             _add_rows(
                 outputs, at, n, full, features, _0, pairs, _1, weights, places, n
             )  # fmt: skip
-        elif not sparse:
+        elif begins is None:
             places = _begins(scratch, layer.weight_at, n, layer.real_inputs)
             _add_rows(outputs, at, n, full, outputs, held[k], width, _1, w, places, n)
         else:
@@ -808,7 +809,7 @@ def _forward(
 def _backward(
     rows: Any, begins: Any, columns: Any, entries: Any, ends: Places, who: Places, how: Vector,
     dense: Table, w: Vector, v: Vector, outputs: Vector, held: Places, slopes: Vector,
-    other: Vector, scratch: Places, further: Place, records: Pairs, paired_slopes: Pairs,
+    other: Vector, scratch: Places, further: Place, records: Any, paired_slopes: Any,
 ) -> Any:  # fmt: skip
     """The gradients of all linear layers; arguments beyond these as in `_forward`.
 
@@ -830,12 +831,12 @@ def _backward(
         scratch: see there.
         further: whether the gradient by the first layer's inputs is needed.
         records: the inputs of the first layer, in pairs of records; see ``features`` there.
-        paired_slopes: scratch for its gradients.
+        paired_slopes: scratch for its gradients, or None.
 
     Returns:
         The last two; the first of them holds that gradient.
     """
-    count, sparse, halved = U(len(rows)), len(begins) > 0, len(records) > 0
+    count = U(len(rows))
     full, layers = _up(count, _8), U(len(dense))
     for back in range(layers):
         k = layers - _1 - back
@@ -847,14 +848,14 @@ def _backward(
         if not layer.by_input:
             places = _begins(scratch, held[k], width, count)
             _add_rows(v, layer.weight_at, width, n, slopes, _0, _1, n, outputs, places, width)
-        elif halved:
+        elif records is not None:
             pairs = _up(count, _2) >> _1  # the slopes of a record too many are zero
             _pair_rows(paired_slopes, slopes, _0, pairs, n)
             places = _begins(scratch, _0, n, pairs)
             _add_rows(
                 v, layer.weight_at, n, width, records, _0, _1, width, paired_slopes, places, n
             )  # fmt: skip
-        elif not sparse:
+        elif begins is None:
             places = _begins(scratch, _0, n, count)
             _add_rows(v, layer.weight_at, n, width, outputs, _0, _1, width, slopes, places, n)
         else:
@@ -908,11 +909,11 @@ _COMPILING = Lock()
 
 
 @cache
-def _trainer(images: bool) -> Any:  # noqa: FBT001 (a constant of the code)
-    """`train_epochs` with convolutions or without, compiled when first asked for.
+def _trainer(images: bool, sparse: bool, halved: bool) -> Any:  # noqa: FBT001 (constants of the code)
+    """`train_epochs` with convolutions, sparse records, bfloat16 or none, compiled when asked for.
 
-    The compiler drops what is behind a constant that is false: dense networks, which are most, take
-    half as long to compile.
+    The compiler drops what is behind a constant that is false, or None: dense networks, which are
+    most, take a third as long to compile.
     """
 
     @_compiled(_EPOCHS)
@@ -921,8 +922,7 @@ def _trainer(images: bool) -> Any:  # noqa: FBT001 (a constant of the code)
         halves: Pairs, conv: Table, dense: Table, w: Vector, v: Vector, m: Vector, s: Vector,
         kind: int, hyper: Vector, step: int,
     ) -> None:  # fmt: skip
-        layers, convolutions, sparse = U(len(dense)), U(len(conv)), len(begins) > 0
-        records = _0
+        layers, convolutions, records = U(len(dense)), U(len(conv)), _0
         for b in range(len(edges) - 1):
             records = max(records, U(edges[b + 1] - edges[b]))
         records = _up(records, _8)
@@ -959,11 +959,15 @@ def _trainer(images: bool) -> Any:  # noqa: FBT001 (a constant of the code)
             choices = np.zeros(records * choice_count, np.int32)
         scratch, bits = np.empty(longest, np.uint64), np.empty(longest, np.int32)
         powers = bits.view(np.float32)
-        halved, paired = len(halves) > 0, first_width >> _1
-        of_features = np.zeros(records * paired if halved else _0, np.uint32)
-        of_records = np.zeros(len(of_features), np.uint32)
-        of_slopes = np.empty((records >> _1) * dense[0].outputs if halved else _0, np.uint32)
-        of_weights = _aligned(paired * dense[0].outputs if halved else _0).view(np.uint32)
+        record_begins = begins if sparse else None
+        if halved:
+            paired = first_width >> _1
+            of_features = np.zeros(records * paired, np.uint32)
+            of_records = np.zeros(len(of_features), np.uint32)
+            of_slopes = np.empty((records >> _1) * dense[0].outputs, np.uint32)
+            of_weights = _aligned(paired * dense[0].outputs).view(np.uint32)
+        else:
+            of_features = of_records = of_slopes = of_weights = None  # type: ignore[assignment]
 
         for epoch in range(len(order)):
             for b in range(len(edges) - 1):
@@ -982,8 +986,8 @@ def _trainer(images: bool) -> Any:  # noqa: FBT001 (a constant of the code)
                     for i in range(count):
                         _copy(outputs, i * first_width, x[rows[i]], _0, features)
                 _forward(
-                    rows, begins, columns, entries, dense, w, outputs, held, scratch, bits, powers,
-                    of_features, of_weights,
+                    rows, record_begins, columns, entries, dense, w, outputs, held, scratch, bits,
+                    powers, of_features, of_weights,
                 )  # fmt: skip
                 n, real = dense[layers - _1].outputs, dense[layers - _1].real_outputs
                 _fill(slopes, _0, _up(count, _8) * n, _NOTHING)
@@ -991,8 +995,8 @@ def _trainer(images: bool) -> Any:  # noqa: FBT001 (a constant of the code)
                     _copy(slopes, i * n, outputs, held[layers] + i * n, real)
                     _loss_gradient(slopes, i * n, real, U(y[rows[i]]), count, bits, powers)
                 slopes, other = _backward(
-                    rows, begins, columns, entries, ends, who, how, dense, w, v, outputs, held,
-                    slopes, other, scratch, convolutions, of_records, of_slopes,
+                    rows, record_begins, columns, entries, ends, who, how, dense, w, v, outputs,
+                    held, slopes, other, scratch, convolutions, of_records, of_slopes,
                 )  # fmt: skip
                 if images:
                     for i in range(count):
@@ -1040,7 +1044,7 @@ def train_epochs(
         step: steps before these.
     """
     with _COMPILING:
-        train = _trainer(len(conv) > 0)
+        train = _trainer(len(conv) > 0, len(begins) > 0, len(halves) > 0)
     train(
         order, edges, rates, x, y, begins, columns, entries, halves, conv, dense, w, v, m, s, kind,
         hyper, step,

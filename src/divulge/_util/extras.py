@@ -4,6 +4,8 @@ import contextlib
 import importlib
 import importlib.util
 import logging
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from types import ModuleType
 
@@ -80,6 +82,35 @@ def import_optional(name: str) -> ModuleType | None:
     except ImportError as error:
         logging.getLogger("divulge").info("%s is done without: %s", name, error)
         return None
+
+
+class _HidingFinder:
+    """Finder that lets one thread do without a package which it would import."""
+
+    def __init__(self, package: str) -> None:
+        self._package, self._thread = package, threading.get_ident()
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """Refuse the package, and leave all else to other finders."""
+        del path, target
+        if name == self._package and threading.get_ident() == self._thread:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+
+def load_sklearn() -> None:
+    """Load scikit-learn without pandas, unless one is loaded: 32 MiB less.
+
+    It imports pandas where that is installed, and never uses what it imported: it looks anew at
+    each frame that it is given.
+    """
+    if "pandas" in sys.modules or "sklearn.utils" in sys.modules:
+        return
+    hidden = _HidingFinder("pandas")
+    sys.meta_path.insert(0, hidden)
+    try:
+        importlib.import_module("sklearn.utils")
+    finally:
+        sys.meta_path.remove(hidden)
 
 
 def attach_stub(

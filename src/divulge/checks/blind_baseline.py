@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float64, Int
 from scipy import stats
 
 from divulge._util.digest import digest
+from divulge._util.extras import load_sklearn
 from divulge._util.random import stream
 from divulge._util.recent import RecentResults
 from divulge.checks import near_copies
@@ -188,6 +189,7 @@ def _parts(which: Mask, rng: np.random.Generator) -> Int[np.ndarray, " records"]
 
 def describe_features(records: Records, seed: int) -> Float64[np.ndarray, "records columns"]:
     """The records' features, or their first principal components where these are fewer."""
+    load_sklearn()
     from sklearn.decomposition import PCA
 
     rows = np.arange(len(records))

@@ -48,7 +48,7 @@ by chance, in one of 200 audits at most."""
 CANDIDATES, LOOKED_AT = 10_000, 4000
 """The most candidates of which near copies are looked for, and of how many of them."""
 
-_AT_ONCE = 5_000_000
+_AT_ONCE = 500_000
 """Distances in memory together."""
 
 Rows = Int[np.ndarray, " rows"]

@@ -4,11 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from divulge._util.extras import load_sklearn
 from divulge.core import Records
 
 
 def digits() -> Records:
     """1,797 scanned digits of 8 x 8 pixels in [0, 1], 10 classes (Alpaydin and Kaynak 1998)."""
+    load_sklearn()
     from sklearn.datasets import load_digits
 
     x, y = load_digits(return_X_y=True)
@@ -17,6 +19,7 @@ def digits() -> Records:
 
 def breast_cancer() -> Records:
     """569 tumours with 30 measurements, standardised, 2 classes (Wolberg et al. 1995)."""
+    load_sklearn()
     from sklearn.datasets import load_breast_cancer
 
     x, y = load_breast_cancer(return_X_y=True)

@@ -42,8 +42,8 @@ SHUFFLES = 200
 SHUFFLED_RECORDS = 4000
 """Candidates that take part in shuffles and permutations, whatever the size of the audit."""
 
-_MOST = 1_000_000
-"""Places of members in shuffles that are measured at once: some tens of MB."""
+_MOST = 100_000
+"""Places of members in shuffles that are measured at once: a few MB, which caches hold."""
 
 FALSE_ALARM = 1e-4
 """How often a sound attack may fail its null control, or its control on a federation, by chance."""

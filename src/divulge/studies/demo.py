@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from divulge._util.arguments import FilePath, check_arguments
+from divulge._util.extras import load_sklearn
 from divulge._util.folders import numbered_folder
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
@@ -27,6 +28,7 @@ DESCRIPTION = (
 
 def train_network() -> AuditInputs:
     """The network, trained now, with its records."""
+    load_sklearn()
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.neural_network import MLPClassifier
     from threadpoolctl import threadpool_limits

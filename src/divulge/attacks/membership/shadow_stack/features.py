@@ -38,6 +38,9 @@ LEARNED_RATIOS = [
 ]
 """Columns of RMIA's ratios that networks learn from."""
 
+PLAIN = 10 + len(LEARNED_RATIOS)
+"""Number of features before those that are added class by class."""
+
 COMPARED = [0, *range(4, 14)]
 """Columns of the other features that say how a model differs from the others: not what the others
 alone say, nor the log of φ's probability."""

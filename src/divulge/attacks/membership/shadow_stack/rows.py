@@ -13,6 +13,7 @@ from divulge.attacks.shared.shadow_signals import (
     mean_over_queries,
     rank_records,
 )
+from divulge.attacks.shared.shadow_statistics import TEMPERATURES, WEIGHTS
 
 TRAINING_ROWS = 300_000
 """Number of rows that are learned from: more would take time and add nothing."""
@@ -34,10 +35,6 @@ class LeaveOneOutRows(NamedTuple):
     shadow: Ranks
     """Number of the shadow in the target's place."""
 
-    def take(self, rows: np.ndarray) -> "LeaveOneOutRows":
-        """Some of the rows, or all in another order."""
-        return LeaveOneOutRows(*(column[rows] for column in self))
-
 
 def leave_one_out_rows(
     signals: ShadowSignals,
@@ -45,29 +42,60 @@ def leave_one_out_rows(
     usual: features.PooledStatistics,
     folds: int,
 ) -> LeaveOneOutRows:
-    """Leave-one-out features of each shadow, on an equal share of the records that it knows."""
+    """Leave-one-out features of each shadow, on an equal share of the records that it knows.
+
+    Whatever the order of the records, networks meet the same rows: by record, then by shadow.
+    """
     place = rank_records(signals.blocks(known.shadows))
+    kept = _choose(signals, known, place, folds)
+    rows = _empty_rows(kept)
+    first = np.cumsum(kept.sum(axis=1)) - kept.sum(axis=1)
+    for block in signals.blocks(known.shadows):
+        phi, here = mean_over_queries(block.phi), place[block.rows]
+        others = features.leave_one_out_sums(block, inside=signals.shadows.online)
+        at = first[here, None] + np.cumsum(kept[here], axis=1) - 1
+        for k, chosen in enumerate(kept[here].T):
+            own = at[chosen, k]
+            rows.features[own, : features.PLAIN], rows.ratios[own] = (
+                features.leave_one_out_features(phi[chosen, k], others.column(k, chosen), usual)
+            )
+            rows.member[own] = block.member[chosen, k]
+    y = known.y[np.argsort(place)]
+    for k in range(kept.shape[1]):
+        own, there = np.flatnonzero(rows.shadow == k), rows.place[rows.shadow == k]
+        rows.features[own] = features.add_class_shifts(
+            rows.features[own, : features.PLAIN], y[there], there
+        )
+    return rows
+
+
+def _choose(
+    signals: ShadowSignals, known: AttackTrainingSet, place: Ranks, folds: int
+) -> Bool[np.ndarray, "places models"]:
+    """Which rows are learned from, by the rank of the record and the number of the shadow."""
     records, models = known.shadows.phi.shape
     step = max(1, -(-records * models // TRAINING_ROWS))
-    parts: list[list[tuple[np.ndarray, ...]]] = [[] for _ in range(models)]
+    kept = np.empty((records, models), np.bool_)
     for block in signals.blocks(known.shadows):
-        phi, here, y = mean_over_queries(block.phi), place[block.rows], known.y[block.rows]
-        others = features.leave_one_out_sums(block, inside=signals.shadows.online)
-        for k in range(models):
-            # shadows take turns, so that each record is kept about as often as any other
-            chosen = ((here // folds + k) % step == 0) & others.known(k)
-            row_features = features.leave_one_out_features(
-                phi[chosen, k], others.column(k, chosen), usual
-            )
-            parts[k].append((*row_features, block.member[chosen, k], here[chosen], y[chosen]))
-    shadows = []
-    for k, own in enumerate(parts):
-        learned, ratios, member, here, y = map(np.concatenate, zip(*own, strict=True))
-        shifted = features.add_class_shifts(learned, y, here)
-        shadows.append((shifted, ratios, member, here, np.full(len(here), k)))
-    rows = LeaveOneOutRows(*map(np.concatenate, zip(*shadows, strict=True)))
-    # whatever the order of the records, the networks meet the same rows
-    return rows.take(np.argsort(rows.place * models + rows.shadow))
+        here = place[block.rows]
+        sides = [~block.member, *([block.member] if signals.shadows.online else [])]
+        asked = [side.sum(axis=1, keepdims=True) > side for side in sides]  # any other shadow
+        # shadows take turns, so that each record is kept about as often as any other
+        turn = ((here // folds)[:, None] + np.arange(models)) % step == 0
+        kept[here] = turn & np.logical_or.reduce(asked)
+    return kept
+
+
+def _empty_rows(kept: Bool[np.ndarray, "places models"]) -> LeaveOneOutRows:
+    """Room for all rows: gathered in parts and joined, they would take several times as much."""
+    place, shadow = np.nonzero(kept)
+    return LeaveOneOutRows(
+        np.empty((len(place), features.PLAIN + len(features.COMPARED))),
+        np.empty((len(place), len(TEMPERATURES) * len(WEIGHTS))),
+        np.empty(len(place), np.bool_),
+        place,
+        shadow,
+    )
 
 
 def target_in_turn(
