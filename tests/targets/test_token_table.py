@@ -162,7 +162,7 @@ DOUBTFUL: dict[str, tuple[Rows, str]] = {
     "half of the shadows": (
         [{"member": r["member"], "logprobs": r["logprobs"], "shadow_means": [-1.0]}
          for r in example()],
-        "shadow_means and shadow_members",
+        "column .shadow_members., row 1, got one without",
     ),
     "a number as text": (
         [{**r, "text": 5} for r in example()],

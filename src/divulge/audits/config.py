@@ -26,6 +26,7 @@ from divulge.metrics.people import PERSON_SCORES
 from divulge.targets import http, http_address, http_formats, http_keys
 from divulge.targets.given_scores import ScoreKind
 from divulge.targets.model_process import TIME_LIMIT, TimeLimit
+from divulge.targets.token_table import has_shadows
 
 Epsilon = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=False)]
 
@@ -496,18 +497,20 @@ def check_given(spec: PredictionsSpec, where: str) -> None:
 
 
 def table_attacks(
-    spec: PredictionsSpec, asked: Iterable[MembershipAttack] | None
+    spec: PredictionsSpec, asked: Iterable[MembershipAttack] | None, folder: Path
 ) -> tuple[MembershipAttack, ...]:
     """The attacks on a table: those asked for, or the default ones.
 
     Raises:
         SpecError: an attack needs more than the one number a record that the table has.
+        DataError: the table cannot be read.
     """
     if asked is None:
         asked = catalog.default_attacks(
             regression=spec.output == "values",
             scores=spec.given is not None,
             tokens=spec.logprobs is not None,
+            shadows=spec.logprobs is not None and has_shadows(folder / spec.file),
             known_members=spec.known_members is not None,
         )
     attacks = tuple(asked)
@@ -682,7 +685,7 @@ def requested_attacks(
     make = own.builder(spec.about, folder)
     asked = tuple(toml.build_attacks(spec.attacks, make))
     if isinstance(spec, PredictionsAuditSpec):
-        return table_attacks(spec.predictions, asked or None)
+        return table_attacks(spec.predictions, asked or None, folder)
     if asked:
         return asked
     if isinstance(spec, ModelAuditSpec):

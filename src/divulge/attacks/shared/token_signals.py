@@ -151,9 +151,18 @@ def error_zone(tokens: Tokens, gain: Numbers) -> Signal:
     shares = []
     for part, top in zip(tokens.split(gain), tokens.split(tokens.top), strict=True):
         missed = part[~top]
-        up, down = missed[missed > 0].sum(), -missed[missed < 0].sum()
-        shares.append(up / (up + down) if up + down > 0 else 0.5 if len(missed) else 1.0)
+        shares.append(_share_of_rises(missed) if len(missed) else 1.0)
     return np.array(shares)
+
+
+def share_of_rises(tokens: Tokens, gain: Numbers) -> Signal:
+    """The share of rises in all movement at the tokens of each text; one half if nothing moved."""
+    return np.array([_share_of_rises(part) for part in tokens.split(gain)])
+
+
+def _share_of_rises(part: Numbers) -> float:
+    up, down = part[part > 0].sum(), -part[part < 0].sum()
+    return float(up / (up + down)) if up + down > 0 else 0.5
 
 
 SIGNALS: tuple[Callable[[Tokens], Signal], ...] = (
