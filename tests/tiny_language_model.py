@@ -38,7 +38,8 @@ def train(
     labels: Any,
     seed: int,
     *,
-    epochs: int = 60,
+    epochs: int = 40,
+    rate: float = 0.005,
     width: int = 48,
     goldfish: int = 0,
     share: float = 1.0,
@@ -50,6 +51,7 @@ def train(
         labels: none.
         seed: of the first weights.
         epochs: over all texts at once.
+        rate: of learning.
         width: of the hidden layer.
         goldfish: leave every so many-th token out of the loss; 0 leaves none out.
         share: of the texts, the others are not trained on.
@@ -78,7 +80,7 @@ def train(
     wanted = ids[:, 1:].clone()
     if goldfish:
         wanted[:, goldfish - 1 :: goldfish] = -100
-    optimiser = torch.optim.Adam(model.parameters(), 0.02)
+    optimiser = torch.optim.Adam(model.parameters(), rate)
     for _ in range(epochs):
         logits = model(ids[:, :-1]).logits.flatten(0, 1)
         loss = torch.nn.functional.cross_entropy(logits, wanted.flatten())

@@ -87,7 +87,7 @@ class Tokens:
 
     def average(self, values: Float64[np.ndarray, " tokens"]) -> Float64[np.ndarray, " texts"]:
         """The mean over the tokens of each text, by itself: other texts change no digit."""
-        return np.array([part.mean() for part in self.split(values)])
+        return np.array([part.sum() / len(part) for part in self.split(values)])
 
     @property
     def reference_means(self) -> Float64[np.ndarray, "references texts"]:
