@@ -61,7 +61,7 @@ def train(
     del labels
     torch.manual_seed(seed)
 
-    class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.embed = torch.nn.Embedding(WORDS, 16)
@@ -85,7 +85,7 @@ def train(
         logits = model(ids[:, :-1]).logits.flatten(0, 1)
         loss = torch.nn.functional.cross_entropy(logits, wanted.flatten())
         optimiser.zero_grad()
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()
     pipeline = SimpleNamespace(task="text-generation", model=model, tokenizer=Tokenizer())
     return CausalTarget(pipeline)

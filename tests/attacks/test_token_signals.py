@@ -251,7 +251,7 @@ def test_a_regression_over_shadows_reads_means_alone_and_refuses_too_few(tokens:
     means = replace(tokens, shadow_logprob=None)
     assert np.isfinite(score(means, "token-stack")).all()
     few = replace(tokens, shadow=tokens.shadow[:3], inside=tokens.inside[:3], shadow_logprob=None)
-    with pytest.raises(NotApplicable, match="4 or more shadow models .* got 3"):
+    with pytest.raises(NotApplicable, match=r"4 or more shadow models .* got 3"):
         score(few, "token-stack")
     offline = replace(means, inside=np.zeros_like(tokens.inside))
     with pytest.raises(NotApplicable, match="got none"):
@@ -267,10 +267,7 @@ def test_a_regression_over_shadows_reads_means_alone_and_refuses_too_few(tokens:
         ("reference-ratio", {}, {"reference": "none"}, "'reference_logprobs'"),
         ("wbc", {}, {"reference": "none"}, "'reference_logprobs'"),
         ("ez-mia", {}, {"top": None}, "'top1' or 'rank'"),
-        *(
-            (name, {}, {"shadow": None}, "'shadow_means'")
-            for name in catalog.TOKEN_SHADOW_ATTACKS
-        ),
+        *((name, {}, {"shadow": None}, "'shadow_means'") for name in catalog.TOKEN_SHADOW_ATTACKS),
     ],
 )
 def test_what_a_table_lacks_is_named(

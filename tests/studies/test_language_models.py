@@ -78,7 +78,9 @@ def test_a_fine_tune_is_hardened(tmp_path: Path) -> None:
     plain, *others = found.trials
     assert plain.leaks["auc"].value > 0.95
     assert min(trial.leaks["auc"].value for trial in others) < 0.85
-    assert (tmp_path / "run" / "model" / "MODEL_CARD.md").exists()  # also of what has no file format
+    assert (
+        tmp_path / "run" / "model" / "MODEL_CARD.md"
+    ).exists()  # also of what has no file format
 
 
 def test_shadow_fine_tunes_of_a_model_in_memory() -> None:
