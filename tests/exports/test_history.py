@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import divulge
-from divulge.audits.changes import compare_figures
-from divulge.audits.gate import Gate
 from divulge.audits.result import Audit
-from divulge.audits.rulings import hold_against_earlier
-from divulge.audits.run_folder import Run
 from divulge.core import Contents
 from divulge.errors import SpecError
+from divulge.finished_runs.changes import compare_figures
+from divulge.finished_runs.gate import Gate
+from divulge.finished_runs.rulings import hold_against_earlier
+from divulge.finished_runs.run_folder import Run
 from tests.exports.finished import call
 from tests.report import cases as benches
 
