@@ -64,12 +64,12 @@ class TokenTable:
 
 
 def has_shadows(path: Path) -> bool:
-    """Whether a table says what further fine-tunes think of its texts.
+    """Whether a table says what further fine-tunes think of its texts; not where there is no file.
 
     Raises:
         DataError: it cannot be read.
     """
-    return SHADOWS[1] in tables.read_header(path)
+    return path.is_file() and SHADOWS[1] in tables.read_header(path)
 
 
 def read_tokens(
