@@ -1,19 +1,22 @@
 """What attacks on tokens find in fine-tunes of a small language model, and what they cost."""
 
 import copy
-import json
-import lzma
+import csv
+import itertools
 import resource
+import sys
 import tempfile
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 import divulge
-from benchmarks import data, tiny_gpt
+from benchmarks import fine_tunes, tiny_gpt
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.checks.blind_baseline import separate
@@ -27,15 +30,77 @@ from divulge.targets.token_target import TokenTableTarget
 
 SUMMARY = "attacks on tokens: a small GPT on Bible verses, fine-tuned whole and by LoRA; and speed"
 
-EPOCHS, FINE_TUNES = (1, 3, 10), 3
-_FIRST, _POOL, _KNOWN = 6_000, 1_000, 100
-_RATES = {"full": 1e-3, "LoRA": 1e-2}
-_PAIR = "reference-ratio"
-"""What the others are compared with."""
+
+_KNOWN = 50
+"""Members, and non-members, that an attacker knows; they are not scored."""
+
+BUDGETS = {
+    **dict.fromkeys(catalog.TOKEN_REFERENCE_ATTACKS, "reference"),
+    "token-supervised": "known members",
+    **dict.fromkeys(catalog.TOKEN_SHADOW_ATTACKS, "shadow models"),
+}
+"""What an attack needs besides the model; ``none`` where it stands not here."""
+
+COMPARED = {
+    "none": "token-threshold(signal=loss)",
+    "reference": "reference-ratio",
+    "known members": "reference-ratio",
+    "shadow models": "token-lira",
+}
+"""By budget, the attack that the others are compared with, chosen beforehand."""
+
+COLUMNS = (
+    *("kind", "epochs", "budget", "attack", "pools", "auc", "auc_low", "auc_high"),
+    *("compared_with", "auc_less", "auc_less_low", "auc_less_high"),
+    *(f"tpr_{rate}{end}" for rate in ("1", "0.1") for end in ("", "_low", "_high")),
+)
+
+
+class Size(NamedTuple):
+    """How much is trained."""
+
+    before: int
+    """Verses that the model reads before it is fine-tuned, and how often."""
+    passes: int
+    pools: int
+    """Sets of further verses; each has fine-tunes of its own, and is one draw of the intervals."""
+    texts: int
+    """Verses of a pool."""
+    models: int
+    """Fine-tunes of a pool, each on its own random half; each is the target once, the others are
+    its shadow models."""
+    epochs: tuple[int, ...]
+    kinds: tuple[str, ...]
+
+
+FULL = Size(6_000, 3, 4, 400, 8, (1, 3, 10), ("full", "LoRA"))
+QUICK = Size(2_000, 1, 2, 240, 5, (3,), ("full",))
+
+
+class Pool(NamedTuple):
+    """The fine-tunes on halves of one set of texts."""
+
+    member: np.ndarray
+    """Which text each was trained on, shape (models, texts)."""
+    tokens: Mapping[int, Sequence[Tokens]]
+    """By epoch, what each says of all texts."""
+
+
+class Measured(NamedTuple):
+    """One attack on the fine-tunes of a pool, by their scores together."""
+
+    auc: float
+    tpr: float
+    """At a false-positive rate of 1 %."""
+    lowest: float
+    """At one of 0.1 %."""
 
 
 def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
-    """Print AUC and TPR of each attack on each way to fine-tune, and the CPU time of an audit.
+    """Print what attacks find, as CSV, and then p-values of blind baselines and the cost.
+
+    Args:
+        quick: fewer texts and fine-tunes, one way to train.
 
     Raises:
         MissingData: there are no verses.
@@ -43,86 +108,116 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     import torch
 
     torch.set_num_threads(1)
-    texts = _verses()[: 2_000 + _POOL if quick else None]
-    first = 2_000 if quick else _FIRST
-    before, pool = texts[:first], texts[first : first + _POOL]
-    (base,) = tiny_gpt.train(tiny_gpt.GPT(), before, 3e-3, 0, (1 if quick else 3,))
-    splits = [stream(k, "split").permutation(_POOL) < _POOL // 2 for k in range(FINE_TUNES)]
-    encoding = RowEncoding(describe_texts(pool))
-    for k, member in enumerate(splits):
-        print(f"split {k}: blind baseline p = {_blind(encoding, member, k):.2g}", flush=True)
-    for kind in ("full",) if quick else ("full", "LoRA"):
-        _compare(kind, base, pool, splits[: 1 if quick else None], (3,) if quick else EPOCHS)
+    size = QUICK if quick else FULL
+    texts = split_texts(fine_tunes.verses(), size)
+    base = fine_tunes.base_model(size.before, size.passes)
+    out = csv.writer(sys.stdout, lineterminator="\n")
+    out.writerow(COLUMNS)
+    for kind in size.kinds:
+        pools = [fine_tune(kind, base, pool, k, size) for k, pool in enumerate(texts)]
+        for epochs in size.epochs:
+            out.writerows(compare(kind, epochs, pools))
+            sys.stdout.flush()
+    for k, (pool, found) in enumerate(zip(texts, pools, strict=True)):
+        p_values = [_blind(pool, member, k) for member in found.member]
+        print(f"pool {k}: p of blind baselines from {min(p_values):.2g} to {max(p_values):.2g}")
     measure_speed(2_000 if quick else 10_000, 64 if quick else 256)
 
 
-def _verses() -> list[str]:
-    """Verses of printable ASCII, cut to what the model reads, in random order."""
-    path = data.file("texts/verses.jsonl.xz")
-    with lzma.open(path, "rt", encoding="utf-8") as file:
-        cut = {json.loads(line)["text"][: tiny_gpt.LONGEST - 1] for line in file}
-    found = sorted(text for text in cut if text.isascii() and text.isprintable())
-    return [found[k] for k in stream(0, "verses").permutation(len(found))]
+def split_texts(texts: Sequence[str], size: Size) -> list[Sequence[str]]:
+    """The pools: what stands behind what the base model reads."""
+    ends = [size.before + k * size.texts for k in range(size.pools + 1)]
+    return [texts[a:b] for a, b in itertools.pairwise(ends)]
 
 
-def _blind(encoding: RowEncoding, member: np.ndarray, seed: int) -> float:
-    rows = Records(np.arange(_POOL)[:, None], np.zeros(_POOL, np.int64), encoding=encoding)
-    found = separate(rows.take(member), rows.take(~member), np.random.default_rng(seed))
+def fine_tune(kind: str, base: tiny_gpt.GPT, pool: Sequence[str], seed: int, size: Size) -> Pool:
+    """Fine-tune on halves of a pool, whole or by adapters."""
+    packed = np.array([len(zlib.compress(text.encode())) for text in pool])
+    halves = stream(seed, "halves").random((size.models, size.texts)) < 0.5
+    tokens: dict[int, list[Tokens]] = {epoch: [] for epoch in size.epochs}
+    for k, member in enumerate(halves):
+        inside = [text for text, used in zip(pool, member, strict=True) if used]
+        begun = tiny_gpt.adapted(base) if kind == "LoRA" else copy.deepcopy(base)
+        tuned = tiny_gpt.train(
+            begun, inside, fine_tunes.RATES[kind == "LoRA"], 100 * seed + k, size.epochs
+        )
+        for epoch, model in zip(size.epochs, tuned, strict=True):
+            tokens[epoch].append(tiny_gpt.read(model, base, pool, packed))
+    return Pool(halves, tokens)
+
+
+def _blind(texts: Sequence[str], member: np.ndarray, seed: int) -> float:
+    """The p-value of a classifier that sees the texts alone."""
+    rows, y = np.arange(len(texts))[:, None], np.zeros(len(texts), np.int64)
+    records = Records(rows, y, encoding=RowEncoding(describe_texts(texts)))
+    found = separate(records.take(member), records.take(~member), np.random.default_rng(seed))
     return 1.0 if found is None else found.p_value
 
 
-def _compare(
-    kind: str,
-    base: tiny_gpt.GPT,
-    pool: Sequence[str],
-    splits: Sequence[np.ndarray],
-    epochs: Sequence[int],
-) -> None:
-    """Print the table of one way to fine-tune."""
-    size = np.array([len(zlib.compress(text.encode())) for text in pool])
-    found: dict[tuple[int, str], list[tuple[float, float]]] = {}
-    for k, member in enumerate(splits):
-        inside = [text for text, used in zip(pool, member, strict=True) if used]
-        begun = tiny_gpt.adapted(base) if kind == "LoRA" else copy.deepcopy(base)
-        tuned = tiny_gpt.train(begun, inside, _RATES[kind], k, epochs)
-        for epoch, model in zip(epochs, tuned, strict=True):
-            tokens = tiny_gpt.read(model, base, pool, size)
-            for label, score, truth in _attack(tokens, member):
-                tpr = membership.tpr_at_fpr(score, truth, 0.01).value
-                found.setdefault((epoch, label), []).append(
-                    (membership.auc(score, truth).value, tpr)
-                )
-    for epoch in epochs:
-        print(f"\n{kind}, {epoch} epochs, {len(splits)} fine-tunes: AUC, less {_PAIR}, TPR at 1 %")
-        paired = np.array(found[epoch, _PAIR])[:, 0]
-        for (at, label), figures in found.items():
-            if at == epoch:
-                auc, tpr = np.array(figures).T
-                print(f"{label:36} {_show(auc)}  {_show(auc - paired)}  {_show(tpr)}", flush=True)
+def compare(kind: str, epochs: int, pools: Sequence[Pool]) -> Iterator[tuple[str, ...]]:
+    """A row an attack on one way to fine-tune; intervals are Student's over pools."""
+    found: dict[str, list[Measured]] = {}
+    for pool in pools:
+        for attack, measured in _attack_pool(pool, epochs).items():
+            found.setdefault(attack, []).append(measured)
+    for attack, figures in found.items():
+        budget = BUDGETS.get(attack, "none")
+        other = COMPARED[budget]
+        auc, *rates = (np.array(column) for column in zip(*figures, strict=True))
+        less = auc - np.array([one.auc for one in found[other]])
+        yield (
+            *(kind, str(epochs), budget, attack, str(len(pools)), *_interval(auc)),
+            *((other, *_interval(less, -1.0)) if attack != other else ("", "", "", "")),
+            *(figure for rate in rates for figure in _interval(rate)),
+        )
 
 
-def _attack(tokens: Tokens, member: np.ndarray) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Label and scores of each attack, and who of the candidates is a member."""
-    rows = Records(np.arange(len(tokens))[:, None], np.zeros(len(tokens), np.int64))
-    inside, outside = np.flatnonzero(member), np.flatnonzero(~member)
-    scored = np.sort(np.concatenate([inside[_KNOWN:], outside[_KNOWN:]]))
-    view = ModelView(
-        TokenTableTarget(tokens),
-        rows.take(scored),
-        rows.take(outside[:_KNOWN]),
-        known_members=rows.take(inside[:_KNOWN]),
-    )
-    for attack in catalog.default_attacks(tokens=True, known_members=True):
-        if attack.name != "token-lira":
+def _attack_pool(pool: Pool, epochs: int) -> dict[str, Measured]:
+    """Each fine-tune of a pool as the target, with the others as shadow models."""
+    scores: dict[str, list[np.ndarray]] = {}
+    members = []
+    for k, member in enumerate(pool.member):
+        inside, outside = np.flatnonzero(member), np.flatnonzero(~member)
+        scored = np.sort(np.concatenate([inside[_KNOWN:], outside[_KNOWN:]]))
+        members.append(member[scored])
+        rows = Records(np.arange(len(member))[:, None], np.zeros(len(member), np.int64))
+        view = ModelView(
+            TokenTableTarget(_with_shadows(pool, epochs, k)),
+            rows.take(scored),
+            rows.take(outside[:_KNOWN]),
+            known_members=rows.take(inside[:_KNOWN]),
+        )
+        for attack in catalog.default_attacks(tokens=True, shadows=True, known_members=True):
             score = attack(view, np.random.default_rng(0)).score
-            yield wrapped.attack_label(attack), score, member[scored]
+            scores.setdefault(wrapped.attack_label(attack), []).append(score)
+    truth = np.concatenate(members)
+    return {name: _measure(np.concatenate(each), truth) for name, each in scores.items()}
 
 
-def _show(values: np.ndarray) -> str:
-    if len(values) == 1:
-        return f"{values[0]:6.3f}"
-    low, high = student_mean(values.tolist())
-    return f"{values.mean():6.3f} ({low:.3f} to {high:.3f})"
+def _with_shadows(pool: Pool, epochs: int, k: int) -> Tokens:
+    """What fine-tune k says of the texts of its pool, and what all others do."""
+    every, others = pool.tokens[epochs], [j for j in range(len(pool.member)) if j != k]
+    said = np.stack([every[j].logprob for j in others])
+    means = np.stack([every[j].average(every[j].logprob) for j in others])
+    return replace(every[k], shadow=means, inside=pool.member[others], shadow_logprob=said)
+
+
+def _measure(score: np.ndarray, member: np.ndarray) -> Measured:
+    """AUC and TPRs; NaN where there are too few non-members for so low a rate."""
+    most = float(np.sum(~member))
+    rates = (
+        membership.tpr_at_fpr(score, member, rate).value if rate * most >= 1 else float("nan")
+        for rate in (0.01, 0.001)
+    )
+    return Measured(membership.auc(score, member).value, *rates)
+
+
+def _interval(values: np.ndarray, lowest: float = 0.0) -> tuple[str, str, str]:
+    """Mean and Student's interval, of rates, or from -1 of their differences."""
+    if np.isnan(values).any():
+        return "", "", ""
+    mean, (low, high) = values.mean(), student_mean(values.tolist())
+    return f"{mean:.3f}", f"{max(low, lowest):.3f}", f"{min(high, 1.0):.3f}"
 
 
 def measure_speed(texts: int, tokens: int) -> None:

@@ -19,7 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 
-from benchmarks import data
+from benchmarks import data, fine_tunes
 from benchmarks.hardening import TASKS
 from divulge.attacks import catalog
 from divulge.core import (
@@ -43,12 +43,17 @@ from divulge.training.trainers import EstimatorTrainer
 SUMMARY = "each remedy of a report, by kind of model: attack AUC and accuracy, before and after"
 
 DATA = ("location-30", "digits")
-OTHER_DATA = {"boosted trees": ("location-2", "digits")}
+OTHER_DATA = {"boosted trees": ("location-2", "digits"), "language model": ("verses", "verses-4")}
 """Sets of records; boosted trees take minutes for each model of 30 classes."""
-QUICK_DATA = {"boosted trees": ("location-2",), "forest": ("digits",), "PyTorch": ("digits",)}
+QUICK_DATA = {
+    "boosted trees": ("location-2",),
+    "forest": ("digits",),
+    "PyTorch": ("digits",),
+    "language model": OTHER_DATA["language model"],
+}
 SLOW = ("selena", "dp-sgd")
 """What is left out where it has to be quick."""
-RECORDS, MODELS = 1200, 4
+RECORDS, VERSES, MODELS = 1200, 400, 4
 QUICK, FULL = 3, 10
 """How many times records are drawn anew."""
 ATTACKS = ("threshold", "gap", "calibrated", "lira")
@@ -115,7 +120,8 @@ def _measure_all(
 ) -> Iterator[tuple[str, Measured]]:
     """Each remedy on one draw of the records; remedies that train alike share their models."""
     records = _load(name)
-    rows = np.random.default_rng(draw).permutation(len(records))[:RECORDS]
+    size = VERSES if records.unlabelled_texts else RECORDS
+    rows = np.random.default_rng(draw).permutation(len(records))[:size]
     pool = records.take(rows)
     trained: list[tuple[Trainer, Predictions]] = []
     for label, remedy in remedies.items():
@@ -128,6 +134,8 @@ def _measure_all(
 
 def _load(name: str) -> Records:
     """The records of a task; those of Location-30 also in two classes, of 15 groups each."""
+    if name.startswith("verses"):
+        return fine_tunes.further_verses()
     if name != "location-2":
         return TASKS[name].records()
     found = data.location_30()
@@ -164,7 +172,8 @@ def _measure(
                 continue
             score = attack(view, np.random.default_rng([draw, k])).score
             aucs.setdefault(name, []).append(membership.auc(score, member[k]).value)
-    hits = answers.argmax(axis=2) == pool.y
+    # of a language model the probability of a token stands in place of accuracy
+    hits = answers[..., 0] if pool.unlabelled_texts else answers.argmax(axis=2) == pool.y
     strongest = max(float(np.mean(one)) for one in aucs.values())
     return Measured(strongest, float(hits[~member].mean()))
 
@@ -224,6 +233,19 @@ def _networks(name: str) -> dict[str, Remedy]:
     }
 
 
+def _fine_tunes(name: str) -> dict[str, Remedy]:
+    """A small language model; of the second set each text stands four times in the training."""
+    if name == "verses-4":
+        often, once = fine_tunes.trainer(repeated=4), fine_tunes.trainer()
+        return {"": Remedy(often), "deduplication (once in place of 4 times)": Remedy(once)}
+    plain = fine_tunes.trainer()
+    changed = {
+        label: Remedy(fine_tunes.trainer(**settings))
+        for label, settings in fine_tunes.CHANGES.items()
+    }
+    return {"": Remedy(plain), **changed, **_averaged(plain)}
+
+
 KINDS: Mapping[str, Callable[[str], dict[str, Remedy]]] = {
     "linear model": partial(
         _estimators,
@@ -268,5 +290,6 @@ KINDS: Mapping[str, Callable[[str], dict[str, Remedy]]] = {
         },
     ),
     "PyTorch": _networks,
+    "language model": _fine_tunes,
 }
 """By kind of model, its remedies for a data set; the empty name is the model without any."""

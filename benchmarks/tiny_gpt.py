@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -12,8 +13,8 @@ from divulge.core.tokens import Tokens
 
 LONGEST, WIDTH, HEADS, LAYERS = 80, 64, 4, 2
 _SIGNS = 97
-_BEGIN, _FILL = 0, 1
-_RANK = 4
+_BEGIN, FILL = 0, 1
+RANK = 4
 
 
 class Block(nn.Module):
@@ -42,11 +43,11 @@ class Block(nn.Module):
 class Adapter(nn.Module):
     """A linear layer that stays, and a product of two small matrices that is learned (LoRA)."""
 
-    def __init__(self, inner: nn.Linear) -> None:
+    def __init__(self, inner: nn.Linear, rank: int) -> None:
         super().__init__()
         self.inner = inner
-        self.down = nn.Parameter(torch.randn(_RANK, inner.in_features) / inner.in_features**0.5)
-        self.up = nn.Parameter(torch.zeros(inner.out_features, _RANK))
+        self.down = nn.Parameter(torch.randn(rank, inner.in_features) / inner.in_features**0.5)
+        self.up = nn.Parameter(torch.zeros(inner.out_features, rank))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Both, added."""
@@ -69,38 +70,60 @@ class GPT(nn.Module):
         return said
 
 
-def adapted(base: GPT) -> GPT:
+def adapted(base: GPT, rank: int = RANK) -> GPT:
     """A copy of which adapters of its attention alone are learned."""
     model = copy.deepcopy(base).requires_grad_(requires_grad=False)
     for block in model.blocks:
         assert isinstance(block, Block)
         for name in ("read", "write"):
             inner = getattr(block, name)
-            setattr(block, name, Adapter(inner))
+            setattr(block, name, Adapter(inner, rank))
     return model
 
 
 def encode(texts: Sequence[str]) -> torch.Tensor:
     """Numbers of signs, each text begun and filled up; printable ASCII alone."""
-    found = np.full((len(texts), LONGEST), _FILL)
+    found = np.full((len(texts), LONGEST), FILL)
     for row, text in enumerate(texts):
         found[row, : len(text) + 1] = [_BEGIN, *(ord(sign) - 30 for sign in text)]
     return torch.tensor(found)
 
 
+class Steps(NamedTuple):
+    """What each step of the training looks at."""
+
+    batch: int = 32
+    """Texts."""
+    goldfish: int = 0
+    """Every so many-th sign counts for nothing in the loss (Hans et al. 2024, static mask); 0
+    leaves none out."""
+
+
+USUAL = Steps()
+"""Batches of 32, and every sign counts."""
+
+
 def train(
-    model: GPT, texts: Sequence[str], rate: float, seed: int, epochs: Sequence[int]
+    model: GPT,
+    texts: Sequence[str],
+    rate: float,
+    seed: int,
+    epochs: Sequence[int],
+    steps: Steps = USUAL,
 ) -> list[GPT]:
     """The model after so many epochs each, in rising order."""
     torch.manual_seed(seed)
     x, kept = encode(texts), []
+    wanted = x[:, 1:].clone()
+    if steps.goldfish:
+        wanted[:, steps.goldfish - 1 :: steps.goldfish] = FILL
     learned = [weight for weight in model.parameters() if weight.requires_grad]
     optimiser = torch.optim.AdamW(learned, rate)
     for epoch in range(1, max(epochs) + 1):
         order = torch.randperm(len(x))
-        for rows in (order[at : at + 32] for at in range(0, len(x), 32)):
+        for rows in (order[at : at + steps.batch] for at in range(0, len(x), steps.batch)):
             said = model(x[rows, :-1]).flatten(0, 1)
-            loss = functional.cross_entropy(said, x[rows, 1:].flatten(), ignore_index=_FILL)
+            loss = functional.cross_entropy(said, wanted[rows].flatten(), ignore_index=FILL)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
@@ -119,7 +142,7 @@ def read(model: GPT, base: GPT, texts: Sequence[str], size: np.ndarray) -> Token
         size: bytes of each, packed.
     """
     x = encode(texts)
-    real = (x[:, 1:] != _FILL).numpy()
+    real = (x[:, 1:] != FILL).numpy()
     with torch.no_grad():
         logp, before = (network(x[:, :-1]).log_softmax(-1) for network in (model, base))
         own, p = x[:, 1:, None], logp.exp()

@@ -40,13 +40,15 @@ def draw(
     sd = np.sqrt(np.maximum((p * logp**2).sum(axis=1) - mean**2, 0))
     reference = np.log(base)[rows, at]
     logprob, inside = logp[rows, at], rng.random((SHADOWS, texts)) < 0.5
-    target = np.add.reduceat(logprob, start[:-1]) / count - leak / 3 * member
-    shadow = target + rng.normal(0, 0.2, inside.shape) + leak / 3 * inside
     inside[:2], inside[2:4] = True, False
+    of_texts = rng.normal(0, 0.2, inside.shape) + leak / 3 * (inside.astype(float) - member)
+    said = logprob + np.repeat(of_texts, count, axis=1) + rng.normal(0, 0.2, (SHADOWS, len(base)))
+    said = np.minimum(said, 0.0)
     return (
         Tokens(
             start, logprob, reference[None], mean, sd, logp.argmax(axis=1) == at,
-            rng.integers(50, 200, texts), shadow, inside,
+            rng.integers(50, 200, texts), np.add.reduceat(said, start[:-1], axis=1) / count,
+            inside, said,
         ),
         member,
     )  # fmt: skip

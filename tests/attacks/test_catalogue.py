@@ -71,7 +71,7 @@ CASES = (
     Case(ScoreTables(), catalog.attack("given-score")),
     *(
         Case(TokenTables(), attack, runs=10)
-        for attack in catalog.default_attacks(tokens=True, known_members=True)
+        for attack in catalog.default_attacks(tokens=True, shadows=True, known_members=True)
     ),
     *(
         Case(REGRESSIONS, catalog.attack(name, **settings), runs=runs)
@@ -103,7 +103,7 @@ def test_each_is_in_the_table_and_in_the_default_audit(name: str) -> None:
         ),
         *catalog.default_attacks(shadows=True, regression=True),
         *catalog.default_attacks(scores=True),
-        *catalog.default_attacks(tokens=True, known_members=True),
+        *catalog.default_attacks(tokens=True, shadows=True, known_members=True),
     )
     assert any(attack.name == name for attack in everything) != (name in catalog.BY_NAME_ALONE)
 

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from divulge.attacks import catalog
+from divulge.attacks.membership.token_stack import compare
+from divulge.attacks.shared.token_shadows import read_shadows
 from divulge.core import ModelView, Records
 from divulge.core.tokens import Tokens
 from divulge.errors import NotApplicable, SpecError
@@ -22,9 +24,12 @@ def tokens() -> Tokens:
 
 
 def score(tokens: Tokens, name: str, **settings: Any) -> np.ndarray:
+    return catalog.attack(name, **settings)(view_of(tokens), np.random.default_rng(0)).score
+
+
+def view_of(tokens: Tokens) -> ModelView:
     rows = Records(np.arange(len(tokens))[:, None], np.zeros(len(tokens), np.int64))
-    view = ModelView(TokenTableTarget(tokens), rows)
-    return catalog.attack(name, **settings)(view, np.random.default_rng(0)).score
+    return ModelView(TokenTableTarget(tokens), rows)
 
 
 def texts(tokens: Tokens) -> list[list[dict[str, float]]]:
@@ -161,6 +166,98 @@ def test_likelihood_ratio_of_shadows(tokens: Tokens) -> None:
     np.testing.assert_allclose(score(offline, "token-lira"), expected_offline, rtol=1e-9)
 
 
+def test_a_text_in_all_shadow_models_or_none_has_the_mean_gap(tokens: Tokens) -> None:
+    assert tokens.inside is not None
+    some = tokens.inside.copy()
+    some[:, 0], some[:, 1] = True, False
+    found = score(replace(tokens, inside=some), "token-lira")
+    assert np.isfinite(found).all()
+    assert np.ptp(found) > 0
+    one = np.zeros_like(some)
+    one[0] = True
+    with pytest.raises(NotApplicable, match="two shadow models or more on a side"):
+        score(replace(tokens, inside=one), "token-lira")
+
+
+def test_ratio_to_the_population_of_shadows(tokens: Tokens) -> None:
+    assert tokens.shadow is not None
+    assert tokens.inside is not None
+    sides = []
+    for text in range(len(tokens)):
+        p = {
+            side: [
+                math.exp(float(tokens.shadow[k, text]))
+                for k in range(len(tokens.shadow))
+                if tokens.inside[k, text] == side
+            ]
+            for side in (True, False)
+        }
+        sides.append((mean(p[True]), mean(p[False])))
+    expected = [
+        mean([t["lp"] for t in text]) - math.log((inside + outside) / 2)
+        for text, (inside, outside) in zip(texts(tokens), sides, strict=True)
+    ]
+    np.testing.assert_allclose(score(tokens, "token-rmia"), expected, rtol=1e-9)
+    alone = tokens.inside.copy()
+    alone[:, 0] = False
+    outside = mean([math.exp(float(value)) for value in tokens.shadow[:, 0]])
+    rest = sides[1:]  # a line through (1, 1), by least squares over texts that have both sides
+    a = sum((1 - i) * (1 - o) for i, o in rest) / sum((1 - o) ** 2 for _, o in rest)
+    expected[0] = mean([t["lp"] for t in texts(tokens)[0]])
+    expected[0] -= math.log((a * outside + 1 - a + outside) / 2)
+    found = score(replace(tokens, inside=alone), "token-rmia")
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+def test_features_of_a_model_among_shadows(tokens: Tokens) -> None:
+    assert tokens.inside is not None
+    assert tokens.shadow_logprob is not None
+    others = read_shadows(view_of(tokens), tokens)
+    found = compare(tokens, tokens.logprob, others)
+    assert found.shape == (len(tokens), 12)
+    sizes = (2, 4, 9, 18, 40)
+    for row, (begin, end) in enumerate(zip(tokens.start[:-1], tokens.start[1:], strict=True)):
+        own = tokens.logprob[begin:end].tolist()
+        side = {
+            known: [
+                mean([float(s[t]) for s, i in zip(tokens.shadow_logprob, tokens.inside[:, row],
+                                                  strict=True) if i == known])
+                for t in range(begin, end)
+            ]
+            for known in (True, False)
+        }  # fmt: skip
+        base = tokens.reference[0, begin:end].tolist()
+        expected = [mean(own) - mean(side[False]), mean(own) - mean(side[True])]
+        np.testing.assert_allclose(found[row, :2], expected, atol=1e-9)
+        pairs = zip(own, side[True], side[False], strict=True)
+        expected = [mean([(x - (i + o) / 2) * (i - o) for x, i, o in pairs])]
+        expected.append(mean([x - b for x, b in zip(own, base, strict=True)]))
+        for reference in (side[False], base):
+            gain = [x - b for x, b in zip(own, reference, strict=True)]
+            expected.append(lowest(gain, 0.2))
+            votes = [
+                mean([float(sum(gain[i : i + n]) > 0) for i in range(len(gain) - n + 1)])
+                for n in sizes
+                if n <= len(gain)
+            ]
+            expected.append(mean(votes))
+            expected.append(sum(g for g in gain if g > 0) / sum(map(abs, gain)))
+        np.testing.assert_allclose(found[row, 4:], expected, atol=1e-9)
+
+
+def test_a_regression_over_shadows_reads_means_alone_and_refuses_too_few(tokens: Tokens) -> None:
+    assert tokens.shadow is not None
+    assert tokens.inside is not None
+    means = replace(tokens, shadow_logprob=None)
+    assert np.isfinite(score(means, "token-stack")).all()
+    few = replace(tokens, shadow=tokens.shadow[:3], inside=tokens.inside[:3], shadow_logprob=None)
+    with pytest.raises(NotApplicable, match=r"4 or more shadow models .* got 3"):
+        score(few, "token-stack")
+    offline = replace(means, inside=np.zeros_like(tokens.inside))
+    with pytest.raises(NotApplicable, match="got none"):
+        score(offline, "token-stack")
+
+
 @pytest.mark.parametrize(
     ("name", "settings", "lacks", "says"),
     [
@@ -170,7 +267,7 @@ def test_likelihood_ratio_of_shadows(tokens: Tokens) -> None:
         ("reference-ratio", {}, {"reference": "none"}, "'reference_logprobs'"),
         ("wbc", {}, {"reference": "none"}, "'reference_logprobs'"),
         ("ez-mia", {}, {"top": None}, "'top1' or 'rank'"),
-        ("token-lira", {}, {"shadow": None}, "'shadow_means'"),
+        *((name, {}, {"shadow": None}, "'shadow_means'") for name in catalog.TOKEN_SHADOW_ATTACKS),
     ],
 )
 def test_what_a_table_lacks_is_named(

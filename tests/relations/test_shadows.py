@@ -39,7 +39,7 @@ SOURCES: tuple[Source, ...] = ("candidates", "pool")
 
 def test_every_attack_with_shadows_is_held_to_the_relations_or_says_why() -> None:
     # token-lira reads what a table says of its shadows: tests/attacks/test_token_signals.py
-    assert {*ATTACKS, *TRAINED, "token-lira"} == {*catalog.ATTACKS_WITH_SHADOWS}
+    assert {*ATTACKS, *TRAINED, *catalog.TOKEN_SHADOW_ATTACKS} == {*catalog.ATTACKS_WITH_SHADOWS}
 
 
 def train(x: Any, y: np.ndarray, seed: int) -> LogisticRegression:

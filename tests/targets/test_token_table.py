@@ -9,7 +9,7 @@ import pytest
 
 from divulge.core.tokens import Tokens
 from divulge.errors import DataError
-from divulge.targets.token_table import read_tokens
+from divulge.targets.token_table import has_shadows, read_tokens
 
 from ..token_tables import draw
 
@@ -108,6 +108,34 @@ def test_several_references_ranks_shadows_texts_and_dates(tmp_path: Path) -> Non
         assert "text 5" not in repr(read)
 
 
+def test_tokens_under_shadows(tmp_path: Path) -> None:
+    table = [
+        {
+            **{name: row[name] for name in ("member", "logprobs")},
+            "shadow_logprobs": [row["reference_logprobs"], row["mean"]],
+            "shadow_members": [1, k % 2],
+        }
+        for k, row in enumerate(example())
+    ]
+    for suffix in ("jsonl", "parquet"):
+        path = write(tmp_path / f"t.{suffix}", table)
+        assert has_shadows(path)
+        tokens = read_tokens(path).tokens
+        assert tokens.shadow_logprob is not None
+        assert tokens.shadow_logprob.shape == (2, len(tokens.logprob))
+        assert tokens.shadow is not None
+        np.testing.assert_allclose(tokens.shadow[1], tokens.average(tokens.shadow_logprob[1]))
+        part = tokens.take(np.array([3, 1]))
+        assert part.shadow_logprob is not None
+        expected = tokens.split(tokens.shadow_logprob[0])[3]
+        np.testing.assert_array_equal(part.split(part.shadow_logprob[0])[0], expected)
+    del table[4]["shadow_logprobs"][1]
+    with pytest.raises(DataError, match="2 lists as in row 1"):
+        read_tokens(write(tmp_path / "t.jsonl", table))
+    plain = write(tmp_path / "plain.jsonl", example())
+    assert not has_shadows(plain)
+
+
 def second_choices(base: float) -> Rows:
     """Texts in which many tokens are second choices, with up to half of the probability."""
     rng = np.random.default_rng(5)
@@ -162,7 +190,7 @@ DOUBTFUL: dict[str, tuple[Rows, str]] = {
     "half of the shadows": (
         [{"member": r["member"], "logprobs": r["logprobs"], "shadow_means": [-1.0]}
          for r in example()],
-        "shadow_means and shadow_members",
+        "column .shadow_members., row 1, got one without",
     ),
     "a number as text": (
         [{**r, "text": 5} for r in example()],

@@ -43,6 +43,8 @@ from .membership.supervised import SupervisedAttack as SupervisedAttack
 from .membership.threshold import Residual as Residual
 from .membership.threshold import Threshold as Threshold
 from .membership.token_lira import TokenLiRA as TokenLiRA
+from .membership.token_rmia import TokenRMIA as TokenRMIA
+from .membership.token_stack import TokenStack as TokenStack
 from .membership.token_supervised import TokenSupervised as TokenSupervised
 from .membership.token_threshold import TokenThreshold as TokenThreshold
 from .membership.two_sample import TwoSample as TwoSample

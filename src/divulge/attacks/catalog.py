@@ -44,6 +44,8 @@ CATALOGUE: Mapping[str, Mapping[str, str]] = {
         "ez-mia": "divulge.attacks.membership.ez_mia:EZMIA",
         "token-supervised": "divulge.attacks.membership.token_supervised:TokenSupervised",
         "token-lira": "divulge.attacks.membership.token_lira:TokenLiRA",
+        "token-rmia": "divulge.attacks.membership.token_rmia:TokenRMIA",
+        "token-stack": "divulge.attacks.membership.token_stack:TokenStack",
         "given-score": "divulge.attacks.membership.given_score:GivenScore",
     },
     "assignment": {
@@ -152,9 +154,11 @@ RESIDUAL_SHADOW_ATTACKS = ("residual-lira", "residual-rmia")
 
 CASCADE_ATTACKS = ("cascade",)
 
+TOKEN_SHADOW_ATTACKS = ("token-lira", "token-rmia", "token-stack")
+
 ATTACKS_WITH_SHADOWS = (
     *(*SHADOW_ATTACKS, "base", "pmia", *CASCADE_ATTACKS, *RESIDUAL_SHADOW_ATTACKS),
-    "token-lira",
+    *TOKEN_SHADOW_ATTACKS,
 )
 
 PARTIAL_ATTACKS: Mapping[str, Mapping[str, Any]] = {
@@ -166,12 +170,8 @@ KNOWN_MEMBER_ATTACKS = ("supervised",)
 
 TOKEN_SIGNALS = ("loss", "zlib", "min-k", "min-k++", "surprising")
 
-TOKEN_ATTACKS = ("reference-ratio", "wbc", "ez-mia", "token-lira")
-"""Attacks on a language model that need the log-probabilities of tokens, besides
-`TOKEN_SIGNALS` of ``token-threshold``."""
-
 TOKEN_REFERENCE_ATTACKS = ("reference-ratio", "wbc", "ez-mia")
-"""Those of them that compare with another model."""
+"""Attacks on a language model that compare with another one."""
 
 CHECKPOINT_ATTACKS = ("lt-iqr",)
 
@@ -202,7 +202,8 @@ def default_attacks(
     if tokens:
         return (
             *(attack("token-threshold", signal=signal) for signal in TOKEN_SIGNALS),
-            *map(attack, TOKEN_ATTACKS),
+            *map(attack, TOKEN_REFERENCE_ATTACKS),
+            *(attack(name) for name in TOKEN_SHADOW_ATTACKS if shadows),
             *(attack("token-supervised") for _ in range(known_members)),
         )
     if scores:

@@ -207,7 +207,7 @@ def audit_predictions(
         **{name: value for name, value in told.items() if value is not None},
     )
     config_checks.check_given(settings, "audit_predictions")
-    wanted = table_attacks(settings, attacks)
+    wanted = table_attacks(settings, attacks, Path())
     shown = settings.model_dump(mode="json", exclude_defaults=True) | {"file": Path(path).name}
     subject = replace(inputs_from_predictions(settings, Path()), guarantee=options.guarantee)
     heading = RunHeading(options.name or "audit", options.seed, {"predictions": shown})

@@ -15,21 +15,24 @@ from divulge.audits.config import (
 from divulge.audits.data_sections import PredictionsSpec
 from divulge.core import Attack, MembershipAttack, Need
 from divulge.errors import SpecError
+from divulge.targets.token_table import has_shadows
 
 
 def table_attacks(
-    spec: PredictionsSpec, asked: Iterable[MembershipAttack] | None
+    spec: PredictionsSpec, asked: Iterable[MembershipAttack] | None, folder: Path
 ) -> tuple[MembershipAttack, ...]:
     """The attacks on a table: those asked for, or the default ones.
 
     Raises:
         SpecError: an attack needs more than the one number a record that the table has.
+        DataError: the table cannot be read.
     """
     if asked is None:
         asked = catalog.default_attacks(
             regression=spec.output == "values",
             scores=spec.given is not None,
             tokens=spec.logprobs is not None,
+            shadows=spec.logprobs is not None and has_shadows(folder / spec.file),
             known_members=spec.known_members is not None,
         )
     attacks = tuple(asked)
@@ -63,7 +66,7 @@ def requested_attacks(
     make = own.builder(spec.about, folder)
     asked = tuple(toml.build_attacks(spec.attacks, make))
     if isinstance(spec, PredictionsAuditSpec):
-        return table_attacks(spec.predictions, asked or None)
+        return table_attacks(spec.predictions, asked or None, folder)
     if asked:
         return asked
     if isinstance(spec, ModelAuditSpec):

@@ -16,6 +16,8 @@ _MOST_TIED = 0.05
 
 def check_accuracy(subject: CheckInputs) -> Check:
     """Is the model better on its training records, and do the labels fit it at all?"""
+    if subject.records.unlabelled_texts:
+        return _check_tokens(subject)
     right = subject.answers.argmax(axis=1) == subject.records.y
     estimates, person = {}, subject.records.people
     for group, mask in (("members", subject.member), ("non-members", ~subject.member)):
@@ -42,6 +44,22 @@ def check_accuracy(subject: CheckInputs) -> Check:
         "the difference.",
         estimates,
     )
+
+
+def _check_tokens(subject: CheckInputs) -> Check:
+    """Does a language model find texts likelier that it was trained on?"""
+    likely, person = subject.answers[:, 0], subject.records.people
+    estimates = {
+        group: people.mean_by_record(
+            likely[mask], None if person is None else person[mask], 0.0, 1.0
+        )
+        for group, mask in (("members", subject.member), ("non-members", ~subject.member))
+    }
+    text = (
+        "The probability that the model gives a token, exp of minus the loss, in the mean over "
+        "texts that it was trained on and over others. It stands in place of accuracy."
+    )
+    return Check("model accuracy", Verdict.PASS, text, estimates)
 
 
 def check_error(subject: CheckInputs) -> Check:

@@ -27,6 +27,9 @@ _DECIMALS, _ROUNDED = range(-2, 9), range(1, 6)
 
 _TYPES = {"float16": np.float16, "float32": np.float32}
 
+_TELLING = 0.05
+"""Of the step between two multiples, what rounding may be so that other numbers are seen."""
+
 _AROUND = np.arange(-10, 11)
 """Rounded probabilities that were divided by their sum are multiples of about a power of ten."""
 
@@ -113,9 +116,14 @@ def _units(
 def _are_multiples(
     x: Float64[np.ndarray, "records columns"], whole: float
 ) -> Bool[np.ndarray, "records columns"]:
-    """Whether numbers are multiples of 1 / whole, up to what float32 rounds."""
+    """Whether numbers are multiples of 1 / whole, up to what float32 rounds.
+
+    In a column with numbers so large that rounding alone makes them multiples, all count as such.
+    """
     scaled = x * whole
-    return np.asarray(np.abs(scaled - np.rint(scaled)) <= 1e-7 * np.maximum(1, np.abs(scaled)))
+    rounding = 1e-7 * np.maximum(1, np.abs(scaled))
+    untold = rounding.max(axis=0, initial=0.0) > _TELLING
+    return np.asarray((np.abs(scaled - np.rint(scaled)) <= rounding) | untold)
 
 
 def _compare(

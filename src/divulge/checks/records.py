@@ -83,7 +83,7 @@ def check_for_doubts(subject: CheckInputs, *, alike: bool) -> tuple[Check, ...]:
     if repeated is None and alike:
         repeated = _check_near_copies(records.take(rows), member[rows])
     found = [of_answers.check_equal_answers(answers, records.y), repeated]
-    if not (records.regression or subject.scores):
+    if not (records.regression or subject.scores or records.unlabelled_texts):
         found.append(
             fit_of_labels.check_labels(answers[member], records.y[member], soft=subject.soft)
         )

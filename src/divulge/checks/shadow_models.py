@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float64, Int
 from scipy import special, stats
 
 from divulge.attacks.shared.shadow_signals import read_blocks
-from divulge.core import Check, Estimate, ModelView, PoolPredictions, Shadows, Verdict
+from divulge.core import Check, Estimate, ModelView, Need, PoolPredictions, Shadows, Verdict
 from divulge.core.check_names import ALL, OTHERS, SHADOWS
 from divulge.metrics import intervals, people
 
@@ -100,6 +100,8 @@ def _own_quality(view: ModelView) -> Float64[np.ndarray, " records"]:
     answers = view.target.predict(view.records.x)
     if view.records.regression:
         return np.asarray(np.abs(view.records.y - answers[:, 0]))
+    if Need.TOKENS in view.target.offers:  # mean log-probabilities, whose exp shadow models answer
+        return np.asarray(np.exp(answers[:, 0]))
     return np.asarray(answers[np.arange(len(answers)), view.records.y])
 
 

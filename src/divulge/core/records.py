@@ -16,6 +16,10 @@ LARGEST_VALUE = 1e100
 STRATA = ("lowest fifth", "second fifth", "middle fifth", "fourth fifth", "highest fifth")
 """Names of the groups in which records of regression are compared, by their true values."""
 
+TEXT_CLASSES = ("its tokens", "others")
+"""The classes of texts without labels, of which a language model is asked how likely their tokens
+are: all are of the first one."""
+
 
 @runtime_checkable
 class Encoding(Protocol):
@@ -145,6 +149,11 @@ class Records:
     def regression(self) -> bool:
         """Whether ``y`` holds true values that a model answers with a number, and not classes."""
         return self.y.dtype.kind == "f"
+
+    @property
+    def unlabelled_texts(self) -> bool:
+        """Whether they are texts that a language model is trained on."""
+        return self.classes == TEXT_CLASSES
 
     @property
     def people(self) -> Int[np.ndarray, " records"] | None:

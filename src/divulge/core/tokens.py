@@ -37,10 +37,13 @@ class Tokens:
     """The mean log-probability of each text under shadow models, one row each."""
     inside: Bool[np.ndarray, "shadows texts"] | None = None
     """Which texts each shadow model was trained on."""
+    shadow_logprob: Float64[np.ndarray, "shadows tokens"] | None = None
+    """The log-probability of each token under each shadow model."""
 
     def __post_init__(self) -> None:
         texts, tokens = len(self.start) - 1, len(self.logprob)
-        of_tokens = (self.mean, self.sd, self.top, *self.reference)
+        others = () if self.shadow_logprob is None else self.shadow_logprob
+        of_tokens = (self.mean, self.sd, self.top, *self.reference, *others)
         of_texts = (self.size, *(() if self.shadow is None else self.shadow))
         strange = any(one is not None and len(one) != tokens for one in of_tokens)
         strange |= any(one is not None and len(one) != texts for one in of_texts)
@@ -64,8 +67,8 @@ class Tokens:
         start = np.concatenate([[0], np.cumsum(count)])
         at = np.arange(start[-1]) + np.repeat(self.start[rows] - start[:-1], count)
         per_token = {
-            name: getattr(self, name)[at]
-            for name in ("mean", "sd", "top")
+            name: getattr(self, name)[..., at]
+            for name in ("mean", "sd", "top", "shadow_logprob")
             if getattr(self, name) is not None
         }
         per_text = {
@@ -84,7 +87,7 @@ class Tokens:
 
     def average(self, values: Float64[np.ndarray, " tokens"]) -> Float64[np.ndarray, " texts"]:
         """The mean over the tokens of each text, by itself: other texts change no digit."""
-        return np.array([part.mean() for part in self.split(values)])
+        return np.array([part.sum() / len(part) for part in self.split(values)])
 
     @property
     def reference_means(self) -> Float64[np.ndarray, "references texts"]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from divulge._util import imports
 from divulge.core import Records
+from divulge.core.records import TEXT_CLASSES
 from divulge.data import datasets, frames, tables
 from divulge.data import files as data_files
 from divulge.data.augmentation import Augmentation
@@ -64,7 +65,8 @@ def load_record_sets(
     """All records of one audit: tables of numbers as arrays, other tables as data frames.
 
     If one table has a cell that is no number, all are read as data frames whose columns have one
-    type in all files, see `divulge.data.frames`.
+    type in all files, see `divulge.data.frames`. A table with a column ``text`` and no labels holds
+    texts for language models.
 
     Args:
         names: as of `load_records`, and so are the other arguments.
@@ -78,6 +80,8 @@ def load_record_sets(
             not installed.
     """
     paths = {name: folder / name for name in names if _is_table(name)}
+    texts = {name: path for name, path in paths.items() if _holds_texts_alone(path, label)}
+    paths = {name: path for name, path in paths.items() if name not in texts}
     try:
         found = {
             name: data_files.read_record_file(path, label, besides, values=values)
@@ -88,10 +92,21 @@ def load_record_sets(
             found = _read_frames(paths, label, besides, values=values)
         except MissingExtra as error:
             raise DataError(f"{cell}; columns of texts are read with pandas: {error}") from error
+    found |= {name: _without_labels(load_texts(name, folder)) for name in texts}
     return [
         found[n] if n in found else load_records(n, label, folder, besides, values=values)
         for n in names
     ]
+
+
+def _holds_texts_alone(path: Path, label: str) -> bool:
+    header = tables.read_header(path)
+    return TEXT in header and label not in header
+
+
+def _without_labels(texts: Records) -> Records:
+    """Texts that a language model is trained on."""
+    return replace(texts, classes=TEXT_CLASSES)
 
 
 def _is_table(name: str) -> bool:
@@ -126,7 +141,7 @@ def as_records(pair: Any, where: str, *, values: bool = False) -> Records:
     Args:
         pair: ``Records``; features and labels, each an array, a tensor or part of a data frame;
             texts, a sparse matrix or a dict of arrays as features; a data set of PyTorch or of
-            Hugging Face, or a ``DataLoader``.
+            Hugging Face, or a ``DataLoader``; or a list of texts alone, for language models.
         where: the name of their source, for error messages.
         values: whether the labels are true values that a regression model is to answer.
 
@@ -135,6 +150,8 @@ def as_records(pair: Any, where: str, *, values: bool = False) -> Records:
     """
     if isinstance(pair, Records):
         return _with_values(pair, where) if values else pair
+    if isinstance(pair, list) and pair and all(isinstance(text, str) for text in pair):
+        return _without_labels(as_texts(pair, where))
     pair = datasets.as_pair(pair, where)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise DataError(

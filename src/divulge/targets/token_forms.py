@@ -43,8 +43,9 @@ def check_forms(path: Path, column: str, tokens: Tokens) -> None:
     Raises:
         DataError: says what the numbers look like, and what to do.
     """
-    for name, values in ((column, tokens.logprob), ("reference_logprobs", tokens.reference)):
-        if values.size:
+    others = {"reference_logprobs": tokens.reference, "shadow_logprobs": tokens.shadow_logprob}
+    for name, values in {column: tokens.logprob, **others}.items():
+        if values is not None and values.size:
             _check_logarithms(f"{path}, column {name!r}", values.reshape(-1))
     _check_lists(f"{path}, column {column!r}", tokens)
     _check_spread(path, tokens)

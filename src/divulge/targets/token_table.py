@@ -25,9 +25,13 @@ TOKEN_COLUMNS = ("mean", "sd", "top1", "rank")
 
 REFERENCE = "reference_logprobs"
 SHADOWS = ("shadow_means", "shadow_members")
+SHADOW_TOKENS = "shadow_logprobs"
 TEXT, DATE = "text", "date"
 
-_OTHERS = (REFERENCE, *TOKEN_COLUMNS, *SHADOWS, TEXT, DATE)
+_SEVERAL = (REFERENCE, SHADOW_TOKENS)
+"""Lists of lists: of several models, one number a token each."""
+
+_OTHERS = (*_SEVERAL, *TOKEN_COLUMNS, *SHADOWS, TEXT, DATE)
 
 
 @check_arguments
@@ -59,6 +63,15 @@ class TokenTable:
         return np.array(rows or range(len(self.member)), np.int64)
 
 
+def has_shadows(path: Path) -> bool:
+    """Whether a table says what further fine-tunes think of its texts; not where there is no file.
+
+    Raises:
+        DataError: it cannot be read.
+    """
+    return path.is_file() and SHADOWS[1] in tables.read_header(path)
+
+
 def read_tokens(
     path: Path,
     column: str = "logprobs",
@@ -70,8 +83,8 @@ def read_tokens(
 
     These are ``reference_logprobs`` (a list, or a list of lists for several models), ``mean`` and
     ``sd`` of the log-probability over the vocabulary at each token, ``top1`` (whether the token is
-    the likeliest) or ``rank`` (from 1), ``shadow_means`` and ``shadow_members`` (a list, one entry
-    a shadow model), ``text`` and ``date``.
+    the likeliest) or ``rank`` (from 1), ``shadow_logprobs`` (a list of lists, or ``shadow_means``,
+    a list) and ``shadow_members`` (a list), with one entry a shadow model, ``text`` and ``date``.
 
     A first token without a log-probability, which no model can give without what precedes it, is
     left out of every list.
@@ -123,7 +136,7 @@ class _Reader:
         self._packed: list[int] = []
         self._dates: list[float] = []
         self._begun = 0
-        self._models: int | None = None
+        self._models: dict[str, int] = {}
         self._bytes = 0
 
     def add(self, row: int, cells: dict[str, Any]) -> None:
@@ -162,11 +175,11 @@ class _Reader:
                 else type(logprobs).__name__,
             )
         yield self._column, logprobs
-        for name in (REFERENCE, *TOKEN_COLUMNS):
+        for name in (*_SEVERAL, *TOKEN_COLUMNS):
             if name not in self._names:
                 continue
             cell = cells[name]
-            several = name == REFERENCE and isinstance(cell, list)
+            several = name in _SEVERAL and isinstance(cell, list)
             if not (several or isinstance(cell, np.ndarray)):
                 raise self._refuse(row, name, "a list", "nothing" if cell is None else "no list")
             for part in cell if several else [cell]:
@@ -177,14 +190,14 @@ class _Reader:
                         f"{len(logprobs)} numbers, one for each token of {self._column!r}",
                         f"{len(part)}, so that another tokenizer or another cut was used",
                     )
-            yield name, np.array(cell if several else [cell]) if name == REFERENCE else cell
+            yield name, np.array(cell if several else [cell]) if name in _SEVERAL else cell
 
     def _keep(self, name: str, values: np.ndarray) -> None:
-        if name == REFERENCE:
-            self._models = len(values) if self._models is None else self._models
-            if len(values) != self._models:
+        if name in _SEVERAL:
+            wanted = self._models.setdefault(name, len(values))
+            if len(values) != wanted:
                 raise self._refuse(
-                    len(self.members), name, f"{self._models} lists as in row 1", f"{len(values)}"
+                    len(self.members), name, f"{wanted} lists as in row 1", f"{len(values)}"
                 )
         (self._logprobs if name == self._column else self._lists[name]).append(values)
         self._bytes += values.nbytes
@@ -199,9 +212,15 @@ class _Reader:
             if wanted is not None and len(values) != wanted:
                 raise self._refuse(row, name, f"{wanted} numbers as in row 1", f"{len(values)}")
             self._keep(name, values)
-        if len(given) == 1 or (given and len({len(cells[name]) for name in given}) > 1):
+        counts = [len(cells[name]) for name in given]
+        if SHADOW_TOKENS in self._models:
+            counts.append(self._models[SHADOW_TOKENS])
+        if counts and (SHADOWS[1] not in given or len(counts) < 2 or len(set(counts)) > 1):
             raise self._refuse(
-                row, given[0], f"{' and '.join(SHADOWS)} of equal length", "one without the other"
+                row,
+                SHADOWS[1],
+                f"a list as long as that of {SHADOW_TOKENS!r} or {SHADOWS[0]!r}",
+                "one without the other",
             )
 
     def _keep_text(self, row: int, text: Any) -> None:
@@ -228,6 +247,8 @@ class _Reader:
             np.column_stack(self._lists[name]) if name in self._lists else None for name in SHADOWS
         )
         logprob = np.concatenate([*self._logprobs, np.zeros(0)])
+        if shadow is None and SHADOW_TOKENS in self._lists:
+            shadow = np.column_stack([one.mean(axis=1) for one in self._lists[SHADOW_TOKENS]])
         return Tokens(
             np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
             logprob,
@@ -238,6 +259,7 @@ class _Reader:
             np.array(self._packed, np.int64) if self.texts else None,
             shadow,
             None if inside is None else inside.astype(bool),
+            lists.get(SHADOW_TOKENS),
         )
 
     def moments(self) -> Float64[np.ndarray, " texts"] | None:
@@ -265,4 +287,4 @@ class _Reader:
         )
 
 
-_LISTS = (REFERENCE, *TOKEN_COLUMNS, *SHADOWS)
+_LISTS = (*_SEVERAL, *TOKEN_COLUMNS, *SHADOWS)

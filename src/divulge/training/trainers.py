@@ -17,13 +17,14 @@ from divulge._util.arguments import check_arguments
 from divulge._util.contents import quote_error
 from divulge._util.digest import digest
 from divulge._util.processes import parallel_calls
-from divulge.core import Records, Target, Trainer
+from divulge.core import Need, Records, Target, Trainer
 from divulge.errors import DataError, SpecError, TargetError
 from divulge.targets.batching import unlock
 from divulge.targets.boosters import is_catboost
 from divulge.targets.encoded import decode_for
 from divulge.targets.outputs import Output
 from divulge.targets.sklearn import is_regressor
+from divulge.targets.token_probability import TokenProbability
 from divulge.targets.wrap import as_target
 
 _ONE = {"way": "one-by-one", "workers": 1, "jobs": 1, "threads": 1}
@@ -82,7 +83,7 @@ class FunctionTrainer:
 
     Args:
         function: trains one model from scratch; anything that `divulge.audit` takes may come
-            back.
+            back. A fine-tuned language model answers with the probability of a text's tokens.
         output: the kind of the model's output, as for `divulge.audit`.
     """
 
@@ -108,7 +109,10 @@ class FunctionTrainer:
                 model = self.function(part.rows(), part.labels(), seed)
             except Exception as error:
                 raise _training_error(error) from error
-            yield decode_for(as_target(model, self.output, labels=pool.classes), pool.encoding)
+            target = as_target(model, self.output, labels=pool.classes)
+            if Need.TOKENS in target.offers:
+                target = TokenProbability(target)
+            yield decode_for(target, pool.encoding)
 
 
 def check_subsets(subsets: Bool[np.ndarray, "models records"]) -> None:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Bool, Float64
 
 from divulge.core import ModelView, Records
 from divulge.core.tokens import Tokens, as_token_target
@@ -53,7 +53,8 @@ def lowest(tokens: Tokens, values: Numbers, share: float) -> Signal:
         values: one a token.
         share: of the tokens.
     """
-    return np.array([_lowest(part, share).mean() for part in tokens.split(values)])
+    lowest_of = (_lowest(part, share) for part in tokens.split(values))
+    return np.array([part.sum() / len(part) for part in lowest_of])
 
 
 def standardise(tokens: Tokens) -> Numbers:
@@ -125,8 +126,12 @@ def window_votes(tokens: Tokens, gain: Numbers, sizes: tuple[int, ...]) -> Signa
         sums = np.concatenate([[0.0], np.cumsum(part)])
         fitting = [size for size in sizes if size <= len(part)] or [len(part)]
         # equations 8 to 11: sums of windows, their signs, and the mean over sizes
-        votes.append(np.mean([np.mean(sums[size:] > sums[:-size]) for size in fitting]))
+        votes.append(np.mean([_rate(sums[size:] > sums[:-size]) for size in fitting]))
     return np.array(votes)
+
+
+def _rate(votes: Bool[np.ndarray, " votes"]) -> float:
+    return float(np.count_nonzero(votes) / len(votes))
 
 
 def error_zone(tokens: Tokens, gain: Numbers) -> Signal:
@@ -151,9 +156,18 @@ def error_zone(tokens: Tokens, gain: Numbers) -> Signal:
     shares = []
     for part, top in zip(tokens.split(gain), tokens.split(tokens.top), strict=True):
         missed = part[~top]
-        up, down = missed[missed > 0].sum(), -missed[missed < 0].sum()
-        shares.append(up / (up + down) if up + down > 0 else 0.5 if len(missed) else 1.0)
+        shares.append(_share_of_rises(missed) if len(missed) else 1.0)
     return np.array(shares)
+
+
+def share_of_rises(tokens: Tokens, gain: Numbers) -> Signal:
+    """The share of rises in all movement at the tokens of each text; one half if nothing moved."""
+    return np.array([_share_of_rises(part) for part in tokens.split(gain)])
+
+
+def _share_of_rises(part: Numbers) -> float:
+    up, down = part[part > 0].sum(), -part[part < 0].sum()
+    return float(up / (up + down)) if up + down > 0 else 0.5
 
 
 SIGNALS: tuple[Callable[[Tokens], Signal], ...] = (

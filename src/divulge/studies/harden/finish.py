@@ -87,4 +87,4 @@ def _write_card(found: HardenedModel, records: int) -> None:
     made = make_showable(head.created), make_showable(head.divulge)
     beside = make_all_showable(head.environment)
     card = put_section("\n\n".join(lines) + "\n", report, *made, beside)
-    atomic.write(found.path / MODEL / CARD, card.encode())
+    atomic.write_within(found.path, f"{MODEL}/{CARD}", card.encode())

@@ -36,7 +36,7 @@ from divulge.defences import catalog
 from divulge.errors import DivulgeError, NotApplicable
 from divulge.metrics import intervals, signals
 from divulge.metrics.measure import measure_one
-from divulge.metrics.people import first_of_each
+from divulge.metrics.people import first_of_each, mean_by_record
 from divulge.metrics.softened import softened_log_probability
 from divulge.report.evidence import limits_by_metric
 from divulge.secrets import attempt
@@ -221,23 +221,27 @@ def _look(
     records, models = shared.pool.records, len(answers)
     person = np.arange(len(records)) if records.people is None else records.people
     member = random_halves(int(person.max()) + 1, models, shared.seed)[:, person]
-    hits = [one[: len(records)].argmax(axis=1) == records.y for one in answers]
+    texts = records.unlabelled_texts
     accuracy = [
-        _rate(int(hit[~mine].sum()), int((~mine).sum()))
-        for hit, mine in zip(hits, member, strict=True)
+        mean_by_record(one[: len(records)][~mine, 0], None, 0.0, 1.0)
+        if texts
+        else _rate_labels(one[: len(records)][~mine], records.y[~mine])
+        for one, mine in zip(answers, member, strict=True)
     ]
     mean = means.mean_over_targets("accuracy", accuracy)
+    guessing = 0.0 if texts else np.bincount(records.y).max() / len(records)
     return Look(
         epochs=epochs,
         answers=behind,
         models=models,
         accuracy=mean,
         leaks=_leaks(shared, answers, member, behind),
-        useful=bool(mean.value > np.bincount(records.y).max() / len(records)),
+        useful=bool(mean.value > guessing),
     )
 
 
-def _rate(hits: int, of: int) -> Estimate:
+def _rate_labels(answers: Float64[np.ndarray, "records classes"], y: np.ndarray) -> Estimate:
+    hits, of = int((answers.argmax(axis=1) == y).sum()), len(y)
     return Estimate(hits / of, *intervals.wilson(hits, of))
 
 

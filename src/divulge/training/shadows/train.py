@@ -14,6 +14,7 @@ from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
 from divulge.core import (
     ModelView,
+    Need,
     PoolPredictions,
     Records,
     ShadowModel,
@@ -137,6 +138,8 @@ def count_further(plan: ShadowPlan, rounds: int) -> int:
 def _workload(view: ModelView, plan: ShadowPlan, seed: int) -> ShadowWorkload:
     """The work, for models that name as many classes as the target."""
     classes = view.target.predict(view.records.x).shape[1]
+    if Need.TOKENS in view.target.offers:
+        classes = 2  # as `TokenProbability` answers of shadow models
     return prepare_workload(plan, shadow_queries(view, plan), seed, classes=classes)
 
 

@@ -1,0 +1,116 @@
+"""Ways to fine-tune the small language model, as a user's function: for `benchmarks.remedies`."""
+
+import copy
+import json
+import lzma
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+import numpy as np
+import torch
+from jaxtyping import Float64
+from torch.nn import functional
+
+from benchmarks import data, tiny_gpt
+from divulge._util.random import stream
+from divulge.core import Need, Records
+from divulge.data.records import as_records
+from divulge.training.trainers import FunctionTrainer
+
+BEFORE = 6_000
+"""Verses that the model reads three times before it is fine-tuned."""
+
+RATES = {False: 1e-3, True: 1e-2}
+"""Of learning: of all weights, and of adapters."""
+
+CHANGES: dict[str, dict[str, Any]] = {
+    "fewer epochs (1 in place of 3)": {"epochs": 1},
+    "larger batches (128 in place of 32)": {"batch": 128},
+    "goldfish loss (every 4th token left out)": {"goldfish": 4},
+    "adapters (LoRA, rank 4)": {"rank": 4},
+    "adapters (LoRA, rank 1)": {"rank": 1},
+}
+"""What is changed, by the name of the remedy."""
+
+
+@cache
+def verses() -> tuple[str, ...]:
+    """Verses of printable ASCII, cut to what the model reads, in random order.
+
+    Raises:
+        MissingData: they are not there.
+    """
+    with lzma.open(data.file("texts/verses.jsonl.xz"), "rt", encoding="utf-8") as file:
+        cut = {json.loads(line)["text"][: tiny_gpt.LONGEST - 1] for line in file}
+    found = sorted(text for text in cut if text.isascii() and text.isprintable())
+    return tuple(found[k] for k in stream(0, "verses").permutation(len(found)))
+
+
+@cache
+def base_model(texts: int = BEFORE, passes: int = 3) -> tiny_gpt.GPT:
+    """The model before it is fine-tuned."""
+    (model,) = tiny_gpt.train(tiny_gpt.GPT(), verses()[:texts], 3e-3, 0, (passes,))
+    return model
+
+
+def further_verses() -> Records:
+    """Verses that the base model has not read."""
+    return as_records(list(verses()[BEFORE:]), "verses")
+
+
+@dataclass(frozen=True, slots=True)
+class FineTune:
+    """A fine-tuned model, asked about the mean log-probability of texts."""
+
+    model: tiny_gpt.GPT
+
+    offers = Need.SCORES | Need.TOKENS | Need.FEATURES
+
+    def predict(self, x: Any) -> Float64[np.ndarray, "texts 1"]:
+        """In nats a sign."""
+        ids = tiny_gpt.encode(list(x))
+        with torch.no_grad():
+            logits = self.model(ids[:, :-1]).flatten(0, 1)
+            loss = functional.cross_entropy(
+                logits, ids[:, 1:].flatten(), ignore_index=tiny_gpt.FILL, reduction="none"
+            ).view(len(ids), -1)
+        real = (ids[:, 1:] != tiny_gpt.FILL).sum(dim=1)
+        return np.asarray(-(loss.sum(dim=1) / real).double().numpy()[:, None])
+
+
+def fine_tune(
+    texts: list[str],
+    labels: Any,
+    seed: int,
+    *,
+    epochs: int = 3,
+    batch: int = 32,
+    goldfish: int = 0,
+    rank: int = 0,
+    repeated: int = 1,
+) -> FineTune:
+    """Fine-tune the base model on texts.
+
+    Args:
+        texts: of printable ASCII.
+        labels: not used.
+        seed: of the order.
+        epochs: over all texts.
+        batch: texts at a time.
+        goldfish: every so many-th sign counts for nothing in the loss; 0 leaves none out.
+        rank: of adapters, which alone are trained; 0 trains all weights.
+        repeated: how often each text stands among those that are trained on.
+    """
+    del labels
+    base = base_model()
+    begun = tiny_gpt.adapted(base, rank) if rank else copy.deepcopy(base)
+    often = list(texts) * repeated
+    how = tiny_gpt.Steps(batch, goldfish)
+    (model,) = tiny_gpt.train(begun, often, RATES[rank > 0], seed, (epochs,), how)
+    return FineTune(model)
+
+
+def trainer(**settings: Any) -> FunctionTrainer:
+    """The function with settings."""
+    return FunctionTrainer(partial(fine_tune, **settings))
