@@ -123,6 +123,9 @@ def test_a_candidate_above_no_threshold_is_nobodys() -> None:
 def test_the_layer_is_the_one_that_can_name_most_records() -> None:
     assert linear_layer(network()) == "0"
     assert linear_layer(nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 32))) == "2"
+    few_inputs = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 6))
+    assert linear_layer(few_inputs) == "2"  # 6 records, where 8 inputs show 4
+    assert linear_layer(nn.Sequential(nn.Linear(8, 9), nn.ReLU(), nn.Linear(9, 4))) == "0"  # 4 both
     with pytest.raises(NotApplicable, match="linear layer called '1', got 0, 2"):
         linear_layer(network(), "1")
     with pytest.raises(NotApplicable, match="got none in the network"):
@@ -162,6 +165,26 @@ def test_a_client_sees_that_its_update_names_its_records() -> None:
             broken(outgoing)
     with pytest.raises(DataError, match=r"expected 0\.weight in the update"):
         test(dataclasses.replace(outgoing, update={"2.weight": update["2.weight"]}))
+
+
+def test_a_score_is_twice_the_auc_less_one_and_never_below_0() -> None:
+    """Of three own records one lies outside the span; of two others both, or one."""
+
+    def bare() -> nn.Module:
+        return nn.Linear(4, 1, bias=False)
+
+    def records(*rows: int) -> Records:
+        return Records(np.eye(4, dtype=np.float32)[list(rows)], np.zeros(len(rows), np.int64))
+
+    update = {"weight": np.array([[1.0, 0.0, 0.0, 0.0]], np.float32)}
+    outgoing = Outgoing(update, {"weight": np.zeros((1, 4), np.float32)}, 3, LocalTraining())
+
+    def named(own: Records, others: Records) -> float:
+        return NamedRecords(lambda: bare(), own, others)(outgoing)
+
+    assert named(records(0, 0, 1), records(2, 3)) == pytest.approx(2 / 3)  # AUC 5/6
+    assert named(records(0, 0, 1), records(0, 3)) == pytest.approx(1 / 3)  # AUC 4/6
+    assert named(records(2, 3), records(0, 0, 1)) == 0.0  # AUC 1/6
 
 
 def test_it_says_which_client_sent_nothing_of_its_own() -> None:
