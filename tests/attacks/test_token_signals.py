@@ -111,6 +111,34 @@ def test_signals_with_a_reference(tokens: Tokens) -> None:
     np.testing.assert_allclose(found, [z / (1 + z) if z < math.inf else 1.0 for z in zone])
 
 
+def test_what_is_learned_from_are_the_attacks_own_signals() -> None:
+    rng = np.random.default_rng(2)
+    long = Tokens(
+        np.array([0, 45, 90, 95]), -rng.exponential(size=95), -rng.exponential(size=(1, 95)),
+        mean=-rng.exponential(2.0, size=95), sd=rng.exponential(size=95),
+        top=rng.random(95) < 0.3, size=np.array([90, 80, 20]),
+    )  # fmt: skip
+    gain = long.split(long.logprob - long.reference[0])
+    votes = [
+        mean([
+            mean([float(sum(part[i : i + size]) > 0) for i in range(len(part) - size + 1)])
+            for size in (2, 4, 9, 18, 40) if size <= len(part)
+        ])
+        for part in gain
+    ]  # fmt: skip
+    expected = [
+        *(score(long, "token-threshold", signal=signal)
+          for signal in ("loss", "zlib", "min-k", "min-k++", "surprising")),
+        score(long, "reference-ratio"),
+        [lowest(part.tolist(), 0.2) for part in gain],
+        votes,
+        score(long, "ez-mia"),
+    ]  # fmt: skip
+    np.testing.assert_allclose(all_signals(long), np.column_stack(expected), rtol=1e-12)
+    bare = replace(long, mean=None, sd=None, top=None, reference=np.zeros((0, 95)))
+    np.testing.assert_allclose(all_signals(bare), np.column_stack(expected)[:, :3], rtol=1e-12)
+
+
 def test_edges_of_the_error_zone() -> None:
     one = np.array([-1.0, -1.0])
     known = Tokens(np.array([0, 2]), one, one[None] - [0.5, 0.0], top=np.array([False, True]))

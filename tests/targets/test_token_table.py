@@ -11,6 +11,7 @@ import pytest
 
 from divulge.core.tokens import Tokens
 from divulge.errors import DataError
+from divulge.targets.token_forms import check_forms
 from divulge.targets.token_table import read_tokens
 
 from ..token_tables import draw
@@ -237,7 +238,22 @@ def test_running_sums_are_those_of_ten_lists_that_never_rise(tmp_path: Path) -> 
     assert check([*tables[1], {"member": 0, **rises}], tmp_path) == ""
 
 
-def test_the_smallest_log_probability_is_one_and_a_single_token_a_text(tmp_path: Path) -> None:
+def test_a_first_token_that_one_list_lacks_is_left_out_of_all(tmp_path: Path) -> None:
+    """Of two references one begins with a token that marks the start."""
+    row = {"logprobs": [-1.0, -2.0, -3.0], "reference_logprobs": [[-4.0] * 3, [None, -5.0, -6.0]]}
+    found = read_tokens(write(tmp_path / "t.jsonl", [{"member": k, **row} for k in (0, 1)]))
+    assert found.tokens.logprob.tolist() == [-2.0, -3.0] * 2
+    assert found.tokens.reference.tolist() == [[-4.0, -4.0] * 2, [-5.0, -6.0] * 2]
+
+
+def test_one_text_of_one_token_is_no_table_of_sums(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="one number in each list"):
+        read_tokens(write(tmp_path / "t.jsonl", of_one_kind([-1.0])))
+    one = Tokens(np.array([0, 1]), np.array([-1.0]), np.zeros((0, 1)))
+    check_forms(tmp_path, "logprobs", one)
+
+
+def test_the_smallest_log_probability_is_one(tmp_path: Path) -> None:
     assert check(of_one_kind([-1000.0, -1.0]), tmp_path) == ""
     assert "numbers below -1000" in check(of_one_kind([-1000.1, -1.0]), tmp_path)
 
