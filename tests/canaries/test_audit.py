@@ -99,9 +99,11 @@ def test_twenty_canaries_a_class_are_enough_to_compare_within(count: int, centre
 def test_an_epsilon_that_is_reached_and_not_exceeded_needs_more_canaries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit.bounds, "records_needed", lambda *_, **__: 1234)
+    monkeypatch.setattr("divulge.metrics.epsilon.records_needed", lambda *_, **__: 1234)
     for reach, needed in ((1.0, 1234), (1.01, 100)):
-        monkeypatch.setattr(audit.bounds, "largest_bound", lambda *_, reach=reach, **__: reach)
+        monkeypatch.setattr(
+            "divulge.metrics.epsilon.largest_bound", lambda *_, reach=reach, **__: reach
+        )
         folder = sets.make(tmp_path / str(reach), 100)
         facts = judge(folder, sets.write_scores(folder, sets.leak(folder, 0.0))).facts
         assert facts.needed == needed

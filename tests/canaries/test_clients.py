@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -255,7 +256,7 @@ def test_scores_are_those_of_a_loop_over_rounds_and_canaries(tmp_path: Path) -> 
         along = float(move @ direction(key, len(move)))
         return along / float(np.linalg.norm(move)) * math.sqrt(len(move))
 
-    steps = [first - then for first, then in zip(moves, moves[1:], strict=False)]
+    steps = [first - then for first, then in pairwise(moves)]
     expected: dict[Sees, list[float]] = {
         "rounds": [sum(cosine(move, key) for move in moves) for key in keys],
         "final": [cosine(np.sum(moves, axis=0), key) for key in keys],

@@ -50,8 +50,8 @@ def test_a_text_that_is_just_long_enough_counts_and_a_shorter_one_does_not() -> 
 
 
 def test_greedy_completions_need_every_token_of_the_rest_to_be_first() -> None:
-    top = [False, True, True] + [True, True, False] + [False, False, True] + [True, True, True]
-    tokens = texts(*[[-1.0] * 3] * 4, top=top)
+    top = np.array([[0, 1, 1], [1, 1, 0], [0, 0, 1], [1, 1, 1]], bool)
+    tokens = texts(*[[-1.0] * 3] * 4, top=top.ravel().tolist())
     (greedy, *_), _ = measure_completions(tokens, np.array([True, True, False, False]), 1, 2)
     assert greedy.tries is None
     assert (greedy.members.value, greedy.nonmembers.value) == (0.5, 0.5)
