@@ -9,11 +9,11 @@ import numpy as np
 from benchmarks import data
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.audits import attempt
 from divulge.core import Game, Interactions, UpdateDefence, UpdateView
 from divulge.data import interactions
 from divulge.metrics import interactions as metrics
 from divulge.metrics import intervals
+from divulge.secrets import attempt
 
 SUMMARY = "interactions by comparing users' models, and who likes the same items"
 

@@ -16,13 +16,13 @@ import divulge
 from benchmarks import data, tiny_gpt
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.audits import wrapped
-from divulge.audits.checks.blind_baseline import separate
+from divulge.checks.blind_baseline import separate
 from divulge.core import ModelView, Records
 from divulge.core.tokens import Tokens
 from divulge.data.text_features import RowEncoding, describe_texts
 from divulge.metrics import membership
 from divulge.metrics.intervals import student_mean
+from divulge.secrets import wrapped
 from divulge.targets.token_target import TokenTableTarget
 
 SUMMARY = "attacks on tokens: a small GPT on Bible verses, fine-tuned whole and by LoRA; and speed"

@@ -14,7 +14,7 @@ from scipy import special
 
 import divulge
 from divulge._util.random import stream
-from divulge.audits.checks import blind_baseline, near_copies
+from divulge.checks import blind_baseline, near_copies
 from divulge.core import Records
 from divulge.metrics.intervals import clopper_pearson
 

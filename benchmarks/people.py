@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float64, Int
 from scipy import special
 
 from divulge._util.random import stream
-from divulge.audits.checks.blind_baseline import separate
+from divulge.checks.blind_baseline import separate
 from divulge.core import Estimate, Records
 from divulge.metrics import membership, people
 from divulge.metrics.max_test import LEVEL, max_test

@@ -13,7 +13,6 @@ from scipy import special, stats
 
 from benchmarks.table_intervals import lira_of_all
 from divulge._util.random import stream
-from divulge.audits.controls import BLIND_FALSE_ALARM, SHUFFLES, fewest_covered
 from divulge.metrics import max_test, measure, membership
 from divulge.metrics.auc_intervals import areas_of_counts
 from divulge.metrics.difference import auc_correlation, subtract
@@ -26,6 +25,7 @@ from divulge.metrics.intervals import (
 )
 from divulge.metrics.joint_test import DRAWS, add_deviations, joint_test
 from divulge.metrics.permutation import membership_p, rank_sum_p
+from divulge.secrets.controls import BLIND_FALSE_ALARM, SHUFFLES, fewest_covered
 
 SUMMARY = "rates that the pages on metrics and on controls quote"
 

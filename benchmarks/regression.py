@@ -15,9 +15,9 @@ from scipy import stats
 
 from benchmarks import art_attacks, data
 from divulge.attacks import catalog
-from divulge.audits import wrapped
 from divulge.core import Membership, ModelView, Records, Scores
 from divulge.metrics.measure import measure
+from divulge.secrets import wrapped
 from divulge.targets.sklearn import SklearnRegressor
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.train import train_shadows

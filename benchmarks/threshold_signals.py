@@ -13,10 +13,10 @@ from benchmarks.answers import Answers, synthetic
 from benchmarks.timing import Contender, Outcome, Timing, environment, interleaved, once, table
 from divulge.attacks.membership.gap import Gap
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt
 from divulge.core import Game, Membership, MembershipAttack, ModelView, Need, Records, Scores
 from divulge.metrics.measure import measure
 from divulge.metrics.signals import SignalName
+from divulge.secrets import attempt
 
 SUMMARY = "seven attacks on answers in memory, and the black-box attacks of ART on the same ones"
 

@@ -26,6 +26,7 @@ from divulge.audits.config import (
     ModelAuditSpec,
     PredictionsAuditSpec,
 )
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.audits.result import Audit, FederationAudit
 from divulge.defences import catalog as defences
 from divulge.errors import DivulgeError
@@ -73,7 +74,7 @@ FEDERATION = {
 
 
 def parse_audit(table: dict[str, Any], where: str) -> Any:
-    return config.requested_attacks(config.parse_config(table, where), Path())
+    return requested_attacks(config.parse_config(table, where), Path())
 
 
 def parse_comparison(table: dict[str, Any], where: str) -> Any:

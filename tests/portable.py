@@ -9,8 +9,9 @@ import subprocess
 import sys
 
 TESTS = ("tests/training", "tests/defences", "tests/attacks", "tests/federation", "tests/targets",
-         "tests/metrics", "tests/audits", "tests/canaries", "tests/studies", "tests/exports",
-         "papers/tests", "fast/tests", "tests/report", "docs")  # fmt: skip
+         "tests/metrics", "tests/audits", "tests/finished_runs", "tests/secrets", "tests/checks",
+         "tests/canaries", "tests/studies", "tests/exports", "papers/tests", "fast/tests",
+         "tests/report", "docs")  # fmt: skip
 
 
 def kernels() -> dict[str, dict[str, str]]:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from divulge.audits import wrapped
+from divulge.secrets import wrapped
 from divulge.testing.properties import (
     PROPERTIES,
     Case,

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import click
+import pytest
 
 from divulge._util.extras import EXTRAS
 from divulge.cli.main import main
@@ -153,6 +154,7 @@ def test_every_command_is_in_the_list() -> None:
         assert any(command.line.startswith(name) for command in COMMANDS), name
 
 
+@pytest.mark.slow
 def test_commands_name_the_extra_that_they_need_where_none_can_be_imported(tmp_path: Path) -> None:
     start = tmp_path / "start"
     start.mkdir()

@@ -336,6 +336,7 @@ def test_the_site_of_a_release_has_what_its_extras_ask_for() -> None:
         assert Requirement(backend).specifier.contains(held)
 
 
+@pytest.mark.slow
 def test_the_hook_of_pre_commit_is_a_command_that_judges(tmp_path: Path) -> None:
     (hook,) = yaml.safe_load((ROOT / ".pre-commit-hooks.yaml").read_text(encoding="utf-8"))
     table = "p_0,p_1,label,member\n" + "0.9,0.1,0,1\n0.2,0.8,0,0\n" * 40

@@ -11,11 +11,11 @@ import pytest
 import divulge
 from divulge.attacks import catalog
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt
 from divulge.core import Game, Membership, ModelView, Need, Records, Scores, Shadows
 from divulge.metrics import membership, signals
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.measure import measure
+from divulge.secrets import attempt
 from divulge.targets.cache import CachedTarget
 from divulge.targets.function import FunctionTarget
 from divulge.testing import forests
@@ -198,6 +198,7 @@ def test_the_rates_that_people_ask_for_are_all_there() -> None:
     assert metrics["balanced_accuracy"].value == golden(0.7533)
 
 
+@pytest.mark.slow
 def test_the_same_records_in_another_array_are_the_same_records() -> None:
     """infer() that shuffled its input gave each score to another record."""
     view = forests.leaky().view

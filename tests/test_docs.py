@@ -19,12 +19,14 @@ import pytest
 
 import divulge
 from divulge.attacks import catalog as attacks_catalog
-from divulge.audits import config, gate
-from divulge.audits.secrets import registry
+from divulge.audits import config
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.cli.main import main
 from divulge.federation import config as federation_config
+from divulge.finished_runs import gate
 from divulge.metrics import assignment, composition, interactions
 from divulge.metrics.measure import METRICS
+from divulge.secrets import registry
 from divulge.studies.compare import config as comparing
 from divulge.studies.harden import config as hardening
 from divulge_papers.figure import NOT_YET, interval
@@ -306,7 +308,7 @@ def test_settings_in_the_documentation_are_valid(block: str, mine: Path) -> None
         for section, text in SETTINGS.items():
             table = tomllib.loads(text) | table if section not in table else table
     parsed = config.parse_config(table, "the documentation")
-    assert config.requested_attacks(parsed, mine)
+    assert requested_attacks(parsed, mine)
     asked = parsed.gate
     wanted = gate.Gate(tuple(asked.fail_on), asked.fail_above, about=parsed.about)
     assert dict(wanted.ceilings) == asked.fail_above

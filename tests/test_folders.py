@@ -60,6 +60,7 @@ def audit(run: Path, *, resume: bool = False) -> divulge.Audit:
     )
 
 
+@pytest.mark.slow
 def test_a_second_process_is_refused_with_the_first_ones_number_and_host(
     tmp_path: Path, holder: "subprocess.Popen[str]"
 ) -> None:

@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.patience import PATIENCE
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "notebook" / "audit.ipynb"
@@ -32,6 +34,7 @@ else:
 """What a notebook does with a cell: run it, and show the last expression."""
 
 
+@pytest.mark.slow
 def test_the_notebook_runs_offline_and_shows_what_it_says(tmp_path: Path) -> None:
     notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
     assert notebook["nbformat"] == 4

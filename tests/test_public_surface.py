@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import divulge
 
 NAMES = [
@@ -182,6 +184,7 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
     assert not hasattr(divulge, "nonsense")
 
 
+@pytest.mark.slow
 def test_reading_a_run_loads_no_chart_library_and_no_framework(tmp_path: Path) -> None:
     table = "p_0,p_1,label,member\n" + "0.9,0.1,0,1\n0.2,0.8,0,0\n" * 20
     (tmp_path / "answers.csv").write_text(table)

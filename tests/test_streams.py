@@ -59,10 +59,12 @@ GATES = {
 WORST = ("Windows' alphabet", "both full, without buffers", "nobody reads", "all closed")
 """Faults that are tried with what takes longer too."""
 NEEDED = {("both full, without buffers", "failed"), ("all closed", "undecided")}
-"""What stays of the longer ones where time is short; of the others, all of the bad input."""
+"""What stays of the longer ones where time is short; of the others, a third of the bad input."""
 TABLE = [
-    (fault, *outcome) if name == "bad input" or (fault, name) in NEEDED else slow(fault, *outcome)
-    for fault in FAULTS
+    (fault, *outcome)
+    if (name == "bad input" and number % 3 == 0) or (fault, name) in NEEDED
+    else slow(fault, *outcome)
+    for number, fault in enumerate(FAULTS)
     for name, outcome in (QUICK | (GATES if fault in WORST else {})).items()
 ]
 

@@ -136,6 +136,7 @@ def test_an_attack_that_was_told_fails_its_control_in_the_row(tmp_path: Path) ->
     assert (told["outcome"], told["attacks"], told["failed"]) == ("FAILED", 2, 2)
 
 
+@pytest.mark.slow
 def test_an_attack_that_looks_at_nothing_misses_the_planted_leak(tmp_path: Path) -> None:
     found = {one.row: one for one in measured(tmp_path).controls or ()}
     assert found["deaf"].faults == {"it did not find a leak planted on purpose": 2}

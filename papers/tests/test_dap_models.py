@@ -26,6 +26,7 @@ from divulge_papers.papers.dap.study import TrainingScale
 from divulge_papers.papers.dap.tables import rows
 from divulge_papers.papers.dap.training import DELTA, NOISE, PoolTrainer, epochs_for
 from divulge_papers.table import find_table
+from tests.slow import slow
 
 CACHES = (
     data.split_records,
@@ -70,9 +71,9 @@ def measured(**settings: Any) -> dict[str, Sequence[float]]:
     "settings",
     [
         {},
-        {"defence": "regularise", "select": "aop"},
+        slow({"defence": "regularise", "select": "aop"}),
         {"defence": "dap", "settings": {"discriminator": "random", "public": "test"}},
-        {"defence": "epochs", "settings": {"epsilon": 1.0}},
+        slow({"defence": "epochs", "settings": {"epsilon": 1.0}}),
         {"defence": "dp-sgd", "linear": True, "select": "aop", "settings": {"epsilon": 4.0}},
     ],
     ids=repr,

@@ -23,8 +23,8 @@ USED = [
     "divulge_fast/kernels.py",  # by an entry point
     "divulge/defences/training/dp_sgd/trainer.py",  # imported in a function
     "divulge/attacks/__init__.py",
-    "divulge/audits/secrets/composition.py",
-    "divulge/audits/secrets/blind.py",
+    "divulge/secrets/composition.py",
+    "divulge/secrets/blind.py",
 ]
 UNUSED = [
     "divulge/cli/main.py",

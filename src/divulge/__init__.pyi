@@ -11,7 +11,6 @@ from . import training as training
 from .attacks.catalog import attack as attack
 from .audits.api import audit as audit
 from .audits.api import audit_predictions as audit_predictions
-from .audits.load import load as load
 from .audits.options import Access as Access
 from .audits.options import Options as Options
 from .audits.options import Rotation as Rotation
@@ -20,7 +19,6 @@ from .audits.options import Texts as Texts
 from .audits.result import Audit as Audit
 from .audits.result import FederationAudit as FederationAudit
 from .audits.result import SecretAudit as SecretAudit
-from .audits.runs import FinishedRun as FinishedRun
 from .audits.scorer import scorer as scorer
 from .canaries.audit import audit_canaries as audit_canaries
 from .canaries.clients import make_canary_clients as make_canary_clients
@@ -65,6 +63,8 @@ from .exports.history import RunDifference as RunDifference
 from .exports.history import diff as diff
 from .exports.history import history as history
 from .federation.from_config import federate_file as federate_file
+from .finished_runs.finished_run import FinishedRun as FinishedRun
+from .finished_runs.finished_run import load as load
 from .studies.compare.result import Comparison as Comparison
 from .studies.compare.run import compare as compare
 from .studies.compare.run import compare_file as compare_file

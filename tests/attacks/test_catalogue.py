@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from divulge.attacks import catalog
-from divulge.audits import wrapped
 from divulge.data.known_features import KnownFeatures
+from divulge.secrets import wrapped
 from divulge.targets.cache import record_keys
 from divulge.testing import forests, properties
 from divulge.testing.membership import KnownMembers, Models, PartlyKnown, SeenInTraining

@@ -190,6 +190,7 @@ def test_the_only_record_of_a_class_is_as_confident_as_its_class() -> None:
     assert found[1] < 0.0
 
 
+@pytest.mark.slow
 def test_sees_clusters_that_no_one_sided_score_can() -> None:
     """Members lie at one point, and others on all sides of it."""
     ours, loss = [], []

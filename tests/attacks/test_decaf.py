@@ -53,6 +53,7 @@ def guess(attack: Decaf, views: list[UpdateView], seed: int = 0) -> tuple[Propor
     return attack.many(views, np.random.default_rng(seed))
 
 
+@pytest.mark.slow
 def test_each_level_beats_what_knows_only_the_null_classes() -> None:
     views = federations.views(federations.played())
     rng = np.random.default_rng(0)
@@ -142,6 +143,7 @@ def test_rare_classes_are_declared_null_no_more_often_than_stated() -> None:
     assert wrong / rare < error + 3 * spread**0.5
 
 
+@pytest.mark.slow
 def test_a_balanced_client_is_not_called_uneven_more_often_than_stated() -> None:
     counts = np.full((20, federations.CLASSES), 30)
     pool = federations.records(600, 5)

@@ -9,10 +9,10 @@ from scipy import stats
 
 from divulge.attacks import catalog
 from divulge.attacks.assignment import fedmia
-from divulge.audits.secrets import blind
 from divulge.core import NOBODY, FederationView, RoundSignals
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import assignment
+from divulge.secrets import blind
 from divulge.testing import clients
 
 GAME = clients.draw_game(0, clients=4).challenge

@@ -12,12 +12,12 @@ from divulge.attacks.membership.mrad import detectors
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.attacks.membership.mrad.reconstruction import Descent
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt, wrapped
-from divulge.audits.controls import fewest_covered
 from divulge.core import LastLayer, Need, Status
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import BudgetSpent, NotApplicable, SpecError
 from divulge.metrics import membership
+from divulge.secrets import attempt, wrapped
+from divulge.secrets.controls import fewest_covered
 from divulge.targets.budget import CountingTarget
 from divulge.targets.function import FunctionTarget
 from divulge.testing import networks as world

@@ -10,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 import divulge
 from divulge.attacks import catalog, own
 from divulge.audits import config
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.core import Assignment, Proportions, Reconstruction, Scores
 from divulge.errors import SpecError
 
@@ -134,6 +135,7 @@ def write_settings(folder: Path, attack: str) -> Path:
     return folder / "audit.toml"
 
 
+@pytest.mark.slow
 def test_one_in_a_file_is_audited_and_run_again_once_it_has_changed(mine: Path) -> None:
     settings = write_settings(mine, 'name = "mine.py:Surest"\npower = 2.0')
     found = kinds.audit_model(settings, mine / "run")
@@ -173,11 +175,11 @@ def test_one_is_named_where_its_secret_is_asked_about(mine: Path, kind: Any, abo
     (mine / "audit.toml").write_text(SECTIONS[about] + '[[attacks]]\nname = "mine.py:Surest"\n')
     settings = config.read_config(mine / "audit.toml")
     if kind.about == about:
-        (attack,) = config.requested_attacks(settings, mine)
+        (attack,) = requested_attacks(settings, mine)
         assert attack.name == "surest"
         return
     with pytest.raises(SpecError, match=f"on {about} here.*one on {kind.about}"):
-        config.requested_attacks(settings, mine)
+        requested_attacks(settings, mine)
 
 
 def test_attacks_of_the_catalogue_say_their_secret() -> None:

@@ -25,12 +25,12 @@ from divulge.attacks.membership.shadow_stack import features, mix, networks
 from divulge.attacks.membership.shadow_stack import rows as stack_rows
 from divulge.attacks.membership.shadow_stack.attack import ShadowStack
 from divulge.attacks.shared import shadow_signals, shadow_statistics, turns
-from divulge.audits import attempt, controls, wrapped
-from divulge.audits.controls import fewest_covered
 from divulge.core import MembershipAttack, ModelView, Need, PoolPredictions, Records, Shadows
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import membership
 from divulge.metrics.softened import softened_log_probability
+from divulge.secrets import attempt, control_games, wrapped
+from divulge.secrets.controls import fewest_covered
 from divulge.targets.recorded import RecordedTarget
 from divulge.testing import forests, properties
 from divulge.testing.membership import TwoWays
@@ -82,7 +82,7 @@ def test_nothing_is_seen_by_two_ways_of_asking_where_nothing_leaks(
 
 
 def test_the_planted_leak_is_in_every_way_of_asking() -> None:
-    planted = controls.plant_leak(forests.two_ways(forests.leaky(), 0))
+    planted = control_games.plant_leak(forests.two_ways(forests.leaky(), 0))
     view, memorised = planted.view, planted.truth.member
     for records in (view.records, *view.augmented):
         told = view.target.predict(records.x)[np.arange(len(records)), records.y]
@@ -112,20 +112,28 @@ def test_shadows_asked_in_other_ways_than_the_target_are_refused(attack: Members
         attack(odd, rng())
 
 
-@pytest.mark.parametrize("variance", ["global", "record", "shrunk", "shrunk-gaussian"])
-@pytest.mark.parametrize("online", [True, False])
-def test_attacks_agree_with_their_naive_twins_in_two_ways(*, online: bool, variance: str) -> None:
+def asked_in_two_ways(*, online: bool) -> ModelView:
+    """Records that two shadows or more know, and two or more do not."""
     view = forests.two_ways(forests.leaky(), 0).view
     assert view.shadows is not None
-    reference = view.reference
-    assert reference is not None
     counts = view.shadows.member.sum(1)
     view = forests.part(view, np.flatnonzero((counts > 1) & (counts < forests.SHADOWS - 1)))
-    if not online:
-        view = offline(view)
+    return view if online else offline(view)
+
+
+@pytest.mark.parametrize("variance", ["global", "record", "shrunk", "shrunk-gaussian"])
+@pytest.mark.parametrize("online", [True, False])
+def test_lira_agrees_with_its_naive_twin_in_two_ways(*, online: bool, variance: str) -> None:
+    view = asked_in_two_ways(online=online)
     lira = LiRA(variance=variance)(view, rng()).score  # type: ignore[arg-type]
     np.testing.assert_allclose(lira, naive_shadows.lira(view, variance), atol=1e-8)
-    others = len(reference)
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_attacks_agree_with_their_naive_twins_in_two_ways(*, online: bool) -> None:
+    view = asked_in_two_ways(online=online)
+    assert view.reference is not None
+    others = len(view.reference)
     for temperature, weight in ((1.0, 0.5), (2.0, 0.8)):
         score = RMIA(temperature, weight, a=0.3)(view, rng()).score
         shares = np.floor(score * others) / others

@@ -126,12 +126,12 @@ def test_what_is_learned_from_are_the_attacks_own_signals() -> None:
         ])
         for part in gain
     ]  # fmt: skip
-    expected = [
+    expected: list[np.ndarray] = [
         *(score(long, "token-threshold", signal=signal)
           for signal in ("loss", "zlib", "min-k", "min-k++", "surprising")),
         score(long, "reference-ratio"),
-        [lowest(part.tolist(), 0.2) for part in gain],
-        votes,
+        np.array([lowest(part.tolist(), 0.2) for part in gain]),
+        np.array(votes),
         score(long, "ez-mia"),
     ]  # fmt: skip
     np.testing.assert_allclose(all_signals(long), np.column_stack(expected), rtol=1e-12)

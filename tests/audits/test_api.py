@@ -33,6 +33,7 @@ def found() -> divulge.Audit:
     )
 
 
+@pytest.mark.slow
 def test_the_same_findings_in_a_file_and_in_memory(found: divulge.Audit, tmp_path: Path) -> None:
     path = found.save(tmp_path / "run")
     again = load_model(path)
@@ -169,6 +170,7 @@ def test_answers_of_a_model_with_a_fingerprint_are_paid_for_once(tmp_path: Path)
         resumed(tmp_path / "run", Paid(1.0), "v2")
 
 
+@pytest.mark.slow
 def test_a_changed_model_without_a_fingerprint_cannot_continue_a_run(tmp_path: Path) -> None:
     found = resumed(tmp_path / "run", Paid(), None)
     assert resumed(tmp_path / "run", Paid(), None).findings == found.findings
@@ -196,6 +198,7 @@ def test_a_delta_that_is_no_probability_is_refused(delta: float) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_function_in_a_file_keeps_no_answers_unless_it_has_a_name(tmp_path: Path) -> None:
     (tmp_path / "subject.py").write_text(FUNCTION)
     for name, answers in (("", "model identity"), ('fingerprint = "v1"', "")):

@@ -54,6 +54,7 @@ def changed(place: Path, file: str, old: str, new: str, count: int = 1) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_command_says_who_trained_on_what(place: Path) -> None:
     run = place / "run"
     command = ["audit", str(place / "leaky.toml"), "--run", str(run), "--format", "json"]
@@ -101,6 +102,7 @@ def test_where_nothing_leaks_the_page_says_that_nothing_can_be_told(place: Path)
     )
 
 
+@pytest.mark.slow
 def test_the_gate_trips_by_metrics_of_assignments(place: Path) -> None:
     command = ["audit", str(place / "leaky.toml"), "--run", str(place / "gated")]
     said = CliRunner().invoke(main, [*command, "--fail-above", "recall=0.4"])
@@ -110,6 +112,7 @@ def test_the_gate_trips_by_metrics_of_assignments(place: Path) -> None:
     assert said.exit_code == 2
 
 
+@pytest.mark.slow
 def test_without_a_truth_there_are_answers_alone(place: Path) -> None:
     (place / "blind.toml").write_text(SETTINGS.replace('truth = "leaky/owners.csv"\n', ""))
     found = audit_federation(place / "blind.toml", place / "blind")

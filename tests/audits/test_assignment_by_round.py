@@ -10,9 +10,6 @@ from click.testing import CliRunner
 
 from divulge._util.imports import load_object
 from divulge.attacks import catalog
-from divulge.audits.secrets.assignment import AssignmentSecret, describe_assignment
-from divulge.audits.secrets.base import FederationChallenge
-from divulge.audits.wrapped import AfterRounds, attack_label
 from divulge.cli.main import main
 from divulge.core import (
     NOBODY,
@@ -28,6 +25,9 @@ from divulge.data.records import load_records
 from divulge.errors import DataError, DivulgeError, NotApplicable, SpecError
 from divulge.federation import Transcript, TranscriptUpdates, prediction_tables
 from divulge.federation.transcript import writer
+from divulge.secrets.assignment import AssignmentSecret, describe_assignment
+from divulge.secrets.base import FederationChallenge
+from divulge.secrets.wrapped import AfterRounds, attack_label
 
 from ..kinds import audit_federation
 

@@ -61,6 +61,7 @@ def test_a_blind_column_tells_them_apart(
     assert "'base_loss'" in check.text
 
 
+@pytest.mark.slow
 def test_settings_name_it_too(tmp_path: Path) -> None:
     write_table(tmp_path / "t.csv", easier=0.5)
     settings = tmp_path / "audit.toml"

@@ -10,12 +10,13 @@ import pytest
 
 import divulge
 from divulge.attacks import catalog
-from divulge.audits import checkpoints, controls
+from divulge.audits import checkpoints
 from divulge.audits.challenges import membership
-from divulge.audits.config import TargetSpec
+from divulge.audits.model_sections import TargetSpec
 from divulge.audits.subject import AuditInputs
 from divulge.core import ControlOutcome, Game, Membership, ModelView, Need, Records, Scores
 from divulge.errors import DataError, DivulgeError, SpecError
+from divulge.secrets import controls
 from divulge.testing.membership import SeenInTraining
 
 torch: Any = pytest.importorskip("torch")

@@ -53,6 +53,7 @@ def audit(model: object, **settings: object) -> divulge.Audit:
     )
 
 
+@pytest.mark.slow
 def test_a_tree_that_memorised_contradicts_a_small_epsilon(tmp_path: Path) -> None:
     found = audit(TREE, guarantee=Guarantee(0.1, 1e-5), run=tmp_path / "run")
     claim = found.summary.claim

@@ -4,10 +4,11 @@ import pytest
 
 from divulge._util.folders import choose_run_folder
 from divulge.attacks import catalog
-from divulge.audits import config
-from divulge.audits.gate import GateSpec
+from divulge.audits import config, data_sections, model_sections
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.cli import init
 from divulge.errors import SpecError
+from divulge.finished_runs.gate import GateSpec
 
 MINIMAL = """
 [target]
@@ -34,7 +35,7 @@ def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     assert settings.seed == 0
     assert isinstance(settings, config.ModelAuditSpec)
     assert settings.target.batch_size == 1024
-    assert config.requested_attacks(settings, tmp_path) == catalog.default_attacks()
+    assert requested_attacks(settings, tmp_path) == catalog.default_attacks()
 
 
 @pytest.mark.parametrize(
@@ -145,7 +146,7 @@ def test_sections_say_what_is_audited(
     settings = parse(tmp_path, text)
     assert type(settings) is kind
     assert settings.about == about
-    assert len(config.requested_attacks(settings, tmp_path)) == attacks
+    assert len(requested_attacks(settings, tmp_path)) == attacks
 
 
 @pytest.mark.parametrize(
@@ -170,7 +171,7 @@ def test_a_missing_file_points_to_init(tmp_path: Path) -> None:
 
 def test_attacks_are_built_with_their_settings(tmp_path: Path) -> None:
     text = '[[attacks]]\nname = "threshold"\nsignal = "margin"\nper_class = true\n' + MINIMAL
-    assert config.requested_attacks(parse(tmp_path, text), tmp_path) == (
+    assert requested_attacks(parse(tmp_path, text), tmp_path) == (
         catalog.attack("threshold", signal="margin", per_class=True),
     )
 
@@ -181,7 +182,7 @@ def test_attacks_are_built_with_their_settings(tmp_path: Path) -> None:
 )
 def test_an_attack_that_is_not_there(tmp_path: Path, entry: str, message: str) -> None:
     with pytest.raises(SpecError, match=message):
-        config.requested_attacks(parse(tmp_path, f"[[attacks]]\n{entry}\n" + MINIMAL), tmp_path)
+        requested_attacks(parse(tmp_path, f"[[attacks]]\n{entry}\n" + MINIMAL), tmp_path)
 
 
 def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
@@ -201,10 +202,10 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
         assert isinstance(read, config.ModelAuditSpec)
         keys |= read.target.model_fields_set
     assert isinstance(read, config.ModelAuditSpec)
-    assert keys == set(config.TargetSpec.model_fields)
-    assert read.data.model_fields_set == set(config.DataSpec.model_fields) - {"records"}
+    assert keys == set(model_sections.TargetSpec.model_fields)
+    assert read.data.model_fields_set == set(data_sections.DataSpec.model_fields) - {"records"}
     assert read.shadows is not None
-    assert read.shadows.model_fields_set == set(config.ShadowsSpec.model_fields)
+    assert read.shadows.model_fields_set == set(model_sections.ShadowsSpec.model_fields)
     assert read.gate.model_fields_set == set(GateSpec.model_fields)
     keys = set()
     answers = ("probabilities ", "label ", "output ")
@@ -220,5 +221,5 @@ def test_every_commented_key_of_the_template_is_valid(tmp_path: Path) -> None:
         alone = parse(tmp_path, "\n".join(part))
         assert isinstance(alone, config.PredictionsAuditSpec)
         keys |= alone.predictions.model_fields_set
-    missing = set(config.PredictionsSpec.model_fields) - keys
+    missing = set(data_sections.PredictionsSpec.model_fields) - keys
     assert missing == {"class_names"}  # explained under [data] already

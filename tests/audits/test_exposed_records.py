@@ -12,6 +12,7 @@ import divulge
 from divulge.core import Records
 from divulge.studies.leave_one_out import result
 from divulge.testing import forests
+from tests.slow import thin
 
 from ..kinds import audit_in_turn, audit_model, load_model
 
@@ -77,8 +78,10 @@ def lay_out(folder: Path, data: str) -> Path:
     return path
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "npz"])
-@pytest.mark.parametrize("others", [None, IDS])
+@pytest.mark.parametrize(
+    ("suffix", "others"),
+    thin(5, [(s, others) for others in (None, IDS) for s in ("csv", "parquet", "npz")]),
+)
 def test_ids_come_from_a_column_that_is_no_feature(
     tmp_path: Path, suffix: str, others: list[str] | None
 ) -> None:
@@ -99,6 +102,7 @@ def test_ids_of_records_in_a_python_file_are_named_likewise(tmp_path: Path) -> N
         audit_model(lay_out(tmp_path, data.format("user")), tmp_path / "other")
 
 
+@pytest.mark.slow
 def test_ids_of_a_table_of_answers_may_fit_the_pattern_of_answers(tmp_path: Path) -> None:
     answers = np.concatenate([TREE.predict_proba(MEMBERS.x), TREE.predict_proba(OTHERS.x)])
     labels, table = [*MEMBERS.y, *OTHERS.y], tmp_path / "answers.csv"
@@ -119,6 +123,7 @@ def test_ids_of_a_table_of_answers_may_fit_the_pattern_of_answers(tmp_path: Path
         divulge.audit_predictions(table, probabilities="p_[0-9]", ids="nobody", attacks=FAST)
 
 
+@pytest.mark.slow
 def test_each_target_of_leave_one_out_has_the_ids_of_its_members(tmp_path: Path) -> None:
     path = lay_out(tmp_path, 'members = "m.csv"\nnonmembers = "n.csv"\nid = "user"')
     write(tmp_path, "m.csv", MEMBERS, IDS)
@@ -143,6 +148,7 @@ def found() -> divulge.Audit:
     )
 
 
+@pytest.mark.slow
 def test_ids_from_python_come_back_after_saving(found: divulge.Audit, tmp_path: Path) -> None:
     run = found.save(tmp_path / "run")
     check_ids(run)
@@ -217,6 +223,7 @@ def test_a_frame_of_scores_has_a_row_a_candidate(found: divulge.Audit) -> None:
         assert members.loc[record.position, labels[0]] == record.score
 
 
+@pytest.mark.slow
 def test_a_resumed_audit_writes_the_same_file(tmp_path: Path) -> None:
     data = 'members = "subject.py:members"\nnonmembers = "subject.py:nonmembers"\n'
     path = lay_out(tmp_path, data + 'id = "subject.py:ids"')
@@ -230,6 +237,7 @@ def test_a_resumed_audit_writes_the_same_file(tmp_path: Path) -> None:
     assert (run / "exposed.csv").read_bytes() == whole
 
 
+@pytest.mark.slow
 def test_a_folder_from_before_there_were_ids_is_read(found: divulge.Audit, tmp_path: Path) -> None:
     run = found.save(tmp_path / "run")
     with np.load(run / "candidates.npz") as arrays:

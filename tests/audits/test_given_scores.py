@@ -20,6 +20,7 @@ from divulge.core import ControlOutcome, Membership, Scores, Status
 from divulge.errors import DataError, SpecError, StoreError
 from divulge.metrics.measure import measure
 from divulge.targets.given_scores import read_scores
+from tests.slow import slow
 
 SIZE = 300
 DRAWN = divulge.Options(membership="fixed")
@@ -122,7 +123,7 @@ def packed(pack: Path) -> dict[str, str]:
         return {name: read(name, opened.read(name)) for name in names}
 
 
-@pytest.mark.parametrize("kind", ["loss", "score"])
+@pytest.mark.parametrize("kind", ["loss", slow("score")])
 @pytest.mark.parametrize("shift", [1.0, 0.0, -1.0])
 def test_no_output_invents_an_accuracy_or_a_class(kind: str, shift: float, tmp_path: Path) -> None:
     loss, member = draw(shift, seed=3)
@@ -172,11 +173,11 @@ def test_members_that_rank_below_are_doubted_with_advice_on_the_sign(table: Path
     ("shift", "gate", "code"),
     [
         (1.0, ("--fail-on", "leak"), 3),
-        (1.0, ("--fail-above", "auc=0.6"), 3),
+        slow(1.0, ("--fail-above", "auc=0.6"), 3),
         (1.0, ("--fail-above", "auc=0.9"), 0),
         (0.0, ("--fail-on", "leak"), 0),
         (-1.0, ("--fail-on", "leak"), 4),
-        (-1.0, ("--fail-above", "auc=0.9"), 4),
+        slow(-1.0, ("--fail-above", "auc=0.9"), 4),
     ],
 )
 def test_a_gate_rules_as_for_other_audits(

@@ -11,9 +11,9 @@ from scipy import stats
 from benchmarks import coverage, leak_test
 from benchmarks.coverage import Cell
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt
 from divulge.core import Game, Membership, ModelView, Need, Records
 from divulge.metrics import intervals, max_test, membership
+from divulge.secrets import attempt
 from tests.slow import thin
 
 AUDITS = 600

@@ -9,7 +9,6 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from divulge.audits.secrets import replay
 from divulge.cli.main import main
 from divulge.core import Finding, InteractionFacts, Interactions, Reconstruction, Status
 from divulge.data import interactions
@@ -27,6 +26,7 @@ from divulge.federation.search.users import Searching
 from divulge.federation.transcript import impressions, writer
 from divulge.metrics import interactions as metrics_interactions
 from divulge.report.federation import interactions as pages
+from divulge.secrets import replay
 
 from ..kinds import audit_federation, load_federation
 
@@ -84,6 +84,7 @@ def settings(place: Path, name: str, old: str, new: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_the_command_recovers_interactions_and_the_page_names_no_item(place: Path) -> None:
     run = place / "run"
     command = ["audit", str(place / "films.toml"), "--run", str(run), "--format", "json"]

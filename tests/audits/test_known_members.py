@@ -12,14 +12,16 @@ import divulge
 from divulge._util.progress import track_silently
 from divulge.attacks import catalog
 from divulge.attacks.membership.supervised import SupervisedAttack
-from divulge.audits import attempt, config, controls
+from divulge.audits import config
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
 from divulge.audits.known_members import set_known_members_aside
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.audits.subject import AuditInputs
 from divulge.core import ControlOutcome, Game, Membership, ModelView, Need, Records, Scores
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
+from divulge.secrets import attempt, control_games, controls
 from divulge.testing.forests import with_known_members
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.trainers import as_trainer
@@ -63,6 +65,7 @@ def test_positions_of_the_others_are_those_that_were_given() -> None:
         np.testing.assert_array_equal(seen, given.x[found.index[chosen]])
 
 
+@pytest.mark.slow
 def test_the_seed_decides_which_and_the_digest_holds_them() -> None:
     one, again, other, none = posed(20.0), pose(20.0), pose(20.0, seed=1), posed(None)
     assert one.digest == again.digest
@@ -116,7 +119,7 @@ def test_toml_says_the_same() -> None:
     spec = config.parse_config(table, "audit.toml")
     assert isinstance(spec, config.ModelAuditSpec)
     assert spec.data.known_members == 20
-    names = [attack.name for attack in config.requested_attacks(spec, Path())]
+    names = [attack.name for attack in requested_attacks(spec, Path())]
     assert "supervised" in names
     assert "supervised" not in [attack.name for attack in catalog.default_attacks(shadows=True)]
     for bad in (0, -1, "many", True):
@@ -165,10 +168,10 @@ def test_the_planted_leak_betrays_known_members_and_shuffling_leaves_them_alone(
     game = posed(20.0).game
     known = game.view.known_members
     assert known is not None
-    planted = controls.plant_leak(game).view
+    planted = control_games.plant_leak(game).view
     rows = np.arange(len(known))
     assert (planted.target.predict(known.x)[rows, known.y] > 0.9).all()
-    shuffled = controls.shuffle_predictions(game).view
+    shuffled = control_games.shuffle_predictions(game).view
     np.testing.assert_array_equal(
         shuffled.target.predict(known.x), game.view.target.predict(known.x)
     )
@@ -177,6 +180,7 @@ def test_the_planted_leak_betrays_known_members_and_shuffling_leaves_them_alone(
     assert len(set(everybody.score)) == 1
 
 
+@pytest.mark.slow
 def test_controls_pass_and_one_that_was_told_fails_the_blind_one() -> None:
     game = with_known_members(trained=True)
     guess = attempt.run_on_model(game, SupervisedAttack()).guess

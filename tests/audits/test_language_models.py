@@ -11,9 +11,9 @@ from click.testing import CliRunner, Result
 from scipy import stats
 
 import divulge
-from divulge.audits.checks.blind_baseline import separate
 from divulge.audits.result import Audit
 from divulge.audits.texts import infer_collection
+from divulge.checks.blind_baseline import separate
 from divulge.cli.main import main
 from divulge.core import ControlOutcome, Records, Status
 from divulge.data.text_features import RowEncoding, describe_texts

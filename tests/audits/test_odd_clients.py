@@ -17,6 +17,7 @@ from divulge.training.recipe import Recipe
 
 from ..attacks import federations
 from ..kinds import audit_federation
+from ..slow import thin
 from .test_interactions import recommender
 
 ODD = "1"
@@ -98,7 +99,7 @@ def change_client(played: Sequence[Round], change: Change) -> list[Round]:
     return found
 
 
-@pytest.fixture(scope="module", params=[*CHANGES, *HOLDS])
+@pytest.fixture(scope="module", params=thin(2, [*CHANGES, *HOLDS]))
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("odd")
     (folder / "subject.py").write_text(SUBJECT)

@@ -15,14 +15,16 @@ from divulge._util.progress import track_silently
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.attacks.membership.threshold import Threshold
-from divulge.audits import attempt, config
+from divulge.audits import config
 from divulge.audits.challenges import membership
 from divulge.audits.challenges.model import MembershipChallenge
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.audits.subject import AuditInputs
 from divulge.core import Finding, Records, Status
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import DataError, SpecError
 from divulge.metrics import signals
+from divulge.secrets import attempt
 from divulge.targets.sklearn import SklearnTarget
 from divulge.testing import networks as world
 from divulge.training.shadows import train
@@ -251,9 +253,7 @@ def test_partly_known_candidates_meet_all_attacks() -> None:
     whole, partly = (
         [
             attack.name
-            for attack in config.requested_attacks(
-                config.parse_config(table | extra, "here"), Path()
-            )
+            for attack in requested_attacks(config.parse_config(table | extra, "here"), Path())
         ]
         for extra in (nothing, {"known": {"share": 0.5}})
     )

@@ -12,12 +12,12 @@ import pytest
 from sklearn.ensemble import RandomForestClassifier
 
 import divulge
-from divulge.audits.gate import Gate
-from divulge.audits.judged import Attempts
 from divulge.audits.people import guarantee_for_people
-from divulge.audits.rulings import hold_against_gate
 from divulge.core import Guarantee, ModelView, Scores, Verdict
 from divulge.errors import DataError
+from divulge.finished_runs.gate import Gate
+from divulge.finished_runs.judged import Attempts
+from divulge.finished_runs.rulings import hold_against_gate
 from divulge.metrics import people
 from divulge.metrics.membership import auc
 from divulge.training.shadows.plan import ShadowPlan
@@ -196,6 +196,7 @@ def test_rules_are_chosen(tmp_path: Path) -> None:
     assert [f.settings["person"] for f in found.findings] == ["sum", "sum"]
 
 
+@pytest.mark.slow
 def test_the_run_folder_keeps_people_and_none_of_their_names(tmp_path: Path) -> None:
     inside, outside = Crowd(0, 40, 4), Crowd(1, 40, 4)
     model = RandomForestClassifier(5, random_state=0).fit(*inside.pair)
@@ -382,6 +383,7 @@ def test_a_guarantee_for_a_record_is_turned_whatever_its_size_is() -> None:
     assert np.log(tiny.delta) == pytest.approx(np.log(1e-150) + 300)
 
 
+@pytest.mark.slow
 def test_copies_that_are_left_out_count_for_what_a_guarantee_promises(tmp_path: Path) -> None:
     """The model may have learned from them all the same."""
     inside, outside = Crowd(0, 30, 3), Crowd(1, 30, 3)

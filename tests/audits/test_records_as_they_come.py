@@ -90,6 +90,7 @@ def test_figures_are_those_of_the_same_records_as_numbers() -> None:
     assert one.value == pytest.approx(other.value, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_leave_one_out_and_compare_take_texts() -> None:
     found = divulge.leave_one_out(
         text_model(), records=(TEXTS, LABELS), rotation=divulge.Rotation(4), attacks=[Threshold()]
@@ -122,6 +123,7 @@ def test_a_resumed_run_asks_nothing_again(tmp_path: Any) -> None:
     assert sum(asked) == before
 
 
+@pytest.mark.slow
 def test_a_saved_pipeline_is_audited_from_settings(tmp_path: Any) -> None:
     skops = pytest.importorskip("skops.io")
     model = table_model().fit(FRAME[IN], LABELS[IN])

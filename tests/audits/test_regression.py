@@ -18,13 +18,14 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import divulge
 from divulge.attacks import catalog
-from divulge.audits import attempt, config, controls, inputs, wrapped
-from divulge.audits.checks import class_mix as checks
-from divulge.audits.checks import model as of_model
-from divulge.audits.checks import question
+from divulge.audits import config, inputs
+from divulge.checks import class_mix as checks
+from divulge.checks import model as of_model
+from divulge.checks import question
 from divulge.core import ControlOutcome, MembershipAttack, ModelView, Need, Scores, Verdict
 from divulge.core.records import STRATA
 from divulge.errors import DataError, DivulgeError, SpecError, TargetError
+from divulge.secrets import attempt, controls, wrapped
 from divulge.targets.cache import record_keys
 from divulge.training.trainers import EstimatorTrainer, FunctionTrainer
 from tests.golden import golden
@@ -102,6 +103,7 @@ def test_attacks_on_classifiers_do_not_apply_and_say_why(attack: MembershipAttac
     assert finding.reason.endswith("it attacks classifiers, and this model answers a number")
 
 
+@pytest.mark.slow
 def test_a_fitted_regressor_is_audited_with_shadows_and_its_page_speaks_of_values(
     tmp_path: Path,
 ) -> None:

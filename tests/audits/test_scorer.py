@@ -46,6 +46,7 @@ def test_a_search_chooses_the_setting_that_leaks_least() -> None:
     assert scores["{'max_depth': 12, 'min_samples_leaf': 1}"] < -0.6
 
 
+@pytest.mark.slow
 def test_the_score_is_the_auc_of_an_audit_of_the_same_fold() -> None:
     model = RandomForestClassifier(5, random_state=0)
     leaks = divulge.scorer("auc", X, Y, CV)

@@ -12,11 +12,12 @@ from scipy.special import expit
 import divulge
 from divulge.attacks import catalog
 from divulge.attacks.shared import turns
-from divulge.audits import attempt, config
+from divulge.audits import config
 from divulge.audits import shadow_thresholds as subject
 from divulge.core import Membership, MembershipAttack, ModelView, Need, Records, Scores, Shadows
 from divulge.errors import SpecError
 from divulge.metrics import signals
+from divulge.secrets import attempt
 
 from .. import memorising
 from ..kinds import load_model

@@ -86,6 +86,7 @@ def test_an_audit_with_shadows(tmp_path: Path, train: str, attacks: str, names: 
     assert np.load(stored).shape == (5, 1000)  # φ and the softened log probability of each query
 
 
+@pytest.mark.slow
 def test_shadows_are_trained_once_and_lost_ones_again(tmp_path: Path) -> None:
     first = audit(tmp_path, more=QUICK)
     log = tmp_path / "subject.py.log"
@@ -183,7 +184,7 @@ def test_attacks_agree_with_their_naive_twins(*, online: bool, variance: str) ->
 
 def test_shadows_find_what_a_threshold_cannot() -> None:
     """The ordering that must hold: comparing with shadows beats the plain signal."""
-    from divulge.audits import attempt
+    from divulge.secrets import attempt
 
     plain, compared = [], []
     for seed in range(5):

@@ -144,6 +144,7 @@ def test_one_stratum_all_small_ones_missing_values_and_fifty(
     assert drawn == bool(rows)
 
 
+@pytest.mark.slow
 def test_the_threshold_is_set(tmp_path: Path) -> None:
     path = table(tmp_path / "losses.csv", {"A": 60, "B": 30, "C": 25})
     found = shown(path, tmp_path / "run", options=divulge.Options(smallest_stratum=28))

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from divulge.audits.stored import PAGE
 from divulge.canaries import clients
 from divulge.canaries.audit import audit_canaries
 from divulge.canaries.clients import Sees, make_canary_clients, score_transcript
@@ -37,6 +36,7 @@ from divulge.federation.fedavg import Rule
 from divulge.federation.simulation import simulate
 from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.reader import Transcript
+from divulge.finished_runs.stored import PAGE
 from tests.canaries import federations, sets
 
 CENTRAL = DPFedAvg(2.0, 1.0, 1e-5)
@@ -114,6 +114,7 @@ def test_one_round_without_noise_is_found_and_named(
     assert "round 4 shows most" in str(found)
 
 
+@pytest.mark.slow
 def test_noise_that_repeats_falls_out_of_the_difference_of_rounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,13 +12,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from divulge.audits.run_json import HEAD
-from divulge.audits.stored import PAGE
 from divulge.canaries.audit import audit_canaries
 from divulge.canaries.make import make_canaries
 from divulge.canaries.recorder import CanaryRecorder
 from divulge.canaries.result import SUMMARY, CanaryAudit
 from divulge.data import canary_files as files
+from divulge.finished_runs.run_json import HEAD
+from divulge.finished_runs.stored import PAGE
 from tests.canaries import sets
 from tests.killing import kill_before_writing
 

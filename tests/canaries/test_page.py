@@ -9,13 +9,13 @@ from axe_playwright_python.sync_playwright import Axe
 from click.testing import CliRunner
 from playwright.sync_api import Browser
 
-from divulge.audits.run_json import HEAD
-from divulge.audits.stored import PAGE
 from divulge.canaries import page as canary_page
 from divulge.canaries.audit import audit_canaries
 from divulge.canaries.facts import BoxResult, CanaryFacts, RoundResult
 from divulge.cli.main import main
 from divulge.core import Estimate
+from divulge.finished_runs.run_json import HEAD
+from divulge.finished_runs.stored import PAGE
 from tests.canaries import sets
 from tests.report import markup
 from tests.report.test_browser import browser, pytestmark

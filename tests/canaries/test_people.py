@@ -103,6 +103,7 @@ def test_what_is_stated_for_a_record_is_turned_into_what_it_promises_a_person(
         judge(folder, path, epsilon=8.0)
 
 
+@pytest.mark.slow
 def test_a_statement_for_people_that_is_kept_is_rarely_contradicted(tmp_path: Path) -> None:
     """Gaussian noise that keeps ε = 1 for a person exactly; 200 draws of coins."""
     folder = make(tmp_path, 200)

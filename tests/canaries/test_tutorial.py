@@ -55,6 +55,7 @@ def run(code: str) -> None:
         runpy.run_path("script.py")
 
 
+@pytest.mark.slow
 def test_an_opacus_script_leads_to_a_verdict(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -13,8 +13,8 @@ from click.testing import CliRunner, Result
 
 from divulge.attacks.catalog import CATALOGUE
 from divulge.audits import config
-from divulge.audits.secrets.registry import SECRETS
 from divulge.cli.main import main
+from divulge.secrets.registry import SECRETS
 from tests.golden import golden
 
 CSV_ROWS = 300
@@ -66,17 +66,17 @@ def test_no_memory_is_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_gate(project: Path) -> None:
-    tripped = call("audit", project, "--fail-above", "auc=0.5", code=3)
+    run = project.parent / "runs" / "run"
+    tripped = call("audit", project, "--run", run, "--fail-above", "auc=0.5", code=3)
     assert tripped.stderr.splitlines()[-1].startswith("Gate failed: auc: lower limit")
-    call("audit", project, "--fail-above", "auc=1")
-    call("audit", project, "--fail-above", "auc=0.999", "--judge", "value", code=0)
-    passed = call("audit", project, "--fail-above", "auc=1")
+    call("export", run, "--fail-above", "auc=0.999", "--judge", "value", code=0)
+    passed = call("export", run, "--fail-above", "auc=1")
     assert "Gate passed: auc: lower limit" in passed.stderr
     agreed = call("audit", project, "--ceiling", "auc=1").stderr.splitlines()
     assert agreed[-1].startswith("Gate passed: auc is at most ")  # before the verdict, on stdout
-    over = call("audit", project, "--ceiling", "auc=0.501", code=3)
+    over = call("export", run, "--ceiling", "auc=0.501", code=3)
     assert "Gate failed: auc is at least" in over.stderr
-    missing = call("audit", project, "--fail-above", "tpr@0.001=0.5", code=4)
+    missing = call("export", run, "--fail-above", "tpr@0.001=0.5", code=4)
     assert "Gate undecided: tpr@0.001 was measured by no attack" in missing.stderr
     project.write_text(project.read_text() + '\n[gate]\nfail_above = { "auc" = 0.5 }\n')
     call("audit", project, code=3)
@@ -253,6 +253,7 @@ def test_resuming_with_other_data_is_refused(project: Path) -> None:
     assert "start a new run" in refused.stderr
 
 
+@pytest.mark.slow
 def test_a_table_of_predictions_needs_no_model(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     p = rng.dirichlet(np.ones(3), CSV_ROWS)

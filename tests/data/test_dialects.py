@@ -82,6 +82,7 @@ def test_types_of_arrow_give_the_same_figures(
     assert figures(path) == plain
 
 
+@pytest.mark.slow
 def test_tables_of_pandas_and_polars_give_the_same_figures(
     tmp_path: Path, plain: list[Any]
 ) -> None:

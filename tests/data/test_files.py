@@ -7,7 +7,7 @@ import pytest
 
 from divulge._util import arrays
 from divulge.data import bundled, files
-from divulge.errors import DataError, SpecError
+from divulge.errors import DataError
 
 X = np.arange(12.0).reshape(4, 3)
 Y = np.array([0, 1, 2, 1])
@@ -100,11 +100,6 @@ def test_a_missing_label_column_lists_those_there_are(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", bundled.BUNDLED_DATA)
 def test_bundled_data(name: str) -> None:
-    records = bundled.load_bundled(name)
+    records = bundled.BUNDLED_DATA[name]()
     assert len(records) > 500
     assert set(records.y.tolist()) == set(range(records.y.max() + 1))
-
-
-def test_unknown_bundled_data() -> None:
-    with pytest.raises(SpecError, match="did you mean 'digits'"):
-        bundled.load_bundled("digit")

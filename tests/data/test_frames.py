@@ -167,6 +167,7 @@ def test_a_label_that_is_missing_is_named(tmp_path: Path) -> None:
         load_record_sets(["one.csv"], "label", tmp_path)
 
 
+@pytest.mark.slow
 def test_tables_with_texts_are_audited_from_settings(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     for name in ("in", "out"):

@@ -100,6 +100,7 @@ def test_ages_are_no_strata() -> None:
         groups.attach({"members": records(60)}, None, {"members": ages})
 
 
+@pytest.mark.slow
 def test_a_million_people_are_numbered() -> None:
     found = groups.number_groups(np.arange(1_000_000), 1_000_000, "groups")
     assert len(np.unique(found)) == 1_000_000

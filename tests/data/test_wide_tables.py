@@ -86,6 +86,7 @@ def test_tables_are_read_in_linear_time(tmp_path: Path, read: Callable[[Path], N
         read(tmp_path)
 
 
+@pytest.mark.slow
 def test_parquet_is_read_in_linear_time(tmp_path: Path) -> None:
     pa = pytest.importorskip("pyarrow")
     import pyarrow.parquet as parquet

@@ -22,6 +22,7 @@ from divulge.defences.training.dap.trainer import DAP
 from divulge.training.engine import loop
 from divulge.training.engine.loop import Job
 from divulge.training.tensors import PoolArrays
+from tests.slow import slow
 
 from . import trained_table as table
 
@@ -83,8 +84,8 @@ def test_a_dense_network_is_trained_without_a_graph_and_is_the_same(
         assert not torch.allclose(weights, plain[name], rtol=1e-2, atol=1e-2)
 
 
-@pytest.mark.parametrize("samples", ["misclassified", "all"])
-@pytest.mark.parametrize("settings", [{}, {"patience": 1}, {"optimiser": "sgd", "lr": 0.1}])
+@pytest.mark.parametrize("samples", ["misclassified", slow("all")])
+@pytest.mark.parametrize("settings", [{}, {"patience": 1}, slow({"optimiser": "sgd", "lr": 0.1})])
 def test_all_r_at_once_are_each_r_alone(samples: Samples, settings: dict[str, Any]) -> None:
     recipe = replace(table.RECIPE, epochs=4, **settings)
     d, job = discriminator(table.CLASSES), Job(np.arange(60), 3)

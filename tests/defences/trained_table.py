@@ -10,10 +10,10 @@ import torch
 from torch import nn
 
 from divulge.attacks import catalog as attacks_catalog
-from divulge.audits import attempt
 from divulge.core import Game, Membership, ModelView, Records, Target, Trainer
 from divulge.defences import catalog
 from divulge.errors import DataError, SpecError
+from divulge.secrets import attempt
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
 from divulge.training.trainers import as_trainer, trainer_identity

@@ -19,10 +19,10 @@ from pathlib import Path
 import pytest
 
 import divulge
-from divulge.audits.load import load
 from divulge.errors import SpecError, StoreError
 from divulge.exports.evidence import minisign, pack, reproduce
 from divulge.exports.trackers.tracked import gather_figures, name_figures
+from divulge.finished_runs.finished_run import load
 from tests.exports import finished
 
 PASSWORD = "not a secret"  # noqa: S105 (of keys that are made here)

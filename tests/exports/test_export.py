@@ -17,8 +17,6 @@ import junitparser
 import pytest
 
 import divulge
-from divulge.audits.gate import Gate
-from divulge.audits.load import load
 from divulge.audits.result import Audit
 from divulge.core import Status
 from divulge.errors import SpecError, StoreError
@@ -28,6 +26,8 @@ from divulge.exports.ci.gather import gather_cases
 from divulge.exports.evidence import annex
 from divulge.exports.export import read_gate
 from divulge.exports.trackers.tracked import gather_figures, name_figures
+from divulge.finished_runs.finished_run import load
+from divulge.finished_runs.gate import Gate
 from divulge.report import model_card
 from tests.exports import finished
 from tests.report import cases as benches

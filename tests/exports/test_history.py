@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 import divulge
-from divulge.audits.changes import FigureChange, compare_figures, have_same_candidates
-from divulge.audits.gate import Gate, GateSpec, join_gate
 from divulge.audits.result import Audit
-from divulge.audits.rulings import hold_against_earlier
-from divulge.audits.run_folder import Run
 from divulge.core import Contents, Estimate
 from divulge.errors import SpecError
+from divulge.finished_runs.changes import FigureChange, compare_figures, have_same_candidates
+from divulge.finished_runs.gate import Gate, GateSpec, join_gate
+from divulge.finished_runs.rulings import hold_against_earlier
+from divulge.finished_runs.run_folder import Run
 from tests.exports.finished import call
 from tests.report import cases as benches
 
@@ -242,7 +242,7 @@ def test_two_earlier_runs_of_one_name_are_both_compared_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     earlier = Audit(version(0.4))
-    monkeypatch.setattr("divulge.audits.gate.load_earlier", lambda _: earlier)
+    monkeypatch.setattr("divulge.finished_runs.gate.load_earlier", lambda _: earlier)
     asked = GateSpec(not_worse_than="old/run")
     for second, many in ((tmp_path / "new" / "run", 2), (tmp_path / "old" / "run", 1)):
         made = join_gate(asked, "membership", not_worse_than=second, folder=tmp_path)

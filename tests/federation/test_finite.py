@@ -46,7 +46,8 @@ def test_of_a_round_that_was_sent_out_broken_no_client_is_accused() -> None:
         played(2, {"a": 5, "b": 5}),
     )
     found = find_broken_rounds(rounds, ("a", "b"))
-    assert (found.sent, found.by_client) == ({1}, {"a": {1}, "b": {0, 1}})
+    assert found.sent == {1}
+    assert found.by_client == {"a": {1}, "b": {0, 1}}
     assert [note for note in found.notes if "sent NaN" in note] == [
         "Client b sent NaN or infinity in round 0, left out."
     ]

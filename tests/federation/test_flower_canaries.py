@@ -27,6 +27,7 @@ from divulge.federation.canaries import CanaryClients
 from divulge.federation.flower import CanaryMod, Recorder, run_in_process
 from divulge.federation.transcript.reader import Transcript
 from tests.federation import toy_flower
+from tests.slow import thin
 
 OWN, ROUNDS, WEIGHTS = 2, 2, 1500
 METRICS = {"num-examples": 1}
@@ -108,7 +109,7 @@ def test_noise_that_flower_leaves_out_is_found(
     assert judge(canaries, run).verdict.level == "contradicted"
 
 
-@pytest.mark.parametrize("how", canary_flower.MECHANISMS, ids=lambda one: one.name)
+@pytest.mark.parametrize("how", thin(2, canary_flower.MECHANISMS), ids=lambda one: one.name)
 def test_each_mechanism_of_flower_is_held_against_its_epsilon(
     how: canary_flower.Mechanism,
 ) -> None:
@@ -119,7 +120,9 @@ def test_each_mechanism_of_flower_is_held_against_its_epsilon(
 
 
 @pytest.mark.parametrize(
-    "how", [one for one in canary_flower.MECHANISMS if one.by != "local"], ids=lambda one: one.name
+    "how",
+    thin(2, [one for one in canary_flower.MECHANISMS if one.by != "local"]),
+    ids=lambda one: one.name,
 )
 def test_noise_of_a_strategy_that_repeats_is_found_over_rounds(
     how: canary_flower.Mechanism,

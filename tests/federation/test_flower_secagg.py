@@ -135,6 +135,7 @@ def test_without_noise_canaries_contradict_from_sums_alone(tmp_path: Path) -> No
     assert "Rounding by secure aggregation: up to 0.01% of a round's change." in str(found)
 
 
+@pytest.mark.slow
 def test_with_noise_canaries_do_not_contradict(tmp_path: Path) -> None:
     np.random.seed(3)  # Flower draws from it
     assert judge(tmp_path, 2.0).verdict.level == "consistent"

@@ -73,6 +73,7 @@ def spent(guarantee: Guarantee | None) -> float:
     return guarantee.epsilon
 
 
+@pytest.mark.slow
 def test_each_client_pays_for_the_rounds_it_took_part_in_at_its_own_rate() -> None:
     played = simulate(federation(participation=0.6), 4)
     turns = dict.fromkeys(map(str, range(len(SIZES))), 0)
@@ -143,6 +144,7 @@ def test_noise_differs_from_client_to_client_and_from_round_to_round() -> None:
             assert not np.allclose(one, other, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_private_clients_learn() -> None:
     played = simulate(federation(evaluate=accuracy(draw(300, seed=1))), 8)
     assert played.rounds[-1].metrics["accuracy"] > 0.8  # of three classes

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from divulge.attacks import Decaf, LabelCounts
-from divulge.audits.secrets import blind
-from divulge.audits.secrets.composition import CompositionSecret
 from divulge.core import CompositionFacts, LocalTraining, ReceivedUpdate, Round
 from divulge.federation.transcript import reader, writer
 from divulge.federation.transcript.inspect import inspect
 from divulge.federation.transcript.reader import Transcript
+from divulge.secrets import blind
+from divulge.secrets.composition import CompositionSecret
 
 from ..attacks import federations
 

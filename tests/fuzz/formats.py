@@ -226,11 +226,13 @@ def _settings(text: str, **files: str) -> Callable[[Path], None]:
 
 
 def _load_model(folder: Path) -> None:
-    from divulge.audits import config, gate, inputs, runner
+    from divulge.audits import config, inputs, runner
+    from divulge.audits.requested_attacks import requested_attacks
+    from divulge.finished_runs import gate
     from divulge.studies import planning
 
     asked = config.read_config(folder / "settings.toml")
-    runner.check_attacks(config.requested_attacks(asked, folder))
+    runner.check_attacks(requested_attacks(asked, folder))
     gate.Gate(tuple(asked.gate.fail_on), asked.gate.fail_above, asked.gate.judge, asked.about)
     assert isinstance(asked, config.ModelAuditSpec | config.PredictionsAuditSpec)
     inputs.load_inputs(asked, folder)
@@ -347,9 +349,10 @@ def _make_updates(folder: Path) -> None:
 
 def _pose(folder: Path) -> None:
     from divulge.audits import config
+    from divulge.audits.requested_attacks import requested_attacks
 
     asked = config.read_config(folder / "settings.toml")
-    config.requested_attacks(asked, folder)
+    requested_attacks(asked, folder)
     assert isinstance(asked, config.FederationAuditSpec)
     asked.secret.pose(getattr(asked, asked.section), folder)
 

@@ -73,6 +73,7 @@ def test_damaged_files_are_read_or_refused(
         assert found.accepted, (number, found)
 
 
+@pytest.mark.slow
 def test_the_same_seed_damages_in_the_same_way(made: Path, tmp_path: Path) -> None:
     contents = []
     for _ in range(2):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ def draw(
     return own + np.sqrt(1 - alike) * rng.normal(size=len(person)), person
 
 
-@pytest.mark.parametrize("rule", people.RULES)
+@pytest.mark.parametrize("rule", get_args(people.Rule))
 def test_a_rule_says_the_same_as_numpy_one_person_at_a_time(rule: people.Rule) -> None:
     score, person = draw(np.random.default_rng(0), 40, 7, 0.3)
     order = np.random.default_rng(1).permutation(len(person))

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from divulge.metrics import success
+from tests.slow import slow
 
 
 def draw(rng: np.random.Generator, models: int, people: int) -> np.ndarray:
@@ -40,7 +41,7 @@ def test_the_rank_sum_test_is_that_of_all_choices(inside: int, outside: int) -> 
         assert success.rank_sum_p(right, inside, outside) == pytest.approx(expected, abs=1e-15)
 
 
-@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("ties", [False, slow(True)])
 def test_p_values_are_no_lower_than_chance_whatever_models_share(*, ties: bool) -> None:
     """All people of a model score alike: p-values of people then depend on each other."""
     rng = np.random.default_rng(0)
@@ -57,6 +58,7 @@ def test_p_values_are_no_lower_than_chance_whatever_models_share(*, ties: bool) 
         assert np.mean(found <= 0.2) > 0.12
 
 
+@pytest.mark.slow
 def test_lists_keep_the_rate_where_some_people_are_exposed() -> None:
     rng = np.random.default_rng(1)
     exposed = np.arange(40) < 10
@@ -108,6 +110,7 @@ def test_near_certainty_is_not_listed_for_success_below_it() -> None:
     assert some <= 0.1 * 60
 
 
+@pytest.mark.slow
 def test_the_mean_over_people_is_one_of_models() -> None:
     """Models that differ as a whole move everybody: the interval allows for it."""
     rng = np.random.default_rng(5)
@@ -123,7 +126,9 @@ def test_the_mean_over_people_is_one_of_models() -> None:
     assert inside >= 0.95 * 120 - 4 * math.sqrt(0.95 * 0.05 * 120)
 
 
-@pytest.mark.parametrize(("people", "listed", "q"), [(200, 1, 0.1), (200, 200, 0.1), (30, 3, 0.05)])
+@pytest.mark.parametrize(
+    ("people", "listed", "q"), [slow(200, 1, 0.1), (60, 1, 0.1), (200, 200, 0.1), (30, 3, 0.05)]
+)
 def test_as_many_models_as_are_needed_list_somebody_and_one_fewer_do_not(
     people: int, listed: int, q: float
 ) -> None:

@@ -35,8 +35,9 @@ PACKAGE = Path("src", "divulge")
 FOLDER = ROOT / ".mutation"
 EQUIVALENT = Path(__file__).with_name("equivalent.toml")
 
-SCOPE = ("metrics", "attacks", "defences", "targets", "data", "canaries", "audits", "federation",
-         "studies", "core", "testing", "training/shadows", "training/losses.py",
+SCOPE = ("metrics", "attacks", "defences", "targets", "data", "canaries", "audits",
+         "finished_runs", "secrets", "checks", "federation", "studies", "core", "testing",
+         "training/shadows", "training/losses.py",
          "training/optimisers.py", "training/recipe.py", "exports/ci", "exports/outputs.py",
          "report/verdict.py", "report/evidence.py", "report/shifts.py", "report/doubts.py",
          "report/caveats.py", "report/claim.py", "report/exposed.py", "report/unmeasured.py",

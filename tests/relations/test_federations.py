@@ -88,6 +88,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> FederationAudit:
     return _audit_tables(tmp_path_factory.mktemp("tables"), 1.0)
 
 
+@pytest.mark.slow
 def test_tables_of_clients_give_the_same_figures_in_any_order(
     tables: FederationAudit, tmp_path: Path
 ) -> None:
@@ -200,6 +201,7 @@ def updates(tmp_path_factory: pytest.TempPathFactory) -> FederationAudit:
     return _audit_updates(tmp_path_factory.mktemp("updates") / "plain")
 
 
+@pytest.mark.slow
 def test_updates_give_the_same_figures_in_any_order_and_form(
     updates: FederationAudit, tmp_path: Path
 ) -> None:

@@ -86,6 +86,7 @@ def change_all_but_records(subject: Subject) -> Subject:
     return subject
 
 
+@pytest.mark.slow
 def test_other_forms_of_the_same_records_change_nothing() -> None:
     """As users have it: shadows of the candidates, whose halves are drawn by position."""
     one = audit(subjects.memorised(), "candidates")

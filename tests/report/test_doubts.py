@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import pytest
 
-from divulge.audits.gate import Gate
-from divulge.audits.rulings import hold_against_gate
 from divulge.core import Check, Claim, Entry, Estimate, Guarantee, Measurements, Verdict
+from divulge.finished_runs.gate import Gate
+from divulge.finished_runs.rulings import hold_against_gate
 from divulge.report.claim import doubt_claim
 from divulge.report.files import render_files
 from divulge.report.schema import Conclusion, Summary

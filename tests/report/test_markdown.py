@@ -30,7 +30,7 @@ def test_every_attack_has_a_row_of_the_same_width(case: str) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("case", cases.CASES)
+@pytest.mark.parametrize("case", thin(2, cases.CASES))
 def test_it_says_the_verdict_and_what_was_not_measured(case: str) -> None:
     verdict, text = cases.summary(case).verdict, _rendered(_comment(case)).text
     assert verdict.headline in text

@@ -93,6 +93,7 @@ def test_every_time_is_that_of_the_page() -> None:
             assert re.search(rf"\b{re.escape(figure)}\b", row), (name, row)
 
 
+@pytest.mark.slow
 def test_answers_that_are_rounded_leave_the_accuracy_as_it_is() -> None:
     assert all("no accuracy" not in one.cost for kind in KINDS for one in advised(kind))
 

@@ -28,7 +28,8 @@ from divulge.report import sentences, words
 from divulge.report.schema import Conclusion, ShadowKind
 from divulge.report.summary import summarise
 from divulge.report.terms import Terms
-from divulge.report.verdict import deciding_fpr, judge_models
+from divulge.report.verdict import judge_models
+from divulge.report.verdict_facts import deciding_fpr
 
 from ..metrics import naive
 from ..uneven_tables import LEAKY, TABLES

@@ -82,6 +82,7 @@ def found() -> divulge.LeaveOneOut:
     )
 
 
+@pytest.mark.slow
 def test_each_target_is_an_ordinary_audit_of_what_it_was_trained_on(
     found: divulge.LeaveOneOut,
 ) -> None:
@@ -256,6 +257,7 @@ def test_fewer_shadows_are_those_that_follow() -> None:
     assert compared == [{"target": k, "shadows": own} for k, own in enumerate(others)]
 
 
+@pytest.mark.slow
 def test_an_attack_that_does_not_apply_is_not_lost() -> None:
     found = divulge.leave_one_out(
         TREE, records=RECORDS, rotation=divulge.Rotation(3), attacks=ATTACKS
@@ -274,6 +276,7 @@ def run(folder: Path, *more: str, models: int = 4, targets: int = 3, data: str =
     return CliRunner().invoke(main, arguments)
 
 
+@pytest.mark.slow
 def test_from_settings_to_a_table_and_on_with_more(tmp_path: Path) -> None:
     done = run(tmp_path)
     assert done.exit_code == 0, done.output
@@ -315,6 +318,7 @@ def test_from_settings_to_a_table_and_on_with_more(tmp_path: Path) -> None:
     assert LeaveOneOut.load(fresh / "run").across == LeaveOneOut.load(tmp_path / "run").across
 
 
+@pytest.mark.slow
 def test_members_and_nonmembers_are_joined(tmp_path: Path) -> None:
     data = 'members = "subject.py:some"\nnonmembers = "subject.py:rest"'
     assert run(tmp_path, data=data).exit_code == 0
@@ -324,6 +328,7 @@ def test_members_and_nonmembers_are_joined(tmp_path: Path) -> None:
     assert joined.across == LeaveOneOut.load(tmp_path / "whole" / "run").across
 
 
+@pytest.mark.slow
 def test_the_gate_looks_at_the_means(tmp_path: Path) -> None:
     done = run(tmp_path, "--fail-above", "auc=0.55", "--judge", "value", "--format", "json")
     assert done.exit_code == 3
@@ -350,6 +355,7 @@ def test_what_makes_no_sense_is_refused(change: dict[str, Any], message: str) ->
         divulge.leave_one_out(**grouped(**given))
 
 
+@pytest.mark.slow
 def test_another_trainer_cannot_continue_a_run(tmp_path: Path) -> None:
     given: dict[str, Any] = {
         "records": RECORDS, "rotation": divulge.Rotation(3), "attacks": ATTACKS[:1]

@@ -62,6 +62,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> divulge.LeaveOneOut:
     return audit_in_turn(run=tmp_path_factory.mktemp("people") / "run")
 
 
+@pytest.mark.slow
 def test_each_model_is_trained_on_all_records_of_a_person_or_on_none(
     found: divulge.LeaveOneOut,
 ) -> None:
@@ -315,6 +316,7 @@ def test_a_list_that_must_be_empty_is_refused_with_what_would_do(
         only.success_per_person()
 
 
+@pytest.mark.slow
 def test_records_by_themselves_have_a_success_too() -> None:
     x, y = CROWD.pair
     found = audit_in_turn(

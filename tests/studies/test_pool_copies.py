@@ -17,6 +17,7 @@ from divulge.studies.compare.result import Comparison
 from divulge.studies.leave_one_out import result
 from divulge.studies.leave_one_out.result import LeaveOneOut
 from divulge.testing import forests
+from tests.slow import slow
 
 POOL, REFERENCE = forests.draw(160, 0), forests.draw(60, 1)
 ATTACKS = tuple(divulge.attack(name) for name in ("calibrated", "threshold", "rmia"))
@@ -81,6 +82,7 @@ def test_copies_change_nothing_but_positions(
             np.testing.assert_array_equal(mine.score, its.score)
 
 
+@pytest.mark.slow
 def test_what_was_set_aside_is_said_everywhere(
     plain: divulge.LeaveOneOut, found: divulge.LeaveOneOut
 ) -> None:
@@ -100,6 +102,7 @@ def test_what_was_set_aside_is_said_everywhere(
         assert [one["text"] for one in checks if one["name"] == "duplicates"] == [SAID]
 
 
+@pytest.mark.slow
 def test_members_are_listed_under_the_users_own_positions_and_ids(
     found: divulge.LeaveOneOut,
 ) -> None:
@@ -151,6 +154,7 @@ def test_a_run_is_not_continued_with_other_positions(
         )
 
 
+@pytest.mark.slow
 def test_a_folder_from_before_copies_were_looked_for_is_read(
     found: divulge.LeaveOneOut, tmp_path: Path
 ) -> None:
@@ -251,8 +255,15 @@ def command(folder: Path, settings: str, *more: str, data: str) -> Any:
 BOTH = 'members = "subject.py:some"\nnonmembers = "subject.py:rest"'
 
 
-@pytest.mark.parametrize("settings", [IN_TURN, COMPARED])
-@pytest.mark.parametrize("data", ['records = "subject.py:records"', BOTH])
+@pytest.mark.parametrize(
+    ("settings", "data"),
+    [
+        (IN_TURN, 'records = "subject.py:records"'),
+        slow(IN_TURN, BOTH),
+        slow(COMPARED, 'records = "subject.py:records"'),
+        slow(COMPARED, BOTH),
+    ],
+)
 def test_settings_set_copies_aside_too(tmp_path: Path, settings: str, data: str) -> None:
     run = tmp_path / "run"
     done = command(tmp_path, settings, "--run", str(run), data=data)

@@ -24,7 +24,7 @@ import numpy as np
 import pytest
 
 import divulge
-from divulge.audits import config, inputs
+from divulge.audits import config, inputs, model_sections
 from divulge.core import Need
 from divulge.defences import Rounding
 from divulge.errors import BudgetSpent, SpecError, TargetError
@@ -570,7 +570,7 @@ def test_another_way_to_ask_is_another_model(server: Endpoint) -> None:
 
 
 def test_the_settings_of_a_file_are_those_of_python() -> None:
-    keys = {name: field.default for name, field in config.HTTPSpec.model_fields.items()}
+    keys = {name: field.default for name, field in model_sections.HTTPSpec.model_fields.items()}
     own = {"url", "fingerprint", "output", "classes"}
     here = {f.name: f.default for f in fields(HTTPTarget) if f.init and f.name not in own}
     assert keys == here

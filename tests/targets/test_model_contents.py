@@ -18,7 +18,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import divulge
 from divulge.attacks import catalog
-from divulge.audits.checks.contents import LEAVES, ROWS, check_contents
+from divulge.checks.contents import LEAVES, ROWS, check_contents
 from divulge.core import Verdict
 from divulge.targets import model_contents
 from divulge.targets.files import open_target

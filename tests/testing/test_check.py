@@ -6,9 +6,9 @@ import pytest
 from click.testing import CliRunner
 
 import divulge
-from divulge.audits.secrets.registry import SECRETS
 from divulge.cli.main import main
 from divulge.errors import SpecError
+from divulge.secrets.registry import SECRETS
 from divulge.testing import check, membership, properties
 from divulge.testing.check import check_attack
 from divulge.testing.membership import Models

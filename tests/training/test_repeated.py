@@ -17,6 +17,7 @@ from divulge.training.engine.stacked import train_stacked
 from divulge.training.fleet import Fleet, Strategy
 from divulge.training.recipe import Recipe
 from divulge.training.tensors import PoolTensors
+from tests.slow import slow
 
 from .twin import (
     SEEDS,
@@ -33,7 +34,7 @@ from .twin import (
 )
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [slow(way) if way == "processes" else way for way in WAYS])
 @pytest.mark.parametrize("network", [linear, batch_norm])
 def test_all_networks_start_from_given_weights(
     network: Callable[[], nn.Module], way: Strategy

@@ -7,6 +7,7 @@ from torch import nn
 from divulge.core import Records
 from divulge.training.engine.networks import pool_before_relu
 from divulge.training.fleet import Fleet
+from tests.slow import slow
 
 from .twin import WAYS, assert_close, brief, by_hand, pool_for, trained
 
@@ -21,7 +22,7 @@ def order(module: nn.Module) -> list[str]:
     return [type(layer).__name__ for layer in module.modules()]
 
 
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", [slow(way) if way == "processes" else way for way in WAYS])
 def test_pooling_first_trains_the_same_network(way: Any) -> None:
     recipe, pool = brief(pooling), pool_for(pooling)
     black = pool.x.copy()

@@ -9,10 +9,10 @@ from benchmarks.networks import dense
 from benchmarks.peers.drivers import plain
 from benchmarks.peers.drivers.desk import Desk
 from divulge.attacks import catalog
-from divulge.audits import attempt, wrapped
 from divulge.core import Game, Membership, ModelView, Records, Shadows, Target
 from divulge.defences.answers.coarse import Rounding, TopOne
 from divulge.metrics import signals
+from divulge.secrets import attempt, wrapped
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.torch import TorchTarget
 from divulge.training.fleet import Fleet

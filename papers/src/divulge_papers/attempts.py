@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from divulge.audits.challenges.base import Challenge, run_attack
-from divulge.audits.secrets.registry import secret_of
 from divulge.core import Attack, Entry, Status
 from divulge.errors import NotApplicable
+from divulge.secrets.registry import secret_of
 
 
 class RowResult(NamedTuple):

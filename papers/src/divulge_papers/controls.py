@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from divulge.audits.run_folder import StoredFinding
 from divulge.core import ControlOutcome, Entry
+from divulge.finished_runs.run_folder import StoredFinding
 
 CONTROLS_NOTE = (
     "Controls: each attack ran again on shuffled input, which says nothing about the truth, and an "

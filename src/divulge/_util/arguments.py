@@ -44,8 +44,6 @@ KnownMembers = Annotated[float, pydantic.Field(gt=0, lt=LARGEST)]
 
 Weight = Annotated[float, pydantic.Field(ge=0)]
 
-PositiveOrInfinite = Annotated[float, pydantic.Field(gt=0, allow_inf_nan=True)]
-
 _PRINTABLE = r"^[^\x00-\x1f\x7f-\x9f]{0,100}$"
 
 Title = Annotated[

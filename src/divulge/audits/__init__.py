@@ -1,1 +1,1 @@
-"""Audits, from settings to a report: of one model, in turn, of a federation, and compared."""
+"""One audit of one secret: settings, inputs, the challenge that they pose, and the result."""

@@ -9,19 +9,20 @@ from divulge._util.arguments import Count, CountFromZero, FilePath, KnownMembers
 from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import catalog
-from divulge.audits import config, runner
+from divulge.audits import config_checks, data_sections, runner
 from divulge.audits.challenges import membership
 from divulge.audits.from_arguments import GivenSets, inputs_from_arguments
 from divulge.audits.options import Access, Options, RunPath, ShadowModels, Texts
+from divulge.audits.requested_attacks import table_attacks
 from divulge.audits.result import Audit
-from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
 from divulge.audits.subject import AuditInputs
 from divulge.audits.table_inputs import inputs_from_predictions
-from divulge.audits.wrapped import attack_people
 from divulge.core import MembershipAttack, Need
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
+from divulge.finished_runs.run_folder import Run, open_run_folder
+from divulge.secrets.wrapped import attack_people
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.workers import Workers
 
@@ -198,15 +199,15 @@ def audit_predictions(
     }
     if texts is not None:
         told |= asdict(texts)
-    settings = config.PredictionsSpec(
+    settings = data_sections.PredictionsSpec(
         file=str(Path(path).resolve()),
         membership=options.membership,
         person_scores=tuple(options.person_scores),
         smallest_stratum=options.smallest_stratum,
         **{name: value for name, value in told.items() if value is not None},
     )
-    config.check_given(settings, "audit_predictions")
-    wanted = config.table_attacks(settings, attacks)
+    config_checks.check_given(settings, "audit_predictions")
+    wanted = table_attacks(settings, attacks)
     shown = settings.model_dump(mode="json", exclude_defaults=True) | {"file": Path(path).name}
     subject = replace(inputs_from_predictions(settings, Path()), guarantee=options.guarantee)
     heading = RunHeading(options.name or "audit", options.seed, {"predictions": shown})

@@ -12,7 +12,7 @@ from jaxtyping import Float64
 
 from divulge._util import imports
 from divulge._util.progress import Track
-from divulge.audits.config import TargetSpec
+from divulge.audits.model_sections import TargetSpec
 from divulge.audits.options import Access
 from divulge.core import ModelView, Records, Target
 from divulge.errors import DataError, SpecError

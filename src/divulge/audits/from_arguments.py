@@ -126,30 +126,30 @@ def read_sets(
 
 
 def _plan_shadows(
-    model: Any, output: Output | None, asked: ShadowModels, pool: Records | None
+    model: Any, output: Output | None, wanted: ShadowModels, pool: Records | None
 ) -> ShadowPlan | None:
-    if asked.models == 0:
+    if wanted.models == 0:
         others = {
-            "augment": bool(asked.augment),
-            "cascade": asked.cascade > 0,
-            "thresholds": asked.thresholds,
-            "pool": asked.pool is not None,
+            "augment": bool(wanted.augment),
+            "cascade": wanted.cascade > 0,
+            "thresholds": wanted.thresholds,
+            "pool": wanted.pool is not None,
         }
-        if given := ", ".join(name for name, said in others.items() if said):
+        if given := ", ".join(name for name, value in others.items() if value):
             raise SpecError(f"expected shadows beside {given}, got none: pass shadows=16")
         return None
-    if asked.train is None and not hasattr(model, "get_params"):
+    if wanted.train is None and not hasattr(model, "get_params"):
         raise SpecError(
             "expected to be told how a shadow model is trained, got no train: pass a scikit-learn "
             "estimator, or a function (x, y, seed) that returns a trained model, as "
             "divulge.ShadowModels(16, train)"
         )
-    how = model if asked.train is None else asked.train
+    how = model if wanted.train is None else wanted.train
     return ShadowPlan(
         as_trainer(how, output),
-        asked.models,
+        wanted.models,
         pool,
-        () if pool is None else augmenting.augment(pool, tuple(asked.augment)),
+        () if pool is None else augmenting.augment(pool, tuple(wanted.augment)),
         trainer_identity(how),
-        cascade=asked.cascade,
+        cascade=wanted.cascade,
     )

@@ -10,12 +10,13 @@ from divulge._util.progress import Track
 from divulge.audits import config, inputs, runner
 from divulge.audits.api import audit_subject
 from divulge.audits.challenges import images
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.audits.result import SecretAudit
-from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading, check_attacks
-from divulge.audits.stored import refuse_images
 from divulge.core import Attack
 from divulge.federation import Transcript
+from divulge.finished_runs.run_folder import Run, open_run_folder
+from divulge.finished_runs.stored import refuse_images
 from divulge.training.shadows import workers_by_name
 
 T = TypeVar("T")
@@ -45,7 +46,7 @@ def audit_settings(
     Raises:
         DivulgeError: see `divulge.audit`.
     """
-    attacks = config.requested_attacks(settings, place)
+    attacks = requested_attacks(settings, place)
     check_attacks(attacks)
     shown = settings.model_dump(mode="json", exclude_defaults=True)
     heading = RunHeading(settings.name, settings.seed, shown)
@@ -58,9 +59,11 @@ def audit_settings(
             )
         subject = load_visibly(partial(inputs.load_inputs, settings, place), track)
         if not settings.attacks:  # only the loaded model says whether it answers numbers
-            attacks = config.requested_attacks(settings, place, subject.target.offers)
-        who = workers_by_name(workers)
-        return audit_subject(subject, attacks, heading, settings.metrics.delta, started, track, who)
+            attacks = requested_attacks(settings, place, subject.target.offers)
+        workers_object = workers_by_name(workers)
+        return audit_subject(
+            subject, attacks, heading, settings.metrics.delta, started, track, workers_object
+        )
 
 
 def load_visibly(load: Callable[[], T], track: Track[Any]) -> T:
@@ -96,8 +99,8 @@ def _audit_federation(
             refuse_images()
         transcript = Transcript.open(place / settings.interactions.transcript)
         pictures = images.draw_sheets(transcript, challenge.facts.clients)
-    found = runner.run_audit(challenge, attacks, heading, run, track)
+    audit = runner.run_audit(challenge, attacks, heading, run, track)
     for name, png in pictures.items():
         run.write(name, png)
-    found.report(show_records=show_records)
-    return found
+    audit.report(show_records=show_records)
+    return audit

@@ -8,7 +8,7 @@ from typing import Any
 
 from divulge._util import imports
 from divulge._util.json import JSON
-from divulge.audits import config
+from divulge.audits import config, model_sections
 from divulge.audits.checkpoints import find_checkpoints, load_file
 from divulge.audits.subject import AuditInputs, claimed_guarantee
 from divulge.audits.table_inputs import inputs_from_predictions
@@ -142,7 +142,7 @@ def answer_defence_from_config(settings: JSON) -> AnswerDefence | None:
     return catalog.answer_defence(name, **further)
 
 
-def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | None]:
+def _load_target(spec: model_sections.TargetSpec, folder: Path) -> tuple[Target, str | None]:
     if spec.url is not None:
         return _load_endpoint(spec)
     assert spec.model is not None  # one of the two is there
@@ -166,7 +166,7 @@ def _load_target(spec: config.TargetSpec, folder: Path) -> tuple[Target, str | N
     return target, spec.fingerprint or fingerprint_model(model)
 
 
-def _load_endpoint(spec: config.TargetSpec) -> tuple[Target, str]:
+def _load_endpoint(spec: model_sections.TargetSpec) -> tuple[Target, str]:
     assert spec.url is not None
     endpoint = HTTPTarget(
         spec.url,
@@ -204,7 +204,7 @@ def plan_shadows(
 
 
 def _plan_shadows(
-    spec: config.ShadowsSpec, output: Output | None, own: Records | None, folder: Path
+    spec: model_sections.ShadowsSpec, output: Output | None, own: Records | None, folder: Path
 ) -> ShadowPlan:
     pool: tuple[Records, ...] = ()
     if own is not None:

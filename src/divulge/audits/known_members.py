@@ -6,8 +6,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from divulge._util.random import stream
-from divulge.audits.checks.duplicates import include_copies
 from divulge.audits.subject import AuditInputs
+from divulge.checks.duplicates import include_copies
 from divulge.core import Records
 from divulge.errors import SpecError
 
@@ -32,29 +32,29 @@ def set_known_members_aside(
         SpecError: as many members should be known as there are, or none, or no whole number of
             them; or the attacker knows only some features.
     """
-    members, asked = subject.members, subject.known_members
-    if asked is None:
+    members, wanted = subject.members, subject.known_members
+    if wanted is None:
         return subject, None, np.zeros(len(members), np.bool_)
     if subject.known is not None:
         raise SpecError(
             "expected no known_members beside known features, got both: an attacker who knows only "
             "parts of the candidates is not given whole members"
         )
-    if asked >= 1 and asked != round(asked):
+    if wanted >= 1 and wanted != round(wanted):
         raise SpecError(
             "expected known_members below 1, a share of the members, or a whole number of them, "
-            f"got {asked:g}: correct it"
+            f"got {wanted:g}: correct it"
         )
     person = np.arange(len(members)) if members.people is None else members.people
     total = int(person.max()) + 1
-    count = round(asked * total) if asked < 1 else round(asked)
+    count = round(wanted * total) if wanted < 1 else round(wanted)
     drawn = stream(seed, "known members").permutation(total) < count
     known = include_copies(members, drawn[person])
     known = np.isin(person, person[known])  # whoever knows a record of a person knows the person
     if known.all() or not known.any():
         raise SpecError(
             f"expected known_members to leave some of {total} members to score, and to know "
-            f"one or more, got {asked:g}: of these {len(np.unique(person[known]))} are known"
+            f"one or more, got {wanted:g}: of these {len(np.unique(person[known]))} are known"
         )
     left = replace(
         subject,

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from divulge.audits.checks.columns import match_columns
+from divulge.audits.columns import match_columns
 from divulge.audits.subject import AuditInputs
 from divulge.core import Check, Records, Verdict
 from divulge.data.class_keys import class_key, own_numbers

@@ -11,13 +11,6 @@ import numpy as np
 from divulge._util import showable
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.json import JSON
-from divulge.audits.changes import ScoredCandidates
-from divulge.audits.judged import Sample
-from divulge.audits.run_folder import Run, hold_run
-from divulge.audits.runs import GatedAudit
-from divulge.audits.secrets.base import FederatedSecret, Secret, decode_all
-from divulge.audits.secrets.registry import secret_of
-from divulge.audits.stored import as_frame, refuse_images
 from divulge.core import (
     AssignmentFacts,
     BlindRun,
@@ -35,6 +28,11 @@ from divulge.core import (
     Status,
 )
 from divulge.errors import NotApplicable, SpecError, StoreError, did_you_mean
+from divulge.finished_runs.changes import ScoredCandidates
+from divulge.finished_runs.finished_run import GatedAudit
+from divulge.finished_runs.judged import Sample
+from divulge.finished_runs.run_folder import Run, hold_run
+from divulge.finished_runs.stored import as_frame, refuse_images
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.measure import FPRS
 from divulge.metrics.questions import QuestionsRow, leak_by_questions
@@ -49,6 +47,8 @@ from divulge.report.markdown import make_inert
 from divulge.report.parts import Brief
 from divulge.report.schema import ClaimRow, Conclusion, Limits
 from divulge.report.units import Unit, unit_of
+from divulge.secrets.base import FederatedSecret, Secret, decode_all
+from divulge.secrets.registry import secret_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -75,9 +75,9 @@ class SecretAudit(GatedAudit):
             raise StoreError(
                 f"expected every attack in {path}, some are missing: finish with --resume"
             )
-        found = audit_of(contents, path)
-        found.guesses  # noqa: B018 - refuses those that are damaged
-        return found
+        audit = audit_of(contents, path)
+        audit.guesses  # noqa: B018 - refuses those that are damaged
+        return audit
 
     @property
     def head(self) -> Head[Facts]:
@@ -153,19 +153,19 @@ class SecretAudit(GatedAudit):
             return self._measure()
 
     def _measure(self) -> "SecretAudit":
-        held, entries = self._held, []
+        secret, entries = self._held, []
         for entry, guess in zip(self.contents.entries, self.guesses, strict=True):
             if guess is None:
                 entries.append(entry)
                 continue
-            metrics, unmeasured = held.measure(guess)
+            metrics, unmeasured = secret.measure(guess)
             again = replace(entry.finding, metrics=metrics, unmeasured=unmeasured)
             entries.append(replace(entry, finding=again))
-        found = audit_of(replace(self.contents, entries=tuple(entries)), self.path)
+        audit = audit_of(replace(self.contents, entries=tuple(entries)), self.path)
         if self.path is not None:
-            found._put(Run.open(self.path))
-            found.report()
-        return found
+            audit._put(Run.open(self.path))
+            audit.report()
+        return audit
 
     def store(self, folder: Path) -> None:
         """Write findings and guesses; answers and shadow models are not kept.
@@ -296,15 +296,15 @@ class Audit(SecretAudit):
             SpecError: there is no such attack, it is not done, or it failed a control.
         """
         scored = self.scored.scores
-        one, two = (scored[self._label_of(name)] for name in (attack, other))
-        return differences.subtract_attacks(one, two, self.candidates.member, FPRS, pairs)
+        first, second = (scored[self._label_of(name)] for name in (attack, other))
+        return differences.subtract_attacks(first, second, self.candidates.member, FPRS, pairs)
 
     def _label_of(self, name: str) -> str:
         """The label of a sound attack by its label or name; see `difference`."""
-        findings = [one for one in self.findings if name in (one.label, one.attack)]
-        exact = [one for one in findings if one.label == name] or findings
+        findings = [each for each in self.findings if name in (each.label, each.attack)]
+        exact = [each for each in findings if each.label == name] or findings
         if len(exact) != 1:
-            labels = [one.label for one in findings or self.findings]
+            labels = [each.label for each in findings or self.findings]
             raise SpecError(
                 f"expected the label of an attack, got {name!r}: {did_you_mean(name, labels)}"
             )
@@ -433,7 +433,7 @@ class FederationAudit(SecretAudit):
         return page.render_files(replace(self._told, sheets=sheets))
 
     def _unsound(self) -> tuple[int, ...]:
-        failed = (one is not None and one.outcome is ControlOutcome.FAILED for one in self.controls)
+        failed = (run is not None and run.outcome is ControlOutcome.FAILED for run in self.controls)
         return tuple(place for place, yes in enumerate(failed) if yes)
 
     def _sheets(self) -> tuple[ImageSheet, ...]:

@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 from divulge._util.json import JSON
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import own
-from divulge.audits import wrapped
 from divulge.audits.challenges.base import Challenge, finding_key, run_attack
 from divulge.audits.result import SecretAudit, audit_of
-from divulge.audits.run_folder import Run
-from divulge.audits.run_json import new_head
 from divulge.core import Attack, Contents, Entry, Facts, Head, Status
 from divulge.errors import SpecError
+from divulge.finished_runs.run_folder import Run
+from divulge.finished_runs.run_json import new_head
+from divulge.secrets import wrapped
 from divulge.training.shadows.workers import Workers
 
 

@@ -11,8 +11,7 @@ from jaxtyping import Int
 from divulge._util.arguments import check_arguments
 from divulge._util.digest import digest
 from divulge.attacks.catalog import attack as attack_by_name
-from divulge.audits.attempt import run_on_model
-from divulge.audits.challenges.membership import set_copies_aside
+from divulge.audits.challenges.drawn_candidates import set_copies_aside
 from divulge.audits.from_arguments import GivenSets, inputs_from_arguments
 from divulge.audits.matching import match
 from divulge.audits.options import Access, Options, ShadowModels
@@ -20,6 +19,7 @@ from divulge.core import Game, Measurements, Membership, MembershipAttack, Model
 from divulge.data.containers import container_of
 from divulge.errors import NotApplicable, SpecError, did_you_mean
 from divulge.metrics.measure import GUESSING, measure_one
+from divulge.secrets.attempt import run_on_model
 
 
 class Fold(NamedTuple):

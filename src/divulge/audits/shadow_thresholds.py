@@ -15,7 +15,6 @@ from jaxtyping import Bool, Int
 
 from divulge._util.random import stream
 from divulge.attacks.shared.turns import put_in_place_of_target
-from divulge.audits import attempt
 from divulge.core import (
     Estimate,
     Measurements,
@@ -28,6 +27,7 @@ from divulge.core import (
 from divulge.metrics import people
 from divulge.metrics.intervals import clopper_pearson
 from divulge.metrics.membership import Member, Score
+from divulge.secrets import attempt
 
 INTENDED = (0.01, 0.001)
 """The false-positive rates that thresholds are chosen for."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float64
 
-from divulge.audits import config
+from divulge.audits import data_sections, model_sections
 from divulge.audits.checkpoints import Checkpoint
 from divulge.audits.texts import USUAL, Completion
 from divulge.core import (
@@ -117,7 +117,9 @@ class AuditInputs:
         )
 
 
-def claimed_guarantee(spec: config.TargetSpec | config.PredictionsSpec) -> Guarantee | None:
+def claimed_guarantee(
+    spec: model_sections.TargetSpec | data_sections.PredictionsSpec,
+) -> Guarantee | None:
     """The guarantee that settings claim for a model; None where they claim none."""
     if spec.epsilon is None or spec.delta is None:
         return None

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util.random import stream
-from divulge.audits import config
+from divulge.audits import data_sections
 from divulge.audits.subject import AuditInputs, claimed_guarantee
 from divulge.audits.texts import Completion
 from divulge.core import (
@@ -25,7 +25,7 @@ from divulge.targets.given_scores import ScoreKind, read_scores
 from divulge.targets.token_table import REFERENCE, TokenTable, read_tokens
 
 
-def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> AuditInputs:
+def inputs_from_predictions(spec: data_sections.PredictionsSpec, folder: Path) -> AuditInputs:
     """An exported table of answers as a subject.
 
     Raises:
@@ -70,7 +70,7 @@ def inputs_from_predictions(spec: config.PredictionsSpec, folder: Path) -> Audit
 
 
 def _read_people(
-    spec: config.PredictionsSpec, path: Path, records: Records
+    spec: data_sections.PredictionsSpec, path: Path, records: Records
 ) -> tuple[Records, tuple[str, ...]]:
     """The rows of a table with whose they are and their subpopulation, and the latter's names."""
     # the user's own ids may be people: whoever names them so wants their names in exposed.csv
@@ -85,13 +85,13 @@ def _read_people(
         None if column is None else {"records": groups.read_values(str(path), column, Path())}
         for column in (spec.group, spec.strata)
     )
-    found, names = groups.attach({"records": records}, own, strata)
-    assert found["records"] is not None
-    return found["records"], names
+    attached, names = groups.attach({"records": records}, own, strata)
+    assert attached["records"] is not None
+    return attached["records"], names
 
 
 def _inputs_from_scores(
-    spec: config.PredictionsSpec, path: Path, kind: ScoreKind, column: str
+    spec: data_sections.PredictionsSpec, path: Path, kind: ScoreKind, column: str
 ) -> AuditInputs:
     """A table of losses or scores as a subject."""
     table = read_scores(
@@ -120,7 +120,9 @@ def _inputs_from_scores(
     )
 
 
-def _inputs_from_tokens(spec: config.PredictionsSpec, path: Path, column: str) -> AuditInputs:
+def _inputs_from_tokens(
+    spec: data_sections.PredictionsSpec, path: Path, column: str
+) -> AuditInputs:
     """A table of the log-probabilities of tokens as a subject."""
     table = read_tokens(path, column, member=spec.member, member_value=spec.member_value)
     rows = table.first[:, None]  # so that copies of a text are copies of a record
@@ -186,7 +188,7 @@ class _BlindColumn(TypedDict, total=False):
     blind: str
 
 
-def _read_ease(spec: config.PredictionsSpec, path: Path) -> _BlindColumn:
+def _read_ease(spec: data_sections.PredictionsSpec, path: Path) -> _BlindColumn:
     """The column that never saw the model, if one is named."""
     if spec.blind is None:
         return {}
@@ -200,9 +202,9 @@ def _read_ease(spec: config.PredictionsSpec, path: Path) -> _BlindColumn:
 
 def _describe_columns(table: targets_predictions.PredictionTable) -> tuple[Check, ...]:
     """What the page says of how the file, labels and the member column were understood."""
-    said = [
+    checks = [
         Check("format of the table", Verdict.PASS, table.notation),
         Check("membership column", Verdict.PASS, table.membership),
         Check("labels", Verdict.PASS, table.matching),
     ]
-    return tuple(check for check in said if check.text)
+    return tuple(check for check in checks if check.text)

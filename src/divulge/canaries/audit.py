@@ -11,8 +11,6 @@ from jaxtyping import Int64
 
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import take_folder
-from divulge.audits.run_json import HEAD
-from divulge.audits.stored import PAGE
 from divulge.canaries.batches import check_batches
 from divulge.canaries.facts import BoxResult, CanaryFacts, RoundResult
 from divulge.canaries.noise import check_noise
@@ -23,6 +21,8 @@ from divulge.data.canary_files import Canaries, Coins, read_candidates
 from divulge.data.canary_scores import CanaryScores, read_arrays, read_scores
 from divulge.data.sealed_coins import open_coins
 from divulge.errors import DataError, SpecError
+from divulge.finished_runs.run_json import HEAD
+from divulge.finished_runs.stored import PAGE
 from divulge.metrics import epsilon as bounds
 from divulge.metrics import membership, people
 from divulge.metrics.difference import subtract

@@ -130,54 +130,64 @@ def score_transcript(
         algorithms 1 and 3: the final model, and all rounds (there the largest cosine, here the
         sum).
     """
-    held, seen = read_clients(Path(canaries)), Transcript.open(transcript)
-    settings = seen.header.settings
-    if settings.get("canaries") != held.digest:
-        raise DataError(
-            f"expected a transcript with the canaries {held.digest[:16]}..., got one with "
-            f"{str(settings.get('canaries', 'none'))[:16]} in {transcript}: name the folder of "
-            "canaries that took part in this federation"
-        )
-    steps = [number for number, done in enumerate(seen.rounds) if done.aggregated is not None]
-    if not steps:
-        raise DataError(
-            f"expected new weights in the rounds of {transcript}, got none: without them there is "
-            "nothing to look at"
-        )
-    last = seen.rounds[steps[-1]]
+    clients, played = read_clients(Path(canaries)), Transcript.open(transcript)
+    steps = _find_steps(clients, played, transcript)
+    last = played.rounds[steps[-1]]
     stated = next(
         (
-            found
+            claim
             for number in reversed(steps)
-            if (found := StatedEpsilon.of(seen.rounds[number].metrics))
+            if (claim := StatedEpsilon.of(played.rounds[number].metrics))
         ),
         None,
     )
-    names = settings.get("canary clients")
+    names = played.header.settings.get("canary clients")
     if sees == "messages":
-        rounds = _score_messages(held, seen, names)
+        rounds = _score_messages(clients, played, names)
     elif sees in ("rounds", "differences"):
-        rounds = _score_rounds(held, seen, steps, differences=sees == "differences")
+        rounds = _score_rounds(clients, played, steps, differences=sees == "differences")
     else:
         assert last.aggregated is not None
-        move = change_of(seen.rounds[steps[0]].sent, last.aggregated)
-        rounds = _cosines(held, move[None])
+        move = change_of(played.rounds[steps[0]].sent, last.aggregated)
+        rounds = _cosines(clients, move[None])
     assert last.aggregated is not None
     model = sha256(*(value for _, value in sorted(floating(last.aggregated).items())))
     final = sees == "final"
     scores = CanaryScores(
         rounds.sum(axis=0),
         "black" if final else "white",
-        held.digest,
+        clients.digest,
         model,
         0 if final else len(rounds),
         rounds if len(rounds) > 1 else None,
         None if stated is None else (stated.epsilon, stated.delta),
-        _rounding_share(seen, steps),
-        noise=None if final else watch_rounds(seen, steps, int(held.digest[:16], 16)),
+        _rounding_share(played, steps),
+        noise=None if final else watch_rounds(played, steps, int(clients.digest[:16], 16)),
     )
     write_scores(Path(path), scores)
     return Path(path)
+
+
+def _find_steps(clients: Canaries, played: Transcript, place: FilePath) -> list[int]:
+    """The numbers of the rounds that made new weights.
+
+    Raises:
+        DataError: others took part in this federation, or no round made new weights.
+    """
+    settings = played.header.settings
+    if settings.get("canaries") != clients.digest:
+        raise DataError(
+            f"expected a transcript with the canaries {clients.digest[:16]}..., got one with "
+            f"{str(settings.get('canaries', 'none'))[:16]} in {place}: name the folder of "
+            "canaries that took part in this federation"
+        )
+    steps = [number for number, done in enumerate(played.rounds) if done.aggregated is not None]
+    if not steps:
+        raise DataError(
+            f"expected new weights in the rounds of {place}, got none: without them there is "
+            "nothing to look at"
+        )
+    return steps
 
 
 def _score_rounds(

@@ -10,17 +10,17 @@ from scipy import special
 
 from divulge._util.folders import create_folder
 from divulge._util.json import JSON
-from divulge.audits.judged import Sample
-from divulge.audits.run_json import has_head, load_head, new_head, store_head
-from divulge.audits.runs import GatedAudit, RunVerdict
-from divulge.audits.secrets.registry import CANARIES
-from divulge.audits.stored import PAGE
 from divulge.canaries.facts import BoxResult, CanaryFacts
 from divulge.core import Estimate, Finding, Head, Status
 from divulge.errors import StoreError
+from divulge.finished_runs.finished_run import GatedAudit, RunVerdict
+from divulge.finished_runs.judged import Sample
+from divulge.finished_runs.run_json import has_head, load_head, new_head, store_head
+from divulge.finished_runs.stored import PAGE
 from divulge.metrics.intervals import CONFIDENCE, normal_quantile
 from divulge.report.markdown import make_inert
 from divulge.report.schema import ClaimRow, Limits
+from divulge.secrets.registry import CANARIES
 
 KIND, SUMMARY = "canaries", "summary.json"
 PAPER = "Steinke et al. 2023"

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NoReturn
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from divulge.audits.judged import Ruling
-    from divulge.audits.runs import FinishedRun
+    from divulge.finished_runs.finished_run import FinishedRun
+    from divulge.finished_runs.judged import Ruling
 
 FAILED, TRIPPED, UNDECIDED = 1, 3, 4
 """Exit codes: an attack failed; the gate failed; the gate could not be decided."""

@@ -15,7 +15,7 @@ from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 
 if TYPE_CHECKING:
-    from divulge.audits.gate import CanaryFailOn, FailOn
+    from divulge.finished_runs.gate import CanaryFailOn, FailOn
 
 _OWN = "its own"
 """Stands for where MLflow tracks anyway: ``--mlflow`` without a URI."""
@@ -117,8 +117,8 @@ def export(
     Example: divulge export runs/demo-001 --junit junit.xml --sarif divulge.sarif --fail-on leak
     """
     with track_visibly.step("Exporting the run"):
-        from divulge.audits.gate import read_ceiling
         from divulge.exports import export as exporting
+        from divulge.finished_runs.gate import read_ceiling
 
         ruling = exporting.export(
             run,

@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from divulge.attacks import catalog as attacks_catalog
-from divulge.audits.secrets.registry import SECRETS
 from divulge.data.bundled import BUNDLED_DATA
 from divulge.defences import catalog
 from divulge.errors import MissingExtra
+from divulge.secrets.registry import SECRETS
 from divulge.targets import files, http_formats, wrap
 
 

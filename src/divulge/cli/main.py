@@ -34,7 +34,7 @@ from divulge.cli.transcript import transcript
 from divulge.errors import DivulgeError, SpecError
 
 if TYPE_CHECKING:
-    from divulge.audits.gate import FailOn
+    from divulge.finished_runs.gate import FailOn
 
 BAD_INPUT = 2
 
@@ -191,7 +191,7 @@ def audit(
     if estimate:
         print_estimates(settings, shape, workers)
         return
-    from divulge.audits import gate
+    from divulge.finished_runs import gate
 
     asked = config.read_config(settings)
     # a wrong word is refused before the work, and before there is a folder
@@ -230,7 +230,7 @@ def report(run: Path, show_records: bool) -> None:
 
     Example: divulge report runs/demo-001
     """
-    from divulge.audits.load import load
+    from divulge.finished_runs.finished_run import load
 
     echo(load(run).report(show_records=show_records))
 
@@ -243,7 +243,7 @@ def measure(run: Path, shape: str) -> None:
 
     Example: divulge measure runs/demo-001
     """
-    from divulge.audits.load import load
+    from divulge.finished_runs.finished_run import load
 
     finish(load(run).measure(), shape)
 
@@ -255,9 +255,9 @@ def questions(run: Path) -> None:
 
     Example: divulge questions runs/demo-001
     """
-    from divulge.audits.load import load
     from divulge.audits.result import Audit
     from divulge.cli import render
+    from divulge.finished_runs.finished_run import load
 
     found = load(run)
     if not isinstance(found, Audit):

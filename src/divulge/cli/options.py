@@ -42,7 +42,7 @@ class SecretChoice(click.Choice):  # type: ignore[type-arg]
     @property
     def choices(self) -> tuple[str, ...]:  # type: ignore[override]
         """The names of all secrets."""
-        from divulge.audits.secrets.registry import SECRETS
+        from divulge.secrets.registry import SECRETS
 
         return tuple(SECRETS)
 

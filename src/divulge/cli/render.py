@@ -7,10 +7,10 @@ import pydantic
 
 from divulge._util.json import JSON
 from divulge.audits.result import Audit, FederationAudit
-from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.canaries.result import CanaryAudit
 from divulge.cli.terminal import Grid, Part, show, show_table
 from divulge.core import Control, ControlOutcome, Entry, Finding, Status
+from divulge.finished_runs.finished_run import FinishedRun, GatedAudit
 from divulge.metrics.questions import QuestionsRow
 from divulge.report import words
 from divulge.report.federation.verdicts.case import Judgement

@@ -17,7 +17,7 @@ class PeopleFacts:
     most: int
     """The largest number of records that one person was given with."""
     scores: tuple[str, ...]
-    """How a person's score is made of those of its records, by names of `metrics.people.RULES`."""
+    """How a person's score is made of those of its records, as `metrics.people.Rule` names it."""
 
 
 @dataclass(frozen=True, slots=True)

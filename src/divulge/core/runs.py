@@ -201,7 +201,7 @@ class Head(Generic[F_co]):
     """What was asked for, and what it is about: ``run.json`` of a run of any kind."""
 
     kind: str
-    """The kind of run, by a name of `audits.kinds.KINDS`."""
+    """The kind of run, by a name of `finished_runs.kinds.KINDS`."""
     name: str
     created: str
     """UTC, ISO 8601; empty in folders of kinds that did not keep it once."""

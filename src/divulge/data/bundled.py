@@ -5,7 +5,6 @@ from collections.abc import Callable
 import numpy as np
 
 from divulge.core import Records
-from divulge.errors import SpecError, did_you_mean
 
 
 def digits() -> Records:
@@ -25,16 +24,3 @@ def breast_cancer() -> Records:
 
 
 BUNDLED_DATA: dict[str, Callable[[], Records]] = {"digits": digits, "breast-cancer": breast_cancer}
-
-
-def load_bundled(name: str) -> Records:
-    """A bundled data set.
-
-    Raises:
-        SpecError: there is none of this name.
-    """
-    if name not in BUNDLED_DATA:
-        raise SpecError(
-            f"expected a bundled data set, got {name!r}: {did_you_mean(name, BUNDLED_DATA)}"
-        )
-    return BUNDLED_DATA[name]()

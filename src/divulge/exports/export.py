@@ -8,19 +8,6 @@ from typing import Literal
 
 from divulge._util import atomic, untrusted
 from divulge._util.arguments import FilePath, check_arguments
-from divulge.audits.gate import (
-    CanaryFailOn,
-    Ceilings,
-    FailOn,
-    Gate,
-    GateSpec,
-    Judge,
-    join_gate,
-)
-from divulge.audits.judged import Ruling
-from divulge.audits.load import load
-from divulge.audits.run_json import HEAD
-from divulge.audits.runs import FinishedRun
 from divulge.errors import SpecError, StoreError
 from divulge.exports.archive import check_archive, write_archive
 from divulge.exports.ci import job_summary as job_summaries
@@ -38,6 +25,18 @@ from divulge.exports.trackers.tracked import (
     name_tags,
     read_report,
 )
+from divulge.finished_runs.finished_run import FinishedRun, load
+from divulge.finished_runs.gate import (
+    CanaryFailOn,
+    Ceilings,
+    FailOn,
+    Gate,
+    GateSpec,
+    Judge,
+    join_gate,
+)
+from divulge.finished_runs.judged import Ruling
+from divulge.finished_runs.run_json import HEAD
 from divulge.report import model_card as model_cards
 
 STEP_SUMMARY = "GITHUB_STEP_SUMMARY"

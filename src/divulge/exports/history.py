@@ -9,12 +9,11 @@ from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.json import JSON
 from divulge._util.showable import make_showable
-from divulge.audits.changes import FigureChange, compare_figures, have_same_candidates
-from divulge.audits.load import load
-from divulge.audits.runs import GatedAudit
-from divulge.audits.secrets.registry import lead_metric
 from divulge.core import Estimate
 from divulge.errors import SpecError
+from divulge.finished_runs.changes import FigureChange, compare_figures, have_same_candidates
+from divulge.finished_runs.finished_run import GatedAudit, load
+from divulge.secrets.registry import lead_metric
 
 SHOWN = {"membership": ("auc", "tpr@0.01", "tpr@0.1")}
 """Metrics of a history by secret, besides the one whose change is tested."""

@@ -41,6 +41,7 @@ def measure_exposure(
     n = len(outside)
     below, through = (np.searchsorted(outside, inside, side=side) for side in ("left", "right"))
     rank = 1 + n - (below + through) / 2
+    # section 4: log2 of the size of the random space, less log2 of the rank in it
     each = np.log2(n + 1) - np.log2(rank)
 
     # without one of the others, each canary below it is a place further ahead, half a place if tied

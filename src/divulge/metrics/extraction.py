@@ -38,6 +38,7 @@ def is_extracted(
         >>> is_extracted(np.log([0.5, 0.4, 0.01]), 69).tolist()  # 1 - 0.99^69 = 0.5002
         [True, True, True]
     """
+    # definition 2 as (1 - q)^n <= 1 - p, in logarithms: a small q is lost in 1 - q
     with np.errstate(divide="ignore"):  # a completion that is certain
         missed = tries * np.log1p(-np.exp(np.minimum(logprob, 0.0)))
     return np.asarray(missed <= math.log1p(-chance) + 1e-12)

@@ -8,7 +8,7 @@ The records of a person are numbered by ``group``; people stand in the order of 
 """
 
 import math
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Real, Shaped
@@ -21,8 +21,6 @@ Group = Int[np.ndarray, " records"]
 
 Rule = Literal["mean", "max", "sum", "median", "quantile"]
 """How a person's score is made of the scores of its records."""
-
-RULES: tuple[Rule, ...] = get_args(Rule)
 
 PERSON_SCORES: tuple[Rule, ...] = ("mean", "max")
 """Rules by which a person is scored unless others are named: each attack is tried with both."""

@@ -13,7 +13,10 @@ from divulge.core.check_names import (
     RECORDS_EACH,
     VALUES,
 )
+from divulge.report import words
+from divulge.report.evidence import Evidence
 from divulge.report.schema import AttackRow, ControlRow
+from divulge.report.shifts import CONFOUNDERS
 from divulge.report.terms import Terms
 
 _NOT_ONLY_MEMORY = (
@@ -127,3 +130,41 @@ def supposition(rows: Sequence[AttackRow], terms: Terms) -> str:
 def _auc_words(estimate: Estimate) -> str:
     high = estimate.value if estimate.high is None else estimate.high
     return f"AUC {estimate.value:.3f}, 95 % interval {estimate.low:.3f} to {high:.3f}"
+
+
+def list_warnings(
+    rows: Sequence[AttackRow],
+    evidence: Sequence[Evidence],
+    checks: Sequence[Check],
+    explained: Sequence[Evidence],
+) -> list[str]:
+    """Warnings beside the verdict, without what the verdict explains itself."""
+    warnings = [
+        f"{check.name.capitalize()}: {check.text}"
+        for check in checks
+        if check.verdict is Verdict.WARNING and check.name not in CONFOUNDERS
+    ]
+    warnings += [
+        f"The figures of {item.row.label} do not count, because it "
+        f"{control_failure(item.row.control)}."
+        for item in evidence
+        if item.row.control is not None and not item.row.sound and item not in explained
+    ]
+    warnings += [
+        f"{item.row.label} ranks members below non-members "
+        f"(AUC {words.format_auc(item.row.metrics['auc'])}): reversed, it would identify members."
+        for item in evidence
+        if item.backwards and item not in explained
+    ]
+    missing = sum(row.status == "missing" for row in rows)
+    if missing:
+        warnings.append(
+            f"The run was interrupted: {words.format_count(missing, 'attack')} still missing."
+        )
+    lost = sum(row.status in ("failed", "not applicable") for row in rows)
+    if lost:
+        warnings.append(
+            f"{lost} of {words.format_count(len(rows), 'attack')} did not run; the table of "
+            "attacks says why."
+        )
+    return warnings

@@ -17,7 +17,7 @@ from divulge.report import chart_style, words
 from divulge.report.parts import ClassRow, StratumRow
 from divulge.report.ranking import rank
 from divulge.report.schema import AttackRow, Summary
-from divulge.report.verdict import deciding_fpr
+from divulge.report.verdict_facts import deciding_fpr
 
 Format = Literal["svg", "png", "pdf"]
 

@@ -8,7 +8,7 @@ from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.membership import Member, Score, fewest_nonmembers
 from divulge.report.parts import AttackDifference
 from divulge.report.schema import AttackRow, Conclusion
-from divulge.report.verdict import deciding_fpr
+from divulge.report.verdict_facts import deciding_fpr
 
 _COMPARABLE = ("leak", "no leak found", "leak or shift")
 """Levels of verdicts in which figures of attacks can be compared."""

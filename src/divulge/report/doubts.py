@@ -33,8 +33,8 @@ class Doubt:
     @property
     def wording(self) -> Wording:
         """The words of the verdict."""
-        said = (self.text, self.means)
-        return Wording("inputs doubtful", f"Inputs doubtful: {self.headline}", said)
+        sentences = (self.text, self.means)
+        return Wording("inputs doubtful", f"Inputs doubtful: {self.headline}", sentences)
 
 
 def find_doubt(checks: Sequence[Check], *, leaks: bool, trained: bool) -> Doubt | None:
@@ -47,9 +47,9 @@ def find_doubt(checks: Sequence[Check], *, leaks: bool, trained: bool) -> Doubt 
             model that contradicts them has learned nothing, unless its columns stand in another
             order.
     """
-    found = {check.name: check for check in checks}
+    by_name = {check.name: check for check in checks}
     for doubt in _DOUBTS:
-        check = found.get(doubt.check)
+        check = by_name.get(doubt.check)
         if check is None or not _casts_doubt(check, leaks=leaks, trained=trained):
             continue
         if check.verdict is Verdict.WARNING:
@@ -60,8 +60,8 @@ def find_doubt(checks: Sequence[Check], *, leaks: bool, trained: bool) -> Doubt 
 
 def find_weak_doubt(checks: Sequence[Check]) -> Doubt | None:
     """Find what takes back a reassurance, and no leak; None if nothing does."""
-    found = (check.text for check in checks if check.name == _WEAK.check)
-    return next((replace(_WEAK, text=text) for text in found), None)
+    texts = (check.text for check in checks if check.name == _WEAK.check)
+    return next((replace(_WEAK, text=text) for text in texts), None)
 
 
 def _casts_doubt(check: Check, *, leaks: bool, trained: bool) -> bool:

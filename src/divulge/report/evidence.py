@@ -1,11 +1,12 @@
 """Each attack has its evidence in the one test of all attacks; one attack decides the verdict."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float64
 
+from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS
 from divulge.core import Measurements
 from divulge.metrics.max_test import LEVEL, LEVEL_BELOW, MaxTest
 from divulge.report.schema import AttackRow, Limits
@@ -98,16 +99,25 @@ def limits_by_metric(together: Mapping[str, Measurements]) -> Mapping[str, Limit
     Args:
         together: metrics by attack, with intervals that hold for all attacks at once.
     """
-    found = {}
-    for name in dict.fromkeys(name for one in together.values() for name in one.metrics):
-        those = {k: one.metrics[name] for k, one in together.items() if name in one.metrics}
+    limits = {}
+    for name in dict.fromkeys(name for measured in together.values() for name in measured.metrics):
+        those = {
+            k: measured.metrics[name]
+            for k, measured in together.items()
+            if name in measured.metrics
+        }
         best = max(those, key=lambda label: (those[label].low, those[label].value))
         highs = [estimate.high for estimate in those.values() if estimate.high is not None]
-        found[name] = Limits(
+        limits[name] = Limits(
             attack=best,
             estimate=those[best],
             most=max(estimate.value for estimate in those.values()),
             highest=max(highs, default=None),
             undecided=together[best].unmeasured.get(name, ""),
         )
-    return found
+    return limits
+
+
+def leave_out_shadows(item: Evidence) -> Evidence:
+    """The evidence, which counts for nothing if it comes from a comparison with shadow models."""
+    return replace(item, p_value=1.0) if item.row.attack in ATTACKS_WITH_SHADOWS else item

@@ -12,7 +12,7 @@ from divulge.metrics.membership import Score
 from divulge.report import words
 from divulge.report.parts import Strata, StratumRow, UnitFigures
 from divulge.report.schema import AttackRow, Conclusion
-from divulge.report.verdict import deciding_fpr
+from divulge.report.verdict_facts import deciding_fpr
 
 LEVEL = 0.05
 """The p-value up to which strata are said to differ."""

@@ -41,7 +41,8 @@ from divulge.report.schema import (
 from divulge.report.terms import Terms
 from divulge.report.units import choose_unit
 from divulge.report.unmeasured import not_measured
-from divulge.report.verdict import deciding_fpr, judge_model
+from divulge.report.verdict import judge_model
+from divulge.report.verdict_facts import deciding_fpr
 
 __all__ = ["Summary", "summarise"]
 

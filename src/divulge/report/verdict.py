@@ -21,57 +21,35 @@ confidence 1 - 0.05 / k for k attacks (Bonferroni).
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from divulge.attacks.catalog import ATTACKS_WITH_SHADOWS
-from divulge.core import Check, Measurements, Membership, Verdict
+from divulge.core import Check, Measurements, Membership
 from divulge.metrics import measure, power
 from divulge.metrics.difficulty_test import Ease, max_test_given_difficulty
-from divulge.metrics.exposed import fewest_exposed_on_top
-from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.max_test import (
     LEVEL,
-    SHARES,
     STATISTICS,
     MaxTest,
     Strata,
     join_small_strata,
     max_test_of_models,
-    members_on_top,
 )
-from divulge.metrics.membership import Member, Score, fewest_nonmembers
-from divulge.report import caveats, doubts, sentences, shifts, words
+from divulge.metrics.membership import Member, Score
+from divulge.report import caveats, doubts, sentences, shifts
 from divulge.report.evidence import (
     Evidence,
     choose_backwards,
     choose_deciding,
+    leave_out_shadows,
     limits_by_metric,
     weigh_evidence,
 )
 from divulge.report.parts import DecidingRate
-from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Level, Limits
+from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Level
 from divulge.report.terms import USUAL, Terms
-from divulge.report.verdict_facts import COARSEST, TopRecords, VerdictFacts
-
-DECIDING_FPRS = (0.01, 0.1)
-"""Figures show the TPR at the first of these that has a lower limit."""
-
-
-def deciding_fpr(nonmembers: int, attacks: int = 1) -> float | None:
-    """The first of `DECIDING_FPRS` at which these non-members support a lower limit.
-
-    Args:
-        nonmembers: the number of non-members.
-        attacks: the number of attacks that the limit holds for at once.
-
-    Examples:
-        >>> deciding_fpr(368), deciding_fpr(367), deciding_fpr(35)
-        (0.01, 0.1, None)
-    """
-    confidence = 1 - (1 - CONFIDENCE) / attacks
-    enough = (f for f in DECIDING_FPRS if nonmembers >= fewest_nonmembers(f, confidence))
-    return next(enough, None)
+from divulge.report.verdict_facts import COARSEST, VerdictFacts, gather_facts
 
 
 def judge_model(
@@ -140,7 +118,7 @@ def judge_models(
     alone, test = _test(done, models, strata, ease, test)
     evidence = [weigh_evidence(row, test, k) for k, row in enumerate(done)]
     if by_shadows:
-        evidence = [_leave_out_shadows(item) for item in evidence]
+        evidence = [leave_out_shadows(item) for item in evidence]
     speaker = choose_deciding(evidence)
     strongest = np.minimum(alone.p, test.p)
     apart = any(row.sound and p <= LEVEL for row, p in zip(done, strongest, strict=True))
@@ -149,57 +127,98 @@ def judge_models(
     counted = [item.row.label for item in evidence if item.row.sound] or list(together)
     limits = limits_by_metric({label: together[label] for label in counted})
     case = replace(
-        _gather_facts(speaker, models, together[speaker.row.label], limits, test),
+        gather_facts(speaker, models, together[speaker.row.label], limits, test),
         terms=terms,
         backwards=len(choose_backwards(evidence)),
         blind=shifts.find_blind(checks),
     )
     if confounding:  # not chance alone decided who is a member
         case = replace(case, raised=0)
-    shows = speaker.leaks and speaker.row.sound
-    doubt = doubts.find_doubt(checks, leaks=shows, trained=terms.trained)
-    stands = shows and shifts.stands_beside(checks, limits)
-    said = doubt.wording if doubt else _choose_wording(case, "" if stands else confounding)
-    enough = None if case.enough else power.members_needed(exposed=COARSEST, attacks=len(evidence))
-    statistic: str | None = STATISTICS[speaker.statistic]
-    contradicted = claim is not None and claim.outcome == "contradicted" and not confounding
-    broken = claim.sentence if claim and contradicted else ""
-    if claim and broken and not doubt and said.level != "leak":
-        said, statistic = sentences.describe_broken_claim(broken, case), "epsilon"
-        speaker = next(item for item in evidence if item.row.label == claim.attack)
-    if said.level in ("no leak found", "undecided"):
+    stands = speaker.leaks and speaker.row.sound and shifts.stands_beside(checks, limits)
+    chosen = _choose_words(case, checks, speaker, "" if stands else confounding)
+    if claim is not None and claim.outcome == "contradicted" and not confounding:
+        chosen = _break_claim(chosen, claim, case, evidence)
+    if chosen.wording.level in ("no leak found", "undecided"):
         doubt = doubts.find_weak_doubt(checks)
-        said = doubt.wording if doubt else said
-    explained: Sequence[Evidence] = []
-    backwards = said.level == "inputs doubtful" and doubt is None
-    if said.level == "instrument failed":
+        chosen = chosen._replace(doubt=doubt, wording=doubt.wording if doubt else chosen.wording)
+    conclusion = _conclude(chosen, case, rows, checks, evidence, test)
+    return replace(conclusion, confounding=confounding, limits=limits)
+
+
+class _ChosenWords(NamedTuple):
+    """The words of a verdict, and what they rest on."""
+
+    wording: sentences.Wording
+    speaker: Evidence
+    """That of the deciding attack."""
+    statistic: str
+    doubt: doubts.Doubt | None
+    """Why rows, answers or labels make the inputs doubtful."""
+    broken: str = ""
+    """The sentence of a contradicted claim."""
+
+
+def _choose_words(
+    case: VerdictFacts, checks: Sequence[Check], speaker: Evidence, confounding: str
+) -> _ChosenWords:
+    """The words for what the tests show; doubts about the inputs come before all else."""
+    shows = speaker.leaks and speaker.row.sound
+    doubt = doubts.find_doubt(checks, leaks=shows, trained=case.terms.trained)
+    wording = doubt.wording if doubt else _choose_wording(case, confounding)
+    return _ChosenWords(wording, speaker, STATISTICS[speaker.statistic], doubt)
+
+
+def _break_claim(
+    chosen: _ChosenWords, claim: ClaimRow, case: VerdictFacts, evidence: Sequence[Evidence]
+) -> _ChosenWords:
+    """The words where a claim is contradicted, which shows a leak too."""
+    chosen = chosen._replace(broken=claim.sentence)
+    if not claim.sentence or chosen.doubt or chosen.wording.level == "leak":
+        return chosen
+    return chosen._replace(
+        wording=sentences.describe_broken_claim(claim.sentence, case),
+        speaker=next(item for item in evidence if item.row.label == claim.attack),
+        statistic="epsilon",
+    )
+
+
+def _conclude(
+    chosen: _ChosenWords,
+    case: VerdictFacts,
+    rows: Sequence[AttackRow],
+    checks: Sequence[Check],
+    evidence: Sequence[Evidence],
+    test: MaxTest,
+) -> Conclusion:
+    """The verdict in these words, without what confounds it, and without limits."""
+    wording, speaker, statistic, doubt, broken = chosen
+    backwards = wording.level == "inputs doubtful" and doubt is None
+    explained = choose_backwards(evidence) if backwards else []
+    if wording.level == "instrument failed":
         explained = [speaker]
-    elif backwards:
-        explained = choose_backwards(evidence)
-    told = [check for check in checks if doubt is None or check.name != doubt.check]
-    warnings = _warnings(rows, evidence, told, explained)
-    next_step = sentences.next_step(said.level, enough, terms)
+    others = [check for check in checks if doubt is None or check.name != doubt.check]
+    warnings = caveats.list_warnings(rows, evidence, others, explained)
+    if broken and not doubt and broken not in wording.sentences:
+        warnings.insert(0, broken)
+    enough = None if case.enough else power.members_needed(exposed=COARSEST, attacks=len(evidence))
+    sensitivity = sentences.sensitivity(case.seen, len(evidence), unit=case.terms.unit)
+    next_step = sentences.next_step(wording.level, enough, case.terms)
     return Conclusion(
-        level=said.level,
-        headline=said.headline,
-        sentences=said.sentences,
-        sensitivity=""
-        if doubt
-        else sentences.sensitivity(case.seen, len(evidence), unit=terms.unit),
+        level=wording.level,
+        headline=wording.headline,
+        sentences=wording.sentences,
+        sensitivity="" if doubt else sensitivity,
         next_step=doubt.next_step if doubt else next_step,
-        confounding=confounding,
+        confounding="",
         doubt=doubt.clause if doubt else sentences.BACKWARDS if backwards else "",
-        supposition=caveats.supposition(rows, terms),
-        warnings=(
-            *([broken] if broken and not doubt and broken not in said.sentences else []),
-            *warnings,
-        ),
+        supposition=caveats.supposition(rows, case.terms),
+        warnings=tuple(warnings),
         attack=speaker.row.label,
         statistic=statistic,
         p_value=None if doubt else case.p_value if backwards else test.p_value,
         tested=len(evidence),
-        limits=limits,
-        deciding_rate=_choose_rate(said.level, statistic, case),
+        limits={},
+        deciding_rate=_choose_rate(wording.level, statistic, case),
         critical=test.critical,
     )
 
@@ -234,96 +253,32 @@ def _test(
     if strata is not None:
         strata = [join_small_strata(*each) for each in zip(strata, stacked, strict=True)]
     if ease is not None and strata is not None:
-        found = max_test_given_difficulty(stacked[0], models[0][1], strata[0], ease)
-        return found.alone, found.given
+        tests = max_test_given_difficulty(stacked[0], models[0][1], strata[0], ease)
+        return tests.alone, tests.given
     alone = test or max_test_of_models(stacked, [member for _, member in models], strata)
     return alone, alone
-
-
-def _leave_out_shadows(item: Evidence) -> Evidence:
-    """The evidence, which counts for nothing if it comes from a comparison with shadow models."""
-    return replace(item, p_value=1.0) if item.row.attack in ATTACKS_WITH_SHADOWS else item
 
 
 def _conclude_nothing(
     rows: Sequence[AttackRow], checks: Sequence[Check], confounding: str
 ) -> Conclusion:
-    said = sentences.describe_nothing_measured(rows)
+    wording = sentences.describe_nothing_measured(rows)
     return Conclusion(
-        level=said.level,
-        headline=said.headline,
-        sentences=said.sentences,
+        level=wording.level,
+        headline=wording.headline,
+        sentences=wording.sentences,
         sensitivity="",
-        next_step=sentences.next_step(said.level),
+        next_step=sentences.next_step(wording.level),
         confounding=confounding,
         doubt="",
         supposition="",
-        warnings=tuple(_warnings(rows, [], checks, [])),
+        warnings=tuple(caveats.list_warnings(rows, [], checks, [])),
         attack=None,
         statistic=None,
         p_value=None,
         tested=0,
         limits={},
     )
-
-
-def _gather_facts(
-    speaker: Evidence,
-    models: Sequence[tuple[Mapping[str, Score], Member]],
-    together: Measurements,
-    limits: Mapping[str, Limits],
-    test: MaxTest,
-) -> VerdictFacts:
-    members = sum(int(member.sum()) for _, member in models)
-    nonmembers = sum(int((~member).sum()) for _, member in models)
-    fpr = deciding_fpr(min(int((~member).sum()) for _, member in models), len(test.p))
-    return VerdictFacts(
-        row=speaker.row,
-        auc=together.metrics["auc"],
-        top=_top_records(speaker, models) if speaker.statistic else None,
-        raised=_count_raised(speaker, models, len(test.p)),
-        highest_auc=limits["auc"].highest,
-        fpr=fpr,
-        tpr=None if fpr is None else together.metrics[f"tpr@{fpr:g}"],
-        highest_tpr=None if fpr is None else limits[f"tpr@{fpr:g}"].highest,
-        p_value=_p_value(speaker, test),
-        attacks=len(test.p),
-        leaks=speaker.leaks,
-        seen=power.visible_leaks(members, nonmembers, test.critical),
-        members=members,
-        nonmembers=nonmembers,
-        models=len(models),
-    )
-
-
-def _p_value(speaker: Evidence, test: MaxTest) -> float:
-    """That of the deciding attack; where it shows nothing, the lowest of all."""
-    if speaker.leaks:
-        return speaker.p_value
-    return min(1.0, 2 * speaker.p_below) if speaker.backwards else test.p_value
-
-
-def _top_records(
-    speaker: Evidence, models: Sequence[tuple[Mapping[str, Score], Member]]
-) -> TopRecords:
-    share = SHARES[speaker.statistic - 1]
-    places = [max(1, round(share * len(member))) for _, member in models]
-    found = [
-        members_on_top(scores[speaker.row.label], member, here)
-        for (scores, member), here in zip(models, places, strict=True)
-    ]
-    return TopRecords(sum(places), sum(found))
-
-
-def _count_raised(
-    speaker: Evidence, models: Sequence[tuple[Mapping[str, Score], Member]], attacks: int
-) -> int:
-    """How many members at the top that the verdict speaks of training raised, at least."""
-    if not speaker.statistic or len(models) > 1:
-        return 0
-    (scores, member), places = models[0], _top_records(speaker, models).places
-    error = (1 - CONFIDENCE) / attacks
-    return fewest_exposed_on_top(scores[speaker.row.label], member, places, error)
 
 
 def _choose_wording(case: VerdictFacts, confounding: str) -> sentences.Wording:
@@ -342,41 +297,3 @@ def _choose_wording(case: VerdictFacts, confounding: str) -> sentences.Wording:
         if case.terms.shift_excluded
         else sentences.describe_shift(case)
     )
-
-
-def _warnings(
-    rows: Sequence[AttackRow],
-    evidence: Sequence[Evidence],
-    checks: Sequence[Check],
-    explained: Sequence[Evidence],
-) -> list[str]:
-    """Warnings beside the verdict, without what the verdict explains itself."""
-    said = [
-        f"{check.name.capitalize()}: {check.text}"
-        for check in checks
-        if check.verdict is Verdict.WARNING and check.name not in shifts.CONFOUNDERS
-    ]
-    said += [
-        f"The figures of {item.row.label} do not count, because it "
-        f"{caveats.control_failure(item.row.control)}."
-        for item in evidence
-        if item.row.control is not None and not item.row.sound and item not in explained
-    ]
-    said += [
-        f"{item.row.label} ranks members below non-members "
-        f"(AUC {words.format_auc(item.row.metrics['auc'])}): reversed, it would identify members."
-        for item in evidence
-        if item.backwards and item not in explained
-    ]
-    missing = sum(row.status == "missing" for row in rows)
-    if missing:
-        said.append(
-            f"The run was interrupted: {words.format_count(missing, 'attack')} still missing."
-        )
-    lost = sum(row.status in ("failed", "not applicable") for row in rows)
-    if lost:
-        said.append(
-            f"{lost} of {words.format_count(len(rows), 'attack')} did not run; the table of "
-            "attacks says why."
-        )
-    return said

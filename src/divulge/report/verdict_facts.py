@@ -1,17 +1,27 @@
 """The facts that the words of a verdict state, and the clauses that state them."""
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from divulge.core import Estimate
+from divulge.core import Estimate, Measurements
+from divulge.metrics import power
+from divulge.metrics.exposed import fewest_exposed_on_top
+from divulge.metrics.intervals import CONFIDENCE
+from divulge.metrics.max_test import SHARES, MaxTest, members_on_top
+from divulge.metrics.membership import Member, Score, fewest_nonmembers
 from divulge.metrics.power import VisibleLeaks
 from divulge.report import words
-from divulge.report.schema import AttackRow, Blind
+from divulge.report.evidence import Evidence
+from divulge.report.schema import AttackRow, Blind, Limits
 from divulge.report.terms import USUAL, Terms
 
 COARSEST = 0.5
 """Share of exposed members that an audit must see with 80 % power, or it decides nothing."""
+
+DECIDING_FPRS = (0.01, 0.1)
+"""Figures show the TPR at the first of these that has a lower limit."""
 
 
 class TopRecords(NamedTuple):
@@ -99,24 +109,26 @@ class VerdictFacts:
     def evidence(self) -> str:
         """A sentence, without its full stop, on what the deciding attack achieves."""
         unit = self.terms.unit
-        who = (
+        attacker = (
             f"an attacker who sees only {self.terms.given}" if self.terms.given else self.strongest
         )
-        who += f" that knows only {self.terms.knows} of each record" if self.terms.knows else ""
+        attacker += (
+            f" that knows only {self.terms.knows} of each record" if self.terms.knows else ""
+        )
         if self.terms.known_members:
             others = words.format_count(self.terms.known_members, "other member")
-            who += f" of an attacker who knows {others}"
-        who += "" if self.models == 1 else f" on {self.models} models"
+            attacker += f" of an attacker who knows {others}"
+        attacker += "" if self.models == 1 else f" on {self.models} models"
         if self.top is None:
             value, low, high = words.per_hundred(self.auc)
             return (
-                f"Shown one {unit.member} and one other {unit.one}, {who} picks "
+                f"Shown one {unit.member} and one other {unit.one}, {attacker} picks "
                 f"{unit.right} {value} % of the time (95 % interval {low} to {high} %; "
                 f"guessing: 50 %; {self.p})"
             )
         share = self.members / (self.members + self.nonmembers)
         return (
-            f"Of the {unit.count(self.top.places)} that {who} ranks "
+            f"Of the {unit.count(self.top.places)} that {attacker} ranks "
             f"highest, {unit.count_on_top(self.top.members)} (guessing: "
             f"{share * self.top.places:.3g}; {self.p})"
         )
@@ -133,3 +145,87 @@ class VerdictFacts:
             f"an attack that {pair}, or that identifies {100 * self.highest_tpr:.2g} % of the "
             f"{unit.members} at a false-positive rate of {words.format_percent(self.fpr)}"
         )
+
+
+def deciding_fpr(nonmembers: int, attacks: int = 1) -> float | None:
+    """The first of `DECIDING_FPRS` at which these non-members support a lower limit.
+
+    Args:
+        nonmembers: the number of non-members.
+        attacks: the number of attacks that the limit holds for at once.
+
+    Examples:
+        >>> deciding_fpr(368), deciding_fpr(367), deciding_fpr(35)
+        (0.01, 0.1, None)
+    """
+    confidence = 1 - (1 - CONFIDENCE) / attacks
+    enough = (f for f in DECIDING_FPRS if nonmembers >= fewest_nonmembers(f, confidence))
+    return next(enough, None)
+
+
+def gather_facts(
+    speaker: Evidence,
+    models: Sequence[tuple[Mapping[str, Score], Member]],
+    together: Measurements,
+    limits: Mapping[str, Limits],
+    test: MaxTest,
+) -> VerdictFacts:
+    """The facts on models, as far as their scores and the test of these say them.
+
+    Args:
+        speaker: the evidence of the deciding attack.
+        models: for each model, the scores of the attacks that were done, and the truth.
+        together: metrics of the deciding attack.
+        limits: by metric, over the attacks that count.
+        test: of all attacks that were done.
+    """
+    members = sum(int(member.sum()) for _, member in models)
+    nonmembers = sum(int((~member).sum()) for _, member in models)
+    fpr = deciding_fpr(min(int((~member).sum()) for _, member in models), len(test.p))
+    return VerdictFacts(
+        row=speaker.row,
+        auc=together.metrics["auc"],
+        top=_top_records(speaker, models) if speaker.statistic else None,
+        raised=_count_raised(speaker, models, len(test.p)),
+        highest_auc=limits["auc"].highest,
+        fpr=fpr,
+        tpr=None if fpr is None else together.metrics[f"tpr@{fpr:g}"],
+        highest_tpr=None if fpr is None else limits[f"tpr@{fpr:g}"].highest,
+        p_value=_p_value(speaker, test),
+        attacks=len(test.p),
+        leaks=speaker.leaks,
+        seen=power.visible_leaks(members, nonmembers, test.critical),
+        members=members,
+        nonmembers=nonmembers,
+        models=len(models),
+    )
+
+
+def _p_value(speaker: Evidence, test: MaxTest) -> float:
+    """That of the deciding attack; where it shows nothing, the lowest of all."""
+    if speaker.leaks:
+        return speaker.p_value
+    return min(1.0, 2 * speaker.p_below) if speaker.backwards else test.p_value
+
+
+def _top_records(
+    speaker: Evidence, models: Sequence[tuple[Mapping[str, Score], Member]]
+) -> TopRecords:
+    share = SHARES[speaker.statistic - 1]
+    places = [max(1, round(share * len(member))) for _, member in models]
+    on_top = [
+        members_on_top(scores[speaker.row.label], member, here)
+        for (scores, member), here in zip(models, places, strict=True)
+    ]
+    return TopRecords(sum(places), sum(on_top))
+
+
+def _count_raised(
+    speaker: Evidence, models: Sequence[tuple[Mapping[str, Score], Member]], attacks: int
+) -> int:
+    """How many members at the top that the verdict speaks of training raised, at least."""
+    if not speaker.statistic or len(models) > 1:
+        return 0
+    (scores, member), places = models[0], _top_records(speaker, models).places
+    error = (1 - CONFIDENCE) / attacks
+    return fewest_exposed_on_top(scores[speaker.row.label], member, places, error)

@@ -13,9 +13,10 @@ from divulge._util import toml
 from divulge._util.arguments import Count, FilePath, Seed, check_arguments
 from divulge.attacks import Cascade
 from divulge.audits import config, inputs
-from divulge.audits.challenges import membership
+from divulge.audits.challenges.drawn_candidates import set_copies_aside
 from divulge.audits.known_members import set_known_members_aside
 from divulge.audits.matching import match
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.core import Records
 from divulge.data import augmentation as augmenting
 from divulge.data import records as data_records
@@ -169,13 +170,13 @@ def estimate_file(
 def _estimate_shadows(settings: config.ModelAuditSpec, folder: Path, who: Workers) -> CostEstimate:
     """About what training the shadow models of an audit will cost, further ones included."""
     matched, _ = match(inputs.load_inputs(settings, folder))
-    subject, _ = membership.set_copies_aside(matched)
+    subject, _ = set_copies_aside(matched)
     subject, *_ = set_known_members_aside(subject, settings.seed)
     assert subject.shadows is not None
     candidates = subject.members.joined(subject.nonmembers)
     own = subject.shadows.own
     queries = (*_queries(candidates, subject.augment, subject.reference), *own)
-    plan, attacks = subject.shadows, config.requested_attacks(settings, folder)
+    plan, attacks = subject.shadows, requested_attacks(settings, folder)
     rounds = sum(attack.rounds for attack in attacks if isinstance(attack, Cascade))
     plan = replace(plan, models=plan.models + training.count_further(plan, rounds))
     return _run_trial(training.prepare_workload(plan, queries, settings.seed), who)

@@ -12,10 +12,10 @@ from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.audits.api import audit_subject
 from divulge.audits.result import Audit
-from divulge.audits.run_folder import open_run_folder
 from divulge.audits.runner import RunHeading
 from divulge.audits.subject import AuditInputs
 from divulge.data import bundled
+from divulge.finished_runs.run_folder import open_run_folder
 from divulge.targets.sklearn import SklearnTarget
 
 MEMBERS, NONMEMBERS = 200, 800

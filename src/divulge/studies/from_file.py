@@ -9,7 +9,7 @@ from divulge._util.progress import Progress, as_track
 from divulge.audits import config
 from divulge.audits.from_file import audit_settings, load_visibly
 from divulge.audits.result import SecretAudit
-from divulge.audits.stored import refuse_images
+from divulge.finished_runs.stored import refuse_images
 from divulge.studies.leave_one_out import run as leave_one_out
 from divulge.studies.leave_one_out.design import design_from_config
 from divulge.studies.leave_one_out.result import LeaveOneOut

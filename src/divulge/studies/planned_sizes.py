@@ -1,7 +1,7 @@
 """How many members and non-members an audit by its settings has: records, or people."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +13,37 @@ from divulge.core import Records
 from divulge.data import groups
 from divulge.data import records as data_records
 from divulge.errors import DataError
+from divulge.metrics import power as powers
+
+
+@dataclass(frozen=True, slots=True)
+class PeopleInPlan:
+    """What people with several records change in a plan."""
+
+    records: int
+    """Records of all members and non-members."""
+    alike: float | None = None
+    """Correlation of the scores of two records of one person; None if nobody knows."""
+    auc_by_record: float | None = None
+    """The AUC by record of the smallest leak that is seen; None if none is, or without `alike`."""
+    auc_of_others: float | None = None
+    """The smallest AUC that as many records show if each is somebody else's; likewise."""
+
+    def describe(self, people: int) -> str:
+        """What the leak is by record, as sentences; empty if nobody knows how alike records are.
+
+        Args:
+            people: members and non-members.
+        """
+        if self.alike is None or self.auc_by_record is None or self.auc_of_others is None:
+            return ""
+        effect = powers.design_effect(self.records / people, self.alike)
+        return (
+            f"\nBy record this is an AUC of {self.auc_by_record:.2f}, where the scores of two "
+            f"records of one person correlate by {self.alike:.2g}.\n{self.records:,} records of "
+            f"as many people would show an AUC of {self.auc_of_others:.2f}: here they count as "
+            f"{self.records / effect:,.0f} (design effect {effect:.3g})."
+        )
 
 
 class PlannedSizes(NamedTuple):

@@ -7,13 +7,14 @@ import numpy as np
 
 from divulge._util.arguments import Count, FilePath, check_arguments
 from divulge.audits import config
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.audits.result import Audit, SecretAudit
 from divulge.errors import SpecError
 from divulge.metrics import power as powers
 from divulge.metrics.people import intraclass_correlation
 from divulge.report import sentences, words
 from divulge.report.units import PERSON
-from divulge.studies.planned_sizes import count_candidates
+from divulge.studies.planned_sizes import PeopleInPlan, count_candidates
 
 SHADOWS = {0: (0.29, 0.04), 4: (0.91, 0.68), 16: (0.97, 0.92), 64: (1.0, 1.0)}
 """What is left, with fewer shadow models, of the leak that the best attack shows with 64: of the
@@ -33,36 +34,6 @@ class RecordsNeeded:
     """The share of the leak that is left with so many shadow models."""
     records: int | None
     """Members, and as many non-members; None if more than 100,000 of each."""
-
-
-@dataclass(frozen=True, slots=True)
-class PeopleInPlan:
-    """What people with several records change in a plan."""
-
-    records: int
-    """Records of all members and non-members."""
-    alike: float | None = None
-    """Correlation of the scores of two records of one person; None if nobody knows."""
-    auc_by_record: float | None = None
-    """The AUC by record of the smallest leak that is seen; None if none is, or without `alike`."""
-    auc_of_others: float | None = None
-    """The smallest AUC that as many records show if each is somebody else's; likewise."""
-
-    def describe(self, people: int) -> str:
-        """What the leak is by record, as sentences; empty if nobody knows how alike records are.
-
-        Args:
-            people: members and non-members.
-        """
-        if self.alike is None or self.auc_by_record is None or self.auc_of_others is None:
-            return ""
-        effect = powers.design_effect(self.records / people, self.alike)
-        return (
-            f"\nBy record this is an AUC of {self.auc_by_record:.2f}, where the scores of two "
-            f"records of one person correlate by {self.alike:.2g}.\n{self.records:,} records of "
-            f"as many people would show an AUC of {self.auc_of_others:.2f}: here they count as "
-            f"{self.records / effect:,.0f} (design effect {effect:.3g})."
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +235,7 @@ def plan_file(path: FilePath, *, power: float = powers.POWER) -> AuditPlan:
             "a federation's page says itself what it could have seen"
         )
     planned = count_candidates(settings, path.parent)
-    attacks = len(config.requested_attacks(settings, path.parent))
+    attacks = len(requested_attacks(settings, path.parent))
     seen = _plan_sizes(planned.members, planned.nonmembers, power, attacks)
     return seen if planned.records is None else _compare_with_others(seen, planned.records, None)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from divulge.audits import attempt
 from divulge.core import NOBODY, Assignment, Collusion, Need
 from divulge.metrics import assignment
 from divulge.metrics.uninformed import assignment as uninformed
 from divulge.metrics.uninformed.draws import ERROR
+from divulge.secrets import attempt
 from divulge.testing import clients
 from divulge.testing.membership import Poorer
 from divulge.testing.properties import GameSet, Lack, World, require

@@ -10,10 +10,10 @@ from divulge._util.json import JSON
 from divulge._util.redaction import redact_foreign
 from divulge._util.registry import build
 from divulge.attacks import catalog, own
-from divulge.audits import wrapped
-from divulge.audits.secrets.registry import SECRETS
 from divulge.core import Status
 from divulge.errors import DivulgeError, SpecError, did_you_mean
+from divulge.secrets import wrapped
+from divulge.secrets.registry import SECRETS
 from divulge.testing.properties import PROPERTIES, Case, Property, PropertyError, World
 
 Outcome = Literal["passed", "failed", "undecided"]

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from divulge.audits import attempt
 from divulge.core import Need, Proportions
 from divulge.federation import Federation, exact, simulate
 from divulge.metrics import composition, intervals
 from divulge.metrics.uninformed import composition as uninformed
 from divulge.metrics.uninformed.draws import ERROR
+from divulge.secrets import attempt
 from divulge.testing import updates
 from divulge.testing.properties import GameSet, Lack, World, require
 from divulge.training.recipe import Recipe

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from divulge.audits import attempt
 from divulge.core import Interactions, Need, Reconstruction
 from divulge.federation.recommender.model import NeuralCF
 from divulge.metrics import interactions
+from divulge.secrets import attempt
 from divulge.testing import items
 from divulge.testing.properties import GameSet, Lack, World, require
 

@@ -7,10 +7,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from divulge.audits import attempt
 from divulge.core import Game, Membership, ModelView, Need, Scores, Target
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import NotApplicable
+from divulge.secrets import attempt
 from divulge.testing import forests
 from divulge.testing.properties import Case, GameSet, Lack, Property, PropertyError, World, require
 

@@ -15,9 +15,9 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 
 from divulge._util.registry import build
-from divulge.audits import attempt, wrapped
-from divulge.audits.controls import fewest_covered
 from divulge.core import Need, Status
+from divulge.secrets import attempt, wrapped
+from divulge.secrets.controls import fewest_covered
 
 ROUNDING = 1e-9
 """Sums in another order differ by some thousand units of float64's last place at most."""

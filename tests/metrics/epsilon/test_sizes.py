@@ -26,7 +26,7 @@ def test_the_choice_allows_for_runs_of_every_probability(
     needed = []
     for size, hit in zip(candidates.tolist(), hits, strict=True):
         right = min(max(hit / size, 0.5), 1 - 0.5 / size)  # half a guess is kept from both ends
-        told = stats.norm.ppf([right * size / records, (1 - right) * size / records])
+        told = [float(stats.norm.ppf(p * size / records)) for p in (right, 1 - right)]
         needed.append(np.inf if hit > size else told[0] - told[1])
     chosen = sizes.choose_for_gaussian_dp(mu, records, error)
     assert chosen.size == candidates[np.argmin(needed)]

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from divulge.audits.gate import Gate
-from divulge.audits.rulings import hold_against_gate
 from divulge.core import CompositionFacts, Finding, Proportions, SimulatedErrors, Status
+from divulge.finished_runs.gate import Gate
+from divulge.finished_runs.rulings import hold_against_gate
 from divulge.metrics.expected import adjust_p_values, largest_error, merge_p_values
 from divulge.metrics.uninformed.interactions import SimulatedClicks
 from divulge.report.federation import composition, page

@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 
 import divulge
 from divulge.attacks import catalog
-from divulge.audits import run_json
 from divulge.cli import render
 from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.defences import catalog as defences_catalog
 from divulge.defences.answers.coarse import TopOne
 from divulge.errors import SpecError, StoreError
+from divulge.finished_runs import run_json
 from divulge.metrics.intervals import student_mean
 from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate
@@ -77,6 +77,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
     return compared(tmp_path_factory.mktemp("compare") / "run")
 
 
+@pytest.mark.slow
 def test_every_defence_is_trained_on_the_same_halves(found: Comparison) -> None:
     for k in range(3):
         members = [one.audits.targets[k].candidates.member.tolist() for one in found.defences]
@@ -221,6 +222,7 @@ def test_the_terminal_shows_tables_that_fit(
         assert f"{found.rows[0].strongest['auc'].estimate.value:.3f}" in said
 
 
+@pytest.mark.slow
 def test_what_is_read_back_is_what_was_found(found: Comparison) -> None:
     assert found.path is not None
     again = Comparison.load(found.path)

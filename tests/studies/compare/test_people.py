@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import numpy as np
+import pytest
 from sklearn.tree import DecisionTreeClassifier
 
 import divulge
@@ -16,6 +17,7 @@ WAYS = {
 }
 
 
+@pytest.mark.slow
 def test_all_ways_to_train_get_whole_people_the_same_halves(tmp_path: Path) -> None:
     found = divulge.compare(
         WAYS,

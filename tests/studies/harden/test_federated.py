@@ -107,6 +107,7 @@ def test_an_attack_that_invents_clients_is_told_the_defence(
         assert built == [*federated.QUICK[:2], ("decaf", {**federated.QUICK[2][1], **told})]
 
 
+@pytest.mark.slow
 def test_each_defence_is_tried_first(found: divulge.HardenedFederation) -> None:
     assert not found.refused
     settings = [trial.setting for trial in found.trials]

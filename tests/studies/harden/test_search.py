@@ -9,9 +9,9 @@ import pytest
 
 import divulge
 from divulge._util.progress import as_track, track_silently
-from divulge.audits.run_json import new_head
 from divulge.core import Estimate
 from divulge.errors import DataError
+from divulge.finished_runs.run_json import new_head
 from divulge.studies.harden.federated_bench import FederationBench
 from divulge.studies.harden.federated_result import FederationSearchFacts
 from divulge.studies.harden.search import run_search

@@ -114,6 +114,7 @@ def test_the_model_is_a_file_of_its_library_and_the_run_is_read_again(
     assert found.head.environment["scikit-learn"]
 
 
+@pytest.mark.slow
 def test_a_function_is_searched_by_the_space_of_its_settings(tmp_path: Path) -> None:
     space = {"depth": (6, 3, 1)}
     search = divulge.SearchSettings(

@@ -11,8 +11,8 @@ from jaxtyping import Float64
 from divulge._util.progress import Track
 from divulge._util.random import stream
 from divulge.audits.checkpoints import trace_losses
-from divulge.audits.checks.question import SecondPredictions
 from divulge.audits.subject import AuditInputs
+from divulge.checks.question import SecondPredictions
 from divulge.core import (
     Check,
     ModelView,
@@ -51,13 +51,13 @@ def settle_fill(subject: AuditInputs, candidates: Records, seed: int) -> tuple[A
     Raises:
         DataError: there is no such column, or a grid does not fit the records.
     """
-    asked = subject.known
-    assert asked is not None
+    setting = subject.known
+    assert setting is not None
     known = partial_records.settle_fill(
-        candidates, subject.reference, asked, candidates.columns, seed
+        candidates, subject.reference, setting, candidates.columns, seed
     )
     how = "as asked for"
-    if asked.fill == "chosen":
+    if setting.fill == "chosen":
         how = "which errs least where values of the reference records are hidden in the same way"
     text = f"Unknown features of candidates are filled in by {known.fill}, {how}."
     return replace(subject, known=known), Check("filling in", Verdict.PASS, text)
@@ -136,10 +136,10 @@ def _view(
         own=subject.reference,
     )
     if plan is not None:
-        asked, *otherwise = shown.pool
+        pool_asked, *otherwise = shown.pool
         plan = replace(
             plan,
-            pool_asked=asked,
+            pool_asked=pool_asked,
             pool_otherwise=tuple(otherwise),
             pool_known=shown.pool_known,
         )
@@ -158,8 +158,8 @@ def comparison_key(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
 def _ask(
     target: Target, records: Records, subject: AuditInputs, track: Track[Any]
 ) -> Float64[np.ndarray, "records classes"]:
-    asked = len(records) if Need.FEATURES in target.offers else 0  # a table has all answers
-    for start in track(range(0, asked, subject.batch_size), "Asking the model"):
+    rows = len(records) if Need.FEATURES in target.offers else 0  # a table has all answers
+    for start in track(range(0, rows, subject.batch_size), "Asking the model"):
         target.predict(records.x[start : start + subject.batch_size])
     answers = target.predict(records.x)
     check_classes(records, answers, subject.class_names)

@@ -7,11 +7,11 @@ from typing import Any, Protocol, runtime_checkable
 
 from divulge._util.progress import Track, track_silently
 from divulge.attacks import own
-from divulge.audits import wrapped
-from divulge.audits.attempt import AttackResult
-from divulge.audits.secrets.base import Controls
-from divulge.audits.secrets.registry import secret_of
 from divulge.core import Attack, Candidates, Entry, Facts
+from divulge.secrets import wrapped
+from divulge.secrets.attempt import AttackResult
+from divulge.secrets.base import Controls
+from divulge.secrets.registry import secret_of
 from divulge.training.shadows.workers import Workers
 
 

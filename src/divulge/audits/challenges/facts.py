@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from divulge.audits.checks import records as checks
-from divulge.audits.checks.duplicates import Copies, PoolCopies
-from divulge.audits.checks.question import CandidateEase, CheckInputs, SecondPredictions
 from divulge.audits.people import claim_for_people
 from divulge.audits.subject import AuditInputs
 from divulge.audits.texts import USUAL, Completion, measure_texts
+from divulge.checks import records as checks
+from divulge.checks.duplicates import Copies, PoolCopies
+from divulge.checks.question import CandidateEase, CheckInputs, SecondPredictions
 from divulge.core import (
     Check,
     Claim,

@@ -38,7 +38,7 @@ def read_sheets(run: Path, clients: Sequence[str], items: Sequence[int]) -> tupl
         SpecError: it keeps none, as nobody asked for them when the audit was carried out.
         StoreError: one of them is damaged.
     """
-    found = []
+    sheets = []
     for k, (client, many) in enumerate(zip(clients[:CLIENTS], items, strict=False)):
         path = run / _name(k)
         if not path.is_file():
@@ -49,8 +49,8 @@ def read_sheets(run: Path, clients: Sequence[str], items: Sequence[int]) -> tupl
         png = atomic.read(path)
         if not png.startswith(_SIGNATURE):
             raise StoreError(f"expected a PNG file at {path}, got something else: audit again")
-        found.append(ImageSheet(client, min(many, IMAGES), many, png))
-    return tuple(found)
+        sheets.append(ImageSheet(client, min(many, IMAGES), many, png))
+    return tuple(sheets)
 
 
 def _name(client: int) -> str:

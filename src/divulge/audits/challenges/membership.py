@@ -6,40 +6,37 @@ that no attack queries it again.
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int, Shaped
+from jaxtyping import Bool, Float64, Shaped
 
 from divulge._util.digest import digest
 from divulge._util.progress import Track, track_silently
-from divulge._util.random import stream
 from divulge.audits.challenges import asking
 from divulge.audits.challenges import facts as facts_of
+from divulge.audits.challenges.drawn_candidates import DrawnCandidates, draw_candidates
 from divulge.audits.challenges.model import MembershipChallenge
-from divulge.audits.checks import duplicates
-from divulge.audits.checks.contents import check_contents
-from divulge.audits.checks.difficulty import recall_ease
-from divulge.audits.checks.duplicates import DistinctSets
-from divulge.audits.checks.question import CandidateEase
-from divulge.audits.known_members import set_known_members_aside
-from divulge.audits.matching import match
 from divulge.audits.people import (
-    check_groups,
     count_most_records,
     describe_people,
     keep_one_a_person,
 )
 from divulge.audits.strata import merge_small_strata
 from divulge.audits.subject import AuditInputs
+from divulge.checks.contents import check_contents
+from divulge.checks.difficulty import recall_ease
+from divulge.checks.question import CandidateEase
 from divulge.core import (
     Candidates,
     Check,
+    Claim,
     Game,
     Membership,
     ModelView,
     Need,
     Records,
+    Target,
     Verdict,
 )
 from divulge.core.people import StrataFacts
@@ -49,6 +46,7 @@ from divulge.metrics.difficulty_test import Ease
 from divulge.targets.budget import CountingTarget
 from divulge.targets.model_facts import declares_probabilities, describe_model, kind_of_model
 from divulge.targets.model_parts import versions_of
+from divulge.training.shadows.plan import ShadowPlan
 
 _UNKNOWN_MODEL = (
     "The model is a function, which may read its weights from anywhere, so that nothing tells it "
@@ -83,65 +81,96 @@ def pose(
         TargetError: the model failed, or the budget is too small for one answer a record.
     """
     _refuse_unusable(subject)
-    given, (subject, further) = subject, match(subject)
-    check_groups(subject.sets, ("members", "nonmembers"))
-    subject, distinct = set_copies_aside(subject)
-    subject, known_members, known = set_known_members_aside(subject, seed)
-    order = stream(seed, "order of candidates").permutation(
-        len(subject.members) + len(subject.nonmembers)
-    )
-    candidates = subject.members.joined(subject.nonmembers).take(order)
-    if subject.known is not None:
-        subject, filling = asking.settle_fill(subject, candidates, seed)
-        further += (filling,)
-    most = count_most_records(given.members, given.nonmembers)
-    claim, doubts = facts_of.claim_of(given, most)
+    drawn = draw_candidates(subject, seed)
+    most = count_most_records(subject.members, subject.nonmembers)
+    claim, doubts = facts_of.claim_of(subject, most)
     if delta is None:
         delta = claim.guarantee.delta if claim else 0.0
-    counted = CountingTarget(subject.target, subject.budget)
+    subject = drawn.subject
     # without a fingerprint nothing could tell these answers from those of a changed model
     place = answers_path if subject.fingerprint else None
-    if answers_path is not None and place is None and Need.FEATURES in subject.target.offers:
-        further += (Check("model identity", Verdict.NOT_APPLICABLE, _UNKNOWN_MODEL),)
-    sets = (candidates, *(one for one in (subject.reference, known_members) if one is not None))
-    target = asking.remember_answers(counted, place, subject, sets)
-    view, shadows, answers = asking.ask_all(target, sets, subject, known_members, seed, track)
-    positions = np.concatenate([distinct.members[~known], distinct.nonmembers])[order]
-    member = order < len(subject.members)
-    drawn_up, strata = _draw_up(subject, view, candidates, member, positions, order, seed)
-    game = Game(view, Membership(drawn_up.member, subject.drawn))
-    knowledge = facts_of.AuditorKnowledge(
-        answers=answers,
-        shadows=shadows,
-        whole=None if view.known is None else ModelView(target, candidates, subject.reference),
-        class_names=subject.class_names,
-        claim=claim,
-        copies=distinct.copies if facts_of.knows_features(view) else None,
-        again=asking.ask_again(counted, candidates, subject, seed, place),
-        further=(*further, *doubts, *check_contents(subject.target, candidates.x, member)),
-        model=describe_model(subject.target),
-        kind=kind_of_model(subject.target),
-        declared=declares_probabilities(subject.target),
+    answered = _ask_model(drawn, place, seed, track)
+    drawn_up, strata = _draw_up(drawn, answered.view, seed)
+    game = Game(answered.view, Membership(drawn_up.member, subject.drawn))
+    knowledge = replace(
+        _describe_knowledge(drawn, answered, claim),
+        again=asking.ask_again(answered.counted, drawn.candidates, subject, seed, place),
+        further=(
+            *drawn.noticed,
+            *_note_unknown_model(subject, answers_path),
+            *doubts,
+            *check_contents(subject.target, drawn.candidates.x, drawn.member),
+        ),
         ease=drawn_up.ease,
-        blind=subject.blind,
-        randomised=subject.randomised,
         people=describe_people(drawn_up, most, subject.person_scores),
         strata=strata,
-        completion=subject.completion,
     )
     with track.step("Checking the records"):
         facts = facts_of.describe_facts(game, knowledge, seed, delta)
-    asked_of = f"{subject.fingerprint} {seed} {delta!r}"
+    key = f"{subject.fingerprint} {seed} {delta!r}"
+    compared = asking.comparison_key(answered.shadows, answered.view, seed)
     return MembershipChallenge(
         game=game,
         facts=facts,
         candidates=drawn_up,
-        digest=_digest(game, answers, asked_of, drawn_up.ease, subject.blind),
-        compared=asking.comparison_key(shadows, view, seed) + " thresholds" * subject.thresholds,
-        shadows=shadows,
+        digest=_digest(game, answered.answers, key, drawn_up.ease, subject.blind),
+        compared=compared + " thresholds" * subject.thresholds,
+        shadows=answered.shadows,
         seed=seed,
         thresholds=subject.thresholds,
         libraries=versions_of(subject.target, subject.shadows, *subject.sets.values()),
+    )
+
+
+class _AskedModel(NamedTuple):
+    """What the model answered about each record."""
+
+    counted: CountingTarget
+    """The model, which counts what it is asked."""
+    target: Target
+    """The model, which remembers its answers."""
+    view: ModelView
+    shadows: ShadowPlan | None
+    answers: Float64[np.ndarray, "candidates classes"]
+
+
+def _ask_model(
+    drawn: DrawnCandidates, place: Path | None, seed: int, track: Track[Any]
+) -> _AskedModel:
+    """Ask the model about each record once, and keep its answers at a place."""
+    subject = drawn.subject
+    counted = CountingTarget(subject.target, subject.budget)
+    target = asking.remember_answers(counted, place, subject, drawn.sets)
+    answered = asking.ask_all(target, drawn.sets, subject, drawn.known_members, seed, track)
+    return _AskedModel(counted, target, *answered)
+
+
+def _note_unknown_model(subject: AuditInputs, answers_path: Path | None) -> list[Check]:
+    """A check that says why answers are not kept, where they were to be."""
+    if answers_path is None or subject.fingerprint or Need.FEATURES not in subject.target.offers:
+        return []
+    return [Check("model identity", Verdict.NOT_APPLICABLE, _UNKNOWN_MODEL)]
+
+
+def _describe_knowledge(
+    drawn: DrawnCandidates, answered: _AskedModel, claim: Claim | None
+) -> facts_of.AuditorKnowledge:
+    """What the settings, the records and the model say, without what is measured on these."""
+    subject, view = drawn.subject, answered.view
+    whole = ModelView(answered.target, drawn.candidates, subject.reference)
+    return facts_of.AuditorKnowledge(
+        answers=answered.answers,
+        shadows=answered.shadows,
+        whole=None if view.known is None else whole,
+        class_names=subject.class_names,
+        claim=claim,
+        copies=drawn.copies if facts_of.knows_features(view) else None,
+        model=describe_model(subject.target),
+        kind=kind_of_model(subject.target),
+        declared=declares_probabilities(subject.target),
+        blind=subject.blind,
+        randomised=subject.randomised,
+        completion=subject.completion,
     )
 
 
@@ -160,20 +189,15 @@ def _refuse_unusable(subject: AuditInputs) -> None:
 
 
 def _draw_up(
-    subject: AuditInputs,
-    view: ModelView,
-    candidates: Records,
-    member: Bool[np.ndarray, " records"],
-    positions: Int[np.ndarray, " records"],
-    order: Int[np.ndarray, " records"],
-    seed: int,
+    drawn: DrawnCandidates, view: ModelView, seed: int
 ) -> tuple[Candidates, StrataFacts | None]:
     """The candidates, people where records are grouped by person, and the strata to be shown."""
+    subject, candidates, member = drawn.subject, drawn.candidates, drawn.member
     drawn_up = Candidates(
         member=member,
         label=view.records.stratum,
-        index=positions,
-        ids=_ids_of(subject)[order] if subject.ids is not None else None,
+        index=drawn.positions,
+        ids=_ids_of(subject)[drawn.order] if subject.ids is not None else None,
         ease=_measure_ease(subject, view, candidates, member, seed),
         subpopulation=candidates.subpopulation,
     )
@@ -205,30 +229,6 @@ def _ids_of(subject: AuditInputs) -> Shaped[np.ndarray, " records"]:
     """Those of the members, followed by nothing for each non-member."""
     assert subject.ids is not None
     return np.concatenate([subject.ids, np.full(len(subject.nonmembers), "")])
-
-
-def set_copies_aside(subject: AuditInputs) -> tuple[AuditInputs, DistinctSets]:
-    """The subject without the records that are in two sets.
-
-    Raises:
-        DataError: two sets are mostly the same, or have other features.
-    """
-    members, nonmembers, reference = subject.members, subject.nonmembers, subject.reference
-    for other in (nonmembers, *([] if reference is None else [reference])):
-        members.joined(other)  # refuses other shapes
-    found = duplicates.find_copies(members, nonmembers, reference)
-    counts = len(members), len(nonmembers), 0 if reference is None else len(reference)
-    duplicates.check_copies(found.copies, *counts)
-    if not found.copies.between:
-        return subject, found
-    left = replace(
-        subject,
-        members=members.take(found.members),
-        nonmembers=nonmembers.take(found.nonmembers),
-        reference=None if reference is None else reference.take(found.reference),
-        ids=None if subject.ids is None else subject.ids[found.members],
-    )
-    return left, found
 
 
 def _digest(

@@ -9,12 +9,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from divulge._util.progress import Track, track_silently
-from divulge.audits import attempt, controls, wrapped
-from divulge.audits.attempt import AttackResult
-from divulge.audits.checks.shadow_models import check_shadow_models
-from divulge.audits.secrets.base import Controls
-from divulge.audits.secrets.membership import MembershipSecret
 from divulge.audits.shadow_thresholds import thresholds_from_shadows
+from divulge.checks.shadow_models import check_shadow_models
 from divulge.core import (
     Candidates,
     Game,
@@ -26,6 +22,11 @@ from divulge.core import (
     Scores,
 )
 from divulge.core.records import STRATA
+from divulge.secrets import attempt, controls, wrapped
+from divulge.secrets.attempt import AttackResult
+from divulge.secrets.base import Controls
+from divulge.secrets.control_games import ControlGames
+from divulge.secrets.membership import MembershipSecret
 from divulge.training.shadows import train as training
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.workers import Workers
@@ -50,9 +51,7 @@ class MembershipChallenge:
     """Whether some attack on partial knowledge looks into a shadow model, which is then kept."""
     libraries: Mapping[str, str] = field(default_factory=dict, compare=False)
     """By name, the versions of the libraries that the model and its data come from."""
-    control_games: controls.ControlGames = field(
-        default_factory=controls.ControlGames, repr=False, compare=False
-    )
+    control_games: ControlGames = field(default_factory=ControlGames, repr=False, compare=False)
     """The games of the controls, which all attacks share."""
 
     def prepare(
@@ -69,15 +68,15 @@ class MembershipChallenge:
         plan, view = self.shadows, self.game.view
         if plan is None:
             return self
-        asked = (view, plan, self.seed, folder, track, workers)
+        arguments = (view, plan, self.seed, folder, track, workers)
         first = None
         if view.known is not None and self.inspects_shadow:
-            shadows, first = training.train_shadows_and_keep_first(*asked)
+            shadows, first = training.train_shadows_and_keep_first(*arguments)
         else:
-            shadows = training.train_shadows(*asked)
+            shadows = training.train_shadows(*arguments)
         further = None
         if plan.cascade:
-            further = training.ConditionalShadowTrainer(*asked)
+            further = training.ConditionalShadowTrainer(*arguments)
         view = replace(view, shadows=shadows, shadow=first, conditional=further)
         pool_people = None if plan.pool is None else plan.pool.people
         check = check_shadow_models(view, self._member_by_record(), pool_people)
@@ -93,16 +92,16 @@ class MembershipChallenge:
     ) -> AttackResult:
         """One attack on the model."""
         with track.step(wrapped.attack_label(attack)):
-            found = attempt.run_on_model(
+            result = attempt.run_on_model(
                 self.game, attack, seed, self.facts.delta, self._measure, self.control_games.scores
             )
-        if not self.thresholds or found.guess is None:
-            return found
+        if not self.thresholds or result.guess is None:
+            return result
         view, truth = self.game.view, self.game.truth
         with track.step(f"Thresholds of {wrapped.attack_label(attack)}"):
             shared = self.control_games.scores
-            chosen = thresholds_from_shadows(view, attack, found.guess, truth, seed, shared)
-        return found._replace(finding=replace(found.finding, shadow_thresholds=chosen))
+            chosen = thresholds_from_shadows(view, attack, result.guess, truth, seed, shared)
+        return result._replace(finding=replace(result.finding, shadow_thresholds=chosen))
 
     def _measure(self, guess: Scores, truth: Membership, delta: float) -> Measurements:
         """The metrics as they are measured again from a run folder."""
@@ -114,8 +113,8 @@ class MembershipChallenge:
     ) -> Controls:
         """All controls of an attack that has guessed."""
         with track.step(f"Controls of {wrapped.attack_label(attack)}"):
-            found = controls.run_controls(self.game, attack, guess, seed, self.control_games)
-        return Controls(control=found)
+            control = controls.run_controls(self.game, attack, guess, seed, self.control_games)
+        return Controls(control=control)
 
 
 def pose_view(view: ModelView, truth: Membership) -> MembershipChallenge:

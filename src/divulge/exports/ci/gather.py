@@ -5,21 +5,21 @@ from pathlib import Path
 from typing import Literal
 
 from divulge._util.showable import make_all_showable, make_showable
-from divulge.audits.gate import Gate
-from divulge.audits.judged import JudgedVerdict
 from divulge.audits.result import Audit, FederationAudit
-from divulge.audits.runs import FinishedRun, GatedAudit
-from divulge.audits.secrets.registry import gated_metrics
 from divulge.core import Finding, Verdict
 from divulge.core.runs import BEFORE_NAMING
 from divulge.errors import StoreError
 from divulge.exports.ci.cases import AttackCase, GateCase, RunCases, VerdictCase, describe_estimate
+from divulge.finished_runs.finished_run import FinishedRun, GatedAudit
+from divulge.finished_runs.gate import Gate
+from divulge.finished_runs.judged import JudgedVerdict
 from divulge.report import words
 from divulge.report.brief import describe_list
 from divulge.report.parts import Brief
 from divulge.report.ranking import strength
 from divulge.report.schema import Summary
 from divulge.report.units import unit_of
+from divulge.secrets.registry import gated_metrics
 
 
 def gather_cases(finished: FinishedRun, path: Path, gate: Gate) -> RunCases:

@@ -28,14 +28,13 @@ from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import LOCK
 from divulge._util.json import JSON, parse_strict_json
 from divulge._util.showable import make_showable
-from divulge.audits.gate import Gate
-from divulge.audits.load import load
-from divulge.audits.runs import FinishedRun
-from divulge.audits.stored import PAGE
 from divulge.errors import SpecError, StoreError
 from divulge.exports.ci.gather import gather_cases
 from divulge.exports.evidence import annex, minisign
 from divulge.exports.trackers.tracked import SUMMARIES, gather_figures, name_figures, read_report
+from divulge.finished_runs.finished_run import FinishedRun, load
+from divulge.finished_runs.gate import Gate
+from divulge.finished_runs.stored import PAGE
 
 FOLDER = "evidence/"
 MANIFEST, SIGNATURE, PUBLIC = "manifest.json", "manifest.json.minisig", "minisign.pub"

@@ -10,12 +10,12 @@ from mlflow import MlflowClient
 
 from divulge._util.toml import Section
 from divulge.audits.api import audit
-from divulge.audits.gate import Gate
 from divulge.audits.options import Access, Options
 from divulge.errors import DataError, SpecError
 from divulge.exports.ci.gather import gather_cases
 from divulge.exports.trackers import mlflow_runs
 from divulge.exports.trackers.tracked import gather_figures, name_figures, name_tags
+from divulge.finished_runs.gate import Gate
 
 
 class EvaluatorSettings(Section):

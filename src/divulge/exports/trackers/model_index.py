@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 
 from divulge._util.extras import name_missing_extra
-from divulge.audits.secrets.registry import SECRETS
 from divulge.exports.ci.cases import describe_estimate
 from divulge.exports.trackers.tracked import TrackedFigure
+from divulge.secrets.registry import SECRETS
 
 _OURS = "divulge"
 """What is written as the configuration of the data set, and marks an entry as ours."""

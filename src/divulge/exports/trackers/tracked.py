@@ -7,11 +7,11 @@ from pathlib import Path
 
 from divulge._util import untrusted
 from divulge._util.showable import make_showable
-from divulge.audits.runs import FinishedRun, GatedAudit
-from divulge.audits.secrets.registry import lead_metric
 from divulge.core import Estimate
 from divulge.errors import StoreError
 from divulge.exports.ci.cases import VerdictCase
+from divulge.finished_runs.finished_run import FinishedRun, GatedAudit
+from divulge.secrets.registry import lead_metric
 
 SUMMARIES = ("summary.json", "summary.md")
 """Files of a run folder that go with the page, where they are there."""

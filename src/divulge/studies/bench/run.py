@@ -13,9 +13,9 @@ from divulge.attacks import own
 from divulge.audits.api import audit
 from divulge.audits.options import Options, ShadowModels
 from divulge.audits.result import Audit
-from divulge.audits.wrapped import attack_label
 from divulge.core import MembershipAttack
 from divulge.errors import SpecError
+from divulge.secrets.wrapped import attack_label
 from divulge.studies.bench.result import AttackBench
 from divulge.studies.bench.targets import TARGETS, train_target
 from divulge.studies.compare.config import default_attacks

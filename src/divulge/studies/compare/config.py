@@ -13,8 +13,8 @@ from divulge._util.arguments import Count, RunName, Seed
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import catalog, own
-from divulge.audits import config
-from divulge.audits.config import DataSpec
+from divulge.audits import config_checks
+from divulge.audits.data_sections import DataSpec
 from divulge.core import MembershipAttack
 from divulge.errors import SpecError
 from divulge.targets.outputs import Output
@@ -91,7 +91,7 @@ def parse(table: dict[str, JSON], where: str) -> CompareSpec:
         SpecError: see `read`.
     """
     settings = toml.validate_section(CompareSpec, table, where)
-    config.check_pool_section(settings.data, where)
+    config_checks.check_pool_section(settings.data, where)
     for entry in settings.defences:
         if ("name" in entry) == ("train" in entry):
             raise SpecError(

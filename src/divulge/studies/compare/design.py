@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from divulge.audits.options import Rotation
-from divulge.audits.run_json import new_head
 from divulge.audits.runner import RunHeading
 from divulge.core import Head, MembershipAttack
 from divulge.data import records as data_records
 from divulge.errors import SpecError, did_you_mean
+from divulge.finished_runs.run_json import new_head
 from divulge.metrics.people import PERSON_SCORES, Rule
 from divulge.studies.compare import config, defences
 from divulge.studies.compare.defences import Variant

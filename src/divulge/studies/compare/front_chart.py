@@ -44,17 +44,7 @@ def draw_front(
         metric: of the leakage.
         ceiling: the highest admissible leakage, drawn as a line.
     """
-    dots: list[dict[str, Any]] = [
-        {
-            "name": one.name,
-            "leak": one.leak.value, "leak_low": one.leak.low, "leak_high": one.leak.high,
-            "accuracy": one.accuracy.value,
-            "low": one.accuracy.low, "high": one.accuracy.high,
-            "chance": GUESSING[metric],
-            "fill": chart_style.ACCENT if one.best else "white",
-        }
-        for one in points
-    ]  # fmt: skip
+    dots = _describe_dots(points, metric)
     shown = [*_leak_values(dots), *([] if ceiling is None else [ceiling])]
     x, y = _axes(dots, metric, shown)
     _clip_intervals(dots, shown)
@@ -94,6 +84,21 @@ def draw_front(
         *_label_layers(named, shown, _axis_range(_accuracies(dots)), x, y),
     ]
     return chart_style.style_layers(*layers, height=chart_style.WIDTH)
+
+
+def _describe_dots(points: Sequence[FrontPoint], metric: str) -> list[dict[str, Any]]:
+    """The rows of the chart: what stands where, and which dots the line joins."""
+    return [
+        {
+            "name": point.name,
+            "leak": point.leak.value, "leak_low": point.leak.low, "leak_high": point.leak.high,
+            "accuracy": point.accuracy.value,
+            "low": point.accuracy.low, "high": point.accuracy.high,
+            "chance": GUESSING[metric],
+            "fill": chart_style.ACCENT if point.best else "white",
+        }
+        for point in points
+    ]  # fmt: skip
 
 
 def _label_layers(

@@ -8,12 +8,12 @@ from pathlib import Path
 from divulge._util import atomic
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
-from divulge.audits.judged import JudgedVerdict
-from divulge.audits.run_folder import hold_run
-from divulge.audits.run_json import load_head, store_head
-from divulge.audits.runs import FinishedRun, GatedAudit
 from divulge.core import Finding, Head
 from divulge.errors import SpecError, did_you_mean
+from divulge.finished_runs.finished_run import FinishedRun, GatedAudit
+from divulge.finished_runs.judged import JudgedVerdict
+from divulge.finished_runs.run_folder import hold_run
+from divulge.finished_runs.run_json import load_head, store_head
 from divulge.studies.compare import table as compare_table
 from divulge.studies.compare.variant import (
     VariantAudits,

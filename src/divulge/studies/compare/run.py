@@ -12,9 +12,9 @@ from divulge._util.arguments import FilePath, check_arguments
 from divulge._util.folders import choose_run_folder
 from divulge._util.progress import Progress, Track, as_track, with_title
 from divulge.audits.options import Options, Rotation, RunPath
-from divulge.audits.run_json import continue_head, store_head
 from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack, NoiseKind
+from divulge.finished_runs.run_json import continue_head, store_head
 from divulge.studies.compare import config, training_cost
 from divulge.studies.compare import defences as compare_defences
 from divulge.studies.compare.defences import Variant

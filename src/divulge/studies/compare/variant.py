@@ -6,11 +6,11 @@ from functools import cached_property
 from pathlib import Path
 
 from divulge._util import atomic, untrusted
-from divulge.audits.judged import JudgedVerdict
-from divulge.audits.run_json import HEAD
-from divulge.audits.runs import RunVerdict
 from divulge.core import ControlOutcome, Estimate, Status
 from divulge.errors import StoreError
+from divulge.finished_runs.finished_run import RunVerdict
+from divulge.finished_runs.judged import JudgedVerdict
+from divulge.finished_runs.run_json import HEAD
 from divulge.metrics.shared_shadows import covariance_between
 from divulge.metrics.utility import aop_estimate
 from divulge.report import words

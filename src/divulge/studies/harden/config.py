@@ -15,12 +15,12 @@ from divulge._util.arguments import Count, RunName, Seed, check_arguments
 from divulge._util.json import JSON
 from divulge._util.toml import Section
 from divulge.attacks import own
-from divulge.audits import config
-from divulge.audits.config import DataSpec
-from divulge.audits.gate import Gate
+from divulge.audits import config_checks
+from divulge.audits.data_sections import DataSpec
 from divulge.core import MembershipAttack
 from divulge.defences.catalog import ANSWER_DEFENCES, TRAINED_DEFENCES, TUNED_DEFENCES
 from divulge.errors import SpecError, did_you_mean
+from divulge.finished_runs.gate import Gate
 from divulge.metrics.measure import FPRS
 from divulge.studies.compare.config import TrainingSpec, check_training
 from divulge.studies.harden.leaks import Ceilings
@@ -191,7 +191,7 @@ def parse(table: dict[str, JSON], where: str) -> HardenSpec:
         SpecError: see `read`.
     """
     settings = toml.validate_section(HardenSpec, table, where)
-    config.check_pool_section(settings.data, where)
+    config_checks.check_pool_section(settings.data, where)
     check_ceilings(settings.ceiling)
     check_training(settings.training, where)
     SearchSettings(**settings.search.model_dump())

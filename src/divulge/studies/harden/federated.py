@@ -14,7 +14,6 @@ from divulge._util.folders import choose_run_folder, numbered_folder
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
 from divulge.audits.options import RunPath
-from divulge.audits.run_json import new_head
 from divulge.core import Head, Records
 from divulge.data import records
 from divulge.data.encoding import share_encoding
@@ -24,6 +23,7 @@ from divulge.federation import config
 from divulge.federation.config import FederationSearchSpec, FederationSpec
 from divulge.federation.fedavg import Federation
 from divulge.federation.from_config import LOADING, load_federation
+from divulge.finished_runs.run_json import new_head
 from divulge.studies.harden.federated_bench import FederationBench, choose_families
 from divulge.studies.harden.federated_limits import FederationLimits
 from divulge.studies.harden.federated_ranker import ranker_from_config

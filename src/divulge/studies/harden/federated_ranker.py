@@ -18,15 +18,15 @@ from divulge._util.hints import shorten
 from divulge._util.progress import Progress, as_track
 from divulge._util.random import stream
 from divulge.attacks import catalog as attacks
-from divulge.audits import attempt
 from divulge.audits.options import RunPath
-from divulge.audits.run_json import new_head
 from divulge.core import Estimate, Head, Measurements, Reconstruction, Status
 from divulge.data.ranking import Queries, ndcg
 from divulge.errors import DataError, SpecError
 from divulge.federation import from_config
 from divulge.federation.config import FederationSearchSpec, FederationSpec
+from divulge.finished_runs.run_json import new_head
 from divulge.metrics import interactions, intervals
+from divulge.secrets import attempt
 from divulge.studies.harden.federated_bench import FederationBench, choose_families
 from divulge.studies.harden.federated_limits import (
     FederationLimits,

@@ -9,11 +9,11 @@ import pydantic
 
 from divulge._util import atomic
 from divulge._util.json import JSON
-from divulge.audits.run_json import load_head
-from divulge.audits.runs import RunVerdict
-from divulge.audits.stored import as_frame
 from divulge.core import Estimate, Finding
 from divulge.errors import StoreError
+from divulge.finished_runs.finished_run import RunVerdict
+from divulge.finished_runs.run_json import load_head
+from divulge.finished_runs.stored import as_frame
 from divulge.report import words
 from divulge.studies.harden.federated_limits import (
     INTERACTIONS,

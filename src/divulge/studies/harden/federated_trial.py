@@ -10,7 +10,6 @@ from jaxtyping import Bool, Float64, Int
 from divulge._util.random import stream
 from divulge.attacks import catalog as attacks
 from divulge.attacks.shared.refitted_layer import refit_last_layer
-from divulge.audits import attempt
 from divulge.core import (
     NOBODY,
     Assignment,
@@ -32,6 +31,7 @@ from divulge.federation.simulation import simulate
 from divulge.federation.transcript.reader import Transcript
 from divulge.federation.transcript_updates import TranscriptUpdates
 from divulge.metrics import assignment, composition, intervals, membership
+from divulge.secrets import attempt
 from divulge.studies.harden.federated_limits import (
     FederationLimits,
     FederationTrial,

@@ -15,11 +15,11 @@ from divulge._util.random import stream
 from divulge.audits.api import audit_subject
 from divulge.audits.people import FEWEST
 from divulge.audits.result import Audit
-from divulge.audits.run_folder import Run, open_run_folder
 from divulge.audits.runner import RunHeading
 from divulge.audits.subject import AuditInputs
 from divulge.core import MembershipAttack, PrivateTrainer, Records, Target, Trainer
 from divulge.errors import DataError, MissingExtra, SpecError
+from divulge.finished_runs.run_folder import Run, open_run_folder
 from divulge.metrics.people import PERSON_SCORES, Rule
 from divulge.studies.compare.defences import Variant
 from divulge.studies.compare.export import with_noise

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from divulge._util.json import JSON
-from divulge.audits.runs import FinishedRun
-from divulge.audits.stored import PAGE
 from divulge.core import Head
+from divulge.finished_runs.finished_run import FinishedRun
+from divulge.finished_runs.stored import PAGE
 from divulge.studies.harden.log import SearchLog, T
 from divulge.studies.harden.search_page import SearchPage
 

@@ -20,7 +20,6 @@ from divulge._util import atomic
 from divulge._util.digest import digest
 from divulge._util.progress import Track
 from divulge._util.random import stream
-from divulge.audits import attempt
 from divulge.core import (
     AnswerDefence,
     Estimate,
@@ -40,6 +39,7 @@ from divulge.metrics.measure import measure_one
 from divulge.metrics.people import first_of_each
 from divulge.metrics.softened import softened_log_probability
 from divulge.report.evidence import limits_by_metric
+from divulge.secrets import attempt
 from divulge.studies.harden.leaks import Ceilings, Leak, Look
 from divulge.studies.harden.log import FOLDER
 from divulge.studies.harden.proposal import UNDEFENDED, Proposal

@@ -8,14 +8,14 @@ from pathlib import Path
 
 from divulge._util import atomic
 from divulge._util.json import JSON
-from divulge.audits.gate import Gate
-from divulge.audits.judged import Ruling
 from divulge.audits.result import Audit, SecretAudit
-from divulge.audits.run_folder import hold_run
-from divulge.audits.run_json import HEAD, load_head
-from divulge.audits.runs import GatedAudit
 from divulge.core import Estimate, Finding
 from divulge.errors import StoreError
+from divulge.finished_runs.finished_run import GatedAudit
+from divulge.finished_runs.gate import Gate
+from divulge.finished_runs.judged import Ruling
+from divulge.finished_runs.run_folder import hold_run
+from divulge.finished_runs.run_json import HEAD, load_head
 from divulge.metrics.measure import GUESSING
 from divulge.studies.harden import page as harden_page
 from divulge.studies.harden.hardened import SearchFacts, SearchRun

@@ -13,12 +13,12 @@ from divulge._util.json import JSON
 from divulge._util.progress import Progress, as_track
 from divulge.attacks import catalog
 from divulge.audits.options import Options, RunPath
-from divulge.audits.run_json import new_head
 from divulge.audits.runner import RunHeading
-from divulge.audits.wrapped import attack_people
 from divulge.core import Head, MembershipAttack, Records
 from divulge.errors import SpecError
+from divulge.finished_runs.run_json import new_head
 from divulge.metrics.people import Rule
+from divulge.secrets.wrapped import attack_people
 from divulge.studies.compare.config import default_attacks
 from divulge.studies.compare.defences import training_from_config
 from divulge.studies.harden import config, final

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from divulge._util.progress import Track
-from divulge.audits.run_json import continue_head, store_head
 from divulge.core import Head
+from divulge.finished_runs.run_json import continue_head, store_head
 from divulge.studies.harden import optimiser
 from divulge.studies.harden.hardened import P
 from divulge.studies.harden.log import Draft, S

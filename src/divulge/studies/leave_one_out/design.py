@@ -9,22 +9,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from divulge.audits import config, inputs, wrapped
+from divulge.audits import config, data_sections, inputs
 from divulge.audits.challenges.facts import promised_claim
-from divulge.audits.checks import duplicates
-from divulge.audits.checks.duplicates import PoolCopies, Positions
 from divulge.audits.from_arguments import GivenSets, read_sets
 from divulge.audits.options import Rotation
 from divulge.audits.people import check_groups, claim_for_people, count_most_records
-from divulge.audits.run_json import new_head
+from divulge.audits.requested_attacks import requested_attacks
 from divulge.audits.runner import RunHeading, check_attacks
+from divulge.checks import duplicates
+from divulge.checks.duplicates import PoolCopies, Positions
 from divulge.core import Head, MembershipAttack, Need, Records
 from divulge.data import augmentation
 from divulge.data import groups as grouping
 from divulge.data import records as data_records
 from divulge.data.ids import Ids, as_ids
 from divulge.errors import DataError, SpecError
+from divulge.finished_runs.run_json import new_head
 from divulge.metrics.people import PERSON_SCORES, Rule
+from divulge.secrets import wrapped
 from divulge.studies.leave_one_out import result
 from divulge.targets.model_parts import versions_of
 from divulge.training.shadows.plan import ShadowPlan, shadow_key
@@ -230,7 +232,7 @@ def _challenge_digest(
     return digest.hexdigest()
 
 
-def read_pool(data: config.DataSpec, folder: Path, *, values: bool = False) -> RecordPool:
+def read_pool(data: data_sections.DataSpec, folder: Path, *, values: bool = False) -> RecordPool:
     """All records that settings name, and reference records.
 
     Args:
@@ -282,7 +284,7 @@ def design_from_config(settings: config.LeaveOneOutAuditSpec, folder: Path) -> L
             asked.shadows,
             data_records.resolve_augmentations(asked.augment, folder),
         ),
-        config.requested_attacks(settings, folder, Need.VALUES if regression else Need.NONE),
+        requested_attacks(settings, folder, Need.VALUES if regression else Need.NONE),
         RunHeading(settings.name, settings.seed, shown),
         class_names=data.class_names,
         delta=settings.metrics.delta,

@@ -13,15 +13,15 @@ import pydantic
 from divulge._util import showable, untrusted
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.json import JSON
-from divulge.audits.checks.duplicates import PoolCopies
-from divulge.audits.judged import Sample
 from divulge.audits.result import Audit, SecretAudit
-from divulge.audits.run_folder import hold_run
-from divulge.audits.run_json import HEAD, load_head, store_head
-from divulge.audits.runs import GatedAudit
-from divulge.audits.stored import PAGE, as_frame
+from divulge.checks.duplicates import PoolCopies
 from divulge.core import Check, Estimate, Finding, Head, Measurements, Status, Verdict
 from divulge.errors import SpecError, StoreError, did_you_mean
+from divulge.finished_runs.finished_run import GatedAudit
+from divulge.finished_runs.judged import Sample
+from divulge.finished_runs.run_folder import hold_run
+from divulge.finished_runs.run_json import HEAD, load_head, store_head
+from divulge.finished_runs.stored import PAGE, as_frame
 from divulge.metrics import intervals
 from divulge.metrics.epsilon import pooled_bound
 from divulge.metrics.joint_test import Drawn, joint_test

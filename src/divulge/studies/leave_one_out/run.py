@@ -16,10 +16,10 @@ from divulge._util.folders import create_folder
 from divulge._util.progress import Track
 from divulge.attacks import catalog
 from divulge.audits.options import Access, Options, Rotation, RunPath
-from divulge.audits.run_folder import take_run_folder
-from divulge.audits.run_json import continue_head, has_head, store_head
 from divulge.audits.runner import RunHeading
 from divulge.core import MembershipAttack
+from divulge.finished_runs.run_folder import take_run_folder
+from divulge.finished_runs.run_json import continue_head, has_head, store_head
 from divulge.metrics.joint_test import Drawn
 from divulge.studies.leave_one_out import joint, result, target
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign, design_leave_one_out, pool_from

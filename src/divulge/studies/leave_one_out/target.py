@@ -18,9 +18,9 @@ from divulge.audits.people import (
     keep_one_a_person,
 )
 from divulge.audits.result import Audit
-from divulge.audits.run_folder import Run
 from divulge.audits.runner import RunHeading
 from divulge.core import Candidates, Game, Membership, ModelView
+from divulge.finished_runs.run_folder import Run
 from divulge.studies.leave_one_out import result
 from divulge.studies.leave_one_out.design import LeaveOneOutDesign
 from divulge.targets.outputs import Output, access_of

@@ -12,11 +12,11 @@ from divulge._util import toml
 from divulge._util.json import Settings
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.audits.secrets.base import FederationChallenge
-from divulge.audits.secrets.composition import CompositionSecret
 from divulge.core import CompositionFacts, Records, Round, UpdateView
 from divulge.federation import Federation, exact
 from divulge.metrics import composition
+from divulge.secrets.base import FederationChallenge
+from divulge.secrets.composition import CompositionSecret
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.networks import load_network
 from divulge.training.recipe import Recipe

@@ -19,9 +19,6 @@ from divulge.attacks import catalog
 from divulge.attacks.assignment.stacking.attack import FOLDS, Protocol, Stacking
 from divulge.attacks.membership.threshold import Threshold
 from divulge.audits.challenges.model import MembershipChallenge, pose_view
-from divulge.audits.controls import control_on_shuffled
-from divulge.audits.secrets.assignment import AssignmentSecret, describe_assignment
-from divulge.audits.secrets.base import Controls, FederationChallenge
 from divulge.core import (
     NOBODY,
     FederationView,
@@ -32,6 +29,9 @@ from divulge.core import (
     Scores,
 )
 from divulge.metrics import assignment, membership
+from divulge.secrets.assignment import AssignmentSecret, describe_assignment
+from divulge.secrets.base import Controls, FederationChallenge
+from divulge.secrets.controls import control_on_shuffled
 from divulge_papers.attempts import RowResult, attempt
 from divulge_papers.papers.nist.federations import GenotypeOrigin
 from divulge_papers.papers.nist.games import load_game

@@ -11,8 +11,6 @@ from divulge._util import toml
 from divulge._util.json import Settings
 from divulge._util.random import stream
 from divulge.attacks import catalog
-from divulge.audits.secrets.base import FederationChallenge
-from divulge.audits.secrets.interactions import InteractionSecret
 from divulge.core import (
     Game,
     InteractionAttack,
@@ -29,6 +27,8 @@ from divulge.errors import DataError
 from divulge.federation.manipulation.features import NoiseInjection
 from divulge.federation.search.click_models import Habit, published_click_model
 from divulge.metrics import interactions as metrics
+from divulge.secrets.base import FederationChallenge
+from divulge.secrets.interactions import InteractionSecret
 from divulge_papers.attempts import RowResult, attempt
 from divulge_papers.data import data_file
 from divulge_papers.table import Size

@@ -19,7 +19,6 @@ Access = Literal["gradients", "answers"]
 Optimiser = Literal["sgd", "momentum", "adam"]
 FeatureLimits = tuple[float, float]
 Points = Float64[np.ndarray, "records *features"]
-Gradient = Callable[[Points], Points]
 
 BLOCK = 2**20
 """Numbers of perturbed records that are held and queried at a time: as many as caches hold."""

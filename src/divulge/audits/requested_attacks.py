@@ -1,0 +1,79 @@
+"""The attacks that ``audit.toml`` asks for, or the default ones of its kind of audit."""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from divulge._util import toml
+from divulge.attacks import catalog, own
+from divulge.audits.config import (
+    AuditSpec,
+    FederationAuditSpec,
+    ModelAuditSpec,
+    PredictionsAuditSpec,
+)
+from divulge.audits.data_sections import PredictionsSpec
+from divulge.core import Attack, MembershipAttack, Need
+from divulge.errors import SpecError
+
+
+def table_attacks(
+    spec: PredictionsSpec, asked: Iterable[MembershipAttack] | None
+) -> tuple[MembershipAttack, ...]:
+    """The attacks on a table: those asked for, or the default ones.
+
+    Raises:
+        SpecError: an attack needs more than the one number a record that the table has.
+    """
+    if asked is None:
+        asked = catalog.default_attacks(
+            regression=spec.output == "values",
+            scores=spec.given is not None,
+            tokens=spec.logprobs is not None,
+            known_members=spec.known_members is not None,
+        )
+    attacks = tuple(asked)
+    for attack in attacks:
+        if spec.given and (missing := attack.needs & ~Need.SCORES):
+            raise SpecError(
+                f"expected no attack but given-score beside {spec.given[0]}, got {attack.name!r}, "
+                f"which needs {missing.words()}: leave attacks out, or audit the model, or a table "
+                "of its answers"
+            )
+    return attacks
+
+
+def requested_attacks(
+    spec: AuditSpec, folder: Path, offers: Need = Need.NONE
+) -> tuple[Attack[Any, Any], ...]:
+    """The attacks asked for, or the default ones of this kind of audit.
+
+    Args:
+        spec: the settings.
+        folder: where relative paths start; attacks of the user's own are loaded from there.
+        offers: what the model offers, where it is loaded already: numbers, or tokens of texts.
+
+    Raises:
+        SpecError: an attack or one of its settings does not exist, or an entry has no name.
+    """
+    if isinstance(spec, FederationAuditSpec):
+        make = own.builder(spec.about, folder)
+        usual = spec.secret.default_attacks(getattr(spec, spec.section))
+        return tuple(toml.build_attacks(spec.attacks, make)) or tuple(map(make, usual))
+    make = own.builder(spec.about, folder)
+    asked = tuple(toml.build_attacks(spec.attacks, make))
+    if isinstance(spec, PredictionsAuditSpec):
+        return table_attacks(spec.predictions, asked or None)
+    if asked:
+        return asked
+    if isinstance(spec, ModelAuditSpec):
+        return catalog.default_attacks(
+            shadows=bool(spec.shadows),
+            partial=bool(spec.known),
+            known_members=spec.data.known_members is not None,
+            checkpoints=bool(spec.target.checkpoints),
+            cascade=bool(spec.shadows and spec.shadows.cascade),
+            regression=Need.VALUES in offers,
+            tokens=Need.TOKENS in offers,
+        )
+    return catalog.default_attacks(shadows=True, regression=Need.VALUES in offers)

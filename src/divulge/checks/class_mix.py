@@ -1,0 +1,53 @@
+"""Do members and non-members have one mix of classes, or one distribution of true values?"""
+
+import numpy as np
+from scipy import stats
+
+from divulge.checks.question import CheckInputs
+from divulge.core import Check, Verdict
+from divulge.core.check_names import CLASSES, VALUES
+from divulge.metrics import people
+
+
+def check_class_shares(subject: CheckInputs) -> Check:
+    """Do members and non-members have the same share of each class?"""
+    labels, member = subject.records.y, subject.member
+    if (person := subject.records.people) is not None:  # each person counts once, by most records
+        member = people.first_of_each(member, person)
+        labels = people.most_frequent(labels, person)
+    table = np.stack(
+        [np.bincount(labels[m], minlength=labels.max() + 1) for m in (member, ~member)]
+    )
+    table = table[:, table.sum(axis=0) > 0]
+    p_value = float(stats.chi2_contingency(table).pvalue) if table.shape[1] > 1 else 1.0
+    if p_value >= 0.001:
+        return Check(
+            CLASSES,
+            Verdict.PASS,
+            f"Members and non-members share one mix of classes (chi-squared p = {p_value:.2g}).",
+        )
+    return Check(
+        CLASSES,
+        Verdict.WARNING,
+        f"Members and non-members differ in their mix of classes (chi-squared p = {p_value:.2g}): "
+        "part of any AUC is that difference. Draw both sets from one population.",
+    )
+
+
+def check_true_values(subject: CheckInputs) -> Check:
+    """Do members and non-members have the same distribution of true values?"""
+    values, member = subject.records.y, subject.member
+    if (person := subject.records.people) is not None:
+        member = people.first_of_each(member, person)
+        values = people.combine(values, person, "mean")
+    p_value = float(stats.ks_2samp(values[member], values[~member]).pvalue)
+    said = f"(Kolmogorov-Smirnov p = {p_value:.2g})"
+    if p_value >= 0.001:
+        text = f"Members and non-members share one distribution of true values {said}."
+        return Check(VALUES, Verdict.PASS, text)
+    return Check(
+        VALUES,
+        Verdict.WARNING,
+        f"Members and non-members differ in their true values {said}: part of any AUC is that "
+        "difference. Draw both sets from one population.",
+    )

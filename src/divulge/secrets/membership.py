@@ -1,0 +1,54 @@
+"""Membership: which candidates a model was trained on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from divulge.core import Candidates, Measurements, Membership, MembershipFacts, Scores
+from divulge.metrics import measure, people
+from divulge.metrics.intervals import CONFIDENCE
+from divulge.secrets.base import Secret
+
+
+@dataclass(frozen=True, slots=True)
+class MembershipSecret(Secret):
+    """Which candidates the model was trained on."""
+
+    facts: MembershipFacts
+    candidates: Candidates
+    kind: ClassVar = "membership"
+    question: ClassVar = "Was a record in the training data of a model?"
+    task: ClassVar = "Membership inference"
+    gated: ClassVar = measure.METRICS
+    lead: ClassVar = "auc"
+
+    def measure(self, guess: Scores, confidence: float = CONFIDENCE) -> Measurements:
+        """Metrics over candidates."""
+        truth = Membership(self.candidates.member, self.facts.drawn)
+        together = round((1 - CONFIDENCE) / (1 - confidence))
+        measured = measure.measure(guess, truth, self.facts.delta, together)
+        person = self.candidates.person
+        if person is None or guess.by_record is None:
+            return measured
+        by_record = people.record_auc(guess.by_record, person, truth.member[person], confidence)
+        return Measurements({**measured.metrics, "record_auc": by_record}, measured.unmeasured)
+
+    def encode(self, guess: Scores) -> Mapping[str, np.ndarray]:
+        """The score of each candidate, and where these are people, those of their records."""
+        records = {} if guess.by_record is None else {"by_record": guess.by_record}
+        return {"score": guess.score, **records}
+
+    def decode(self, arrays: Mapping[str, np.ndarray]) -> Scores:
+        """The score of each candidate.
+
+        Raises:
+            ValueError: there are more or fewer than candidates.
+        """
+        if arrays["score"].shape != self.candidates.member.shape:
+            raise ValueError(f"not a score for each of {len(self.candidates.member)} candidates")
+        person, by_record = self.candidates.person, arrays.get("by_record")
+        if by_record is not None and (person is None or by_record.shape != person.shape):
+            raise ValueError("not a score for each record of the candidates")
+        return Scores(arrays["score"], by_record)

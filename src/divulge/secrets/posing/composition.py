@@ -1,0 +1,49 @@
+"""Pose what clients hold, as ``[updates]`` describes it."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from divulge._util import imports
+from divulge._util.digest import digest
+from divulge.core import CompositionFacts, UpdateView
+from divulge.data import records
+from divulge.errors import SpecError
+from divulge.federation import Transcript
+from divulge.federation.transcript.finite import find_broken_rounds
+from divulge.secrets.base import FederationChallenge
+from divulge.secrets.composition import CompositionSecret, UpdatesSpec
+from divulge.secrets.posing.transcripts import choose_clients, count_summed
+
+
+def pose(
+    spec: UpdatesSpec, folder: Path
+) -> FederationChallenge[CompositionFacts, tuple[UpdateView, ...]]:
+    """The challenge; see `FederatedSecret.pose`."""
+    transcript = Transcript.open(folder / spec.transcript)
+    reference = records.load_records(spec.reference, spec.label, folder)
+    network = imports.load_object(spec.network, folder)
+    clients = choose_clients(transcript, spec.clients)
+    broken = find_broken_rounds(transcript.rounds, clients, need_records=True)
+    clients = tuple(client for client in clients if client not in broken.unusable)
+    counts = _counts(spec, clients)
+    views = tuple(transcript.view(c, network, reference, broken.of(c)) for c in clients)
+    name, notes = transcript.header.name, broken.notes
+    sums = count_summed(transcript)
+    facts = CompositionFacts(name, clients, counts, spec.class_names, notes, sums)
+    facts.truth  # noqa: B018 - refuses a client without records
+    text = repr((transcript.header, transcript.entries(), clients, counts))
+    return FederationChallenge(
+        views, CompositionSecret(facts), digest(text, reference.x, reference.y)
+    )
+
+
+def _counts(spec: UpdatesSpec, clients: Sequence[str]) -> tuple[tuple[int, ...], ...] | None:
+    if not spec.counts:
+        return None
+    for client in clients:
+        if client not in spec.counts:
+            raise SpecError(
+                f"expected counts of client {client!r} in [updates], got none: give those of all "
+                "clients that are attacked, or of none"
+            )
+    return tuple(spec.counts[client] for client in clients)
