@@ -504,12 +504,12 @@ def test_losses_over_training_are_shuffled_among_candidates_and_a_leak_is_plante
     game = forests.leaky()
     trace = np.random.default_rng(0).exponential(size=(len(game.view.records), 5))
     game = dataclasses.replace(game, view=dataclasses.replace(game.view, loss_trace=trace))
-    shuffled = controls.shuffle_predictions(game).view.loss_trace
+    shuffled = control_games.shuffle_predictions(game).view.loss_trace
     assert shuffled is not None
     order = [int(np.flatnonzero((trace == row).all(axis=1))[0]) for row in shuffled]
     assert sorted(order) == list(range(len(trace)))  # whole rows move
     assert np.mean(np.array(order) == np.arange(len(trace))) < 0.05
-    planted = controls.plant_leak(game)
+    planted = control_games.plant_leak(game)
     chosen = planted.truth.member
     # as at the start, and from the third of five moments on a tenth of it where memorised
     expected = np.repeat(trace[:, :1], 5, axis=1)
@@ -519,7 +519,7 @@ def test_losses_over_training_are_shuffled_among_candidates_and_a_leak_is_plante
 
 
 def test_games_of_controls_are_made_anew_for_another_game_or_seed() -> None:
-    game, games = forests.leaky(), controls.ControlGames()
+    game, games = forests.leaky(), control_games.ControlGames()
     first = games.planted(game, 0)
     assert games.planted(game, 0) is first
     assert not np.array_equal(games.planted(game, 1).truth.member, first.truth.member)
@@ -530,7 +530,7 @@ def test_games_of_controls_are_made_anew_for_another_game_or_seed() -> None:
 def test_all_records_that_are_no_candidates_are_told_from_perturbed_ones(name: str) -> None:
     view = forests.leaky().view
     bare = dataclasses.replace(view, reference=None, own=None, known_members=None)
-    found = controls._no_candidates(dataclasses.replace(bare, **{name: view.records}))  # type: ignore[arg-type]
+    found = control_games._no_candidates(dataclasses.replace(bare, **{name: view.records}))  # type: ignore[arg-type]
     assert found is not None
     assert [each is view.records.x for each in found] == [True]
 
