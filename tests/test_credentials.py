@@ -6,8 +6,10 @@ import string
 import numpy as np
 import pytest
 
+from divulge._util import credentials
 from divulge._util.credentials import hide_in_urls, is_key_like, looks_random
 from divulge._util.redaction import Redactor
+from divulge.errors import SpecError
 
 NAMES_FOR_KEYS = """
 key apikey api_key API-KEY apiKey X-Api-Key x-functions-key Ocp-Apim-Subscription-Key code sig
@@ -115,3 +117,18 @@ def test_texts_without_keys_stay_as_they_are() -> None:
 
 def test_where_a_key_is_too_short_to_be_seen_nothing_is_shown() -> None:
     assert Redactor(["a1"]).redact("your key a1 is wrong") == "***"
+
+
+def test_a_variable_that_is_missing_or_empty_is_named_and_no_value_shown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("KEY", "s3cret")
+    assert credentials.fill("Bearer env:KEY", "headers") == ("Bearer s3cret", ("s3cret",))
+    for value, got in (("", "got none"), ("s3cret\n", "got one with characters")):
+        monkeypatch.setenv("KEY", value)
+        with pytest.raises(SpecError, match=f"environment variable KEY for headers, {got}") as odd:
+            credentials.fill("Bearer env:KEY", "headers")
+        assert "s3cret" not in str(odd.value)
+    monkeypatch.delenv("KEY")
+    with pytest.raises(SpecError, match="got none"):
+        credentials.fill("Bearer env:KEY", "headers")

@@ -106,6 +106,21 @@ def test_clipping_hides_no_member_and_noise_does() -> None:
     assert noisy < 0.7
 
 
+def test_a_network_may_be_one_linear_layer() -> None:
+    rng = np.random.default_rng(3)
+    pool = Records(rng.normal(size=(90, 40)).astype(np.float32), rng.integers(0, 3, 90))
+    recipe = Recipe(lambda: nn.Linear(40, 3), optimiser="sgd", lr=0.1, epochs=1, batch_size=2)
+    view = local_models.simulate_federated_models(pool, recipe, (10, 10, 10), 1, rng).challenge.view
+    assert view.updates is not None
+    (found,) = view.updates.residuals(view.records, None)
+    change: Any = view.updates
+    rows = change.rounds[0].change("1")["weight"].astype(np.float64)
+    x = view.records.x.astype(np.float64)
+    left = x - x @ np.linalg.pinv(rows, rcond=1e-5) @ rows  # gradients of classes sum to 0
+    expected = np.linalg.norm(left, axis=1) / np.linalg.norm(x, axis=1)
+    np.testing.assert_allclose(found[:, 1], expected, atol=1e-5)
+
+
 def test_a_secure_sum_names_no_client() -> None:
     with pytest.raises((NotApplicable, DataError), match="got none"):
         auc(game(SecureSum()))
@@ -123,6 +138,9 @@ def test_a_candidate_above_no_threshold_is_nobodys() -> None:
 def test_the_layer_is_the_one_that_can_name_most_records() -> None:
     assert linear_layer(network()) == "0"
     assert linear_layer(nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 32))) == "2"
+    few_inputs = nn.Sequential(nn.Linear(8, 64), nn.ReLU(), nn.Linear(64, 6))
+    assert linear_layer(few_inputs) == "2"  # 6 records, where 8 inputs show 4
+    assert linear_layer(nn.Sequential(nn.Linear(8, 9), nn.ReLU(), nn.Linear(9, 4))) == "0"  # 4 both
     with pytest.raises(NotApplicable, match="linear layer called '1', got 0, 2"):
         linear_layer(network(), "1")
     with pytest.raises(NotApplicable, match="got none in the network"):
@@ -162,6 +180,23 @@ def test_a_client_sees_that_its_update_names_its_records() -> None:
             broken(outgoing)
     with pytest.raises(DataError, match=r"expected 0\.weight in the update"):
         test(dataclasses.replace(outgoing, update={"2.weight": update["2.weight"]}))
+
+
+def test_a_score_is_twice_the_auc_less_one_and_never_below_0() -> None:
+    """Of three own records one lies outside the span; of two others both, or one."""
+
+    def records(*rows: int) -> Records:
+        return Records(np.eye(4, dtype=np.float32)[list(rows)], np.zeros(len(rows), np.int64))
+
+    update = {"weight": np.array([[1.0, 0.0, 0.0, 0.0]], np.float32)}
+    outgoing = Outgoing(update, {"weight": np.zeros((1, 4), np.float32)}, 3, LocalTraining())
+
+    def named(own: Records, others: Records) -> float:
+        return NamedRecords(lambda: nn.Linear(4, 1, bias=False), own, others)(outgoing)
+
+    assert named(records(0, 0, 1), records(2, 3)) == pytest.approx(2 / 3)  # AUC 5/6
+    assert named(records(0, 0, 1), records(0, 3)) == pytest.approx(1 / 6)  # 3.5/6
+    assert named(records(2, 3), records(0, 0, 1)) == 0.0  # AUC 1/6
 
 
 def test_it_says_which_client_sent_nothing_of_its_own() -> None:

@@ -534,6 +534,18 @@ def test_a_side_without_shadows_is_taken_from_the_other() -> None:
         assert row[6] == pytest.approx(math.log(naive_shadows.sigmoid(np.array(2.0)) / said))
 
 
+@pytest.mark.parametrize(("inside", "spreads"), [(1, (1.0, 2.0)), (3, (2.0, 1.0))])
+def test_where_a_side_shows_no_spread_distances_are_left_as_they_are(
+    inside: int, spreads: tuple[float, float]
+) -> None:
+    """One side has one shadow; the other three, whose squares of -2, 0 and 2 sum to 4 a freedom."""
+    few, many = [5.0], [-math.sqrt(2.0), 0.0, math.sqrt(2.0)]
+    phi = np.array([few + many if inside == 1 else many + few])
+    block = shadow_signals.RecordBlock(slice(0, 1), (phi,), np.arange(4)[None] < inside)
+    found = features.pooled_statistics([block])
+    assert found[1:3] == pytest.approx(spreads)
+
+
 def test_shadow_reads_the_class_and_not_the_record() -> None:
     """Two candidates of one class with one answer have one score, within a fold's model."""
     view = forests.leaky().view

@@ -10,6 +10,7 @@ import pytest
 from divulge.attacks import catalog
 from divulge.attacks.membership.token_stack import compare
 from divulge.attacks.shared.token_shadows import read_shadows
+from divulge.attacks.shared.token_signals import all_signals
 from divulge.core import ModelView, Records
 from divulge.core.tokens import Tokens
 from divulge.errors import NotApplicable, SpecError
@@ -115,6 +116,34 @@ def test_signals_with_a_reference(tokens: Tokens) -> None:
     np.testing.assert_allclose(found, [z / (1 + z) if z < math.inf else 1.0 for z in zone])
 
 
+def test_what_is_learned_from_are_the_attacks_own_signals() -> None:
+    rng = np.random.default_rng(2)
+    long = Tokens(
+        np.array([0, 45, 90, 95]), -rng.exponential(size=95), -rng.exponential(size=(1, 95)),
+        mean=-rng.exponential(2.0, size=95), sd=rng.exponential(size=95),
+        top=rng.random(95) < 0.3, size=np.array([90, 80, 20]),
+    )  # fmt: skip
+    gain = long.split(long.logprob - long.reference[0])
+    votes = [
+        mean([
+            mean([float(sum(part[i : i + size]) > 0) for i in range(len(part) - size + 1)])
+            for size in (2, 4, 9, 18, 40) if size <= len(part)
+        ])
+        for part in gain
+    ]  # fmt: skip
+    expected: list[np.ndarray] = [
+        *(score(long, "token-threshold", signal=signal)
+          for signal in ("loss", "zlib", "min-k", "min-k++", "surprising")),
+        score(long, "reference-ratio"),
+        np.array([lowest(part.tolist(), 0.2) for part in gain]),
+        np.array(votes),
+        score(long, "ez-mia"),
+    ]  # fmt: skip
+    np.testing.assert_allclose(all_signals(long), np.column_stack(expected), rtol=1e-12)
+    bare = replace(long, mean=None, sd=None, top=None, reference=np.zeros((0, 95)))
+    np.testing.assert_allclose(all_signals(bare), np.column_stack(expected)[:, :3], rtol=1e-12)
+
+
 def test_edges_of_the_error_zone() -> None:
     one = np.array([-1.0, -1.0])
     known = Tokens(np.array([0, 2]), one, one[None] - [0.5, 0.0], top=np.array([False, True]))
@@ -134,6 +163,94 @@ def test_a_short_text_is_one_window() -> None:
     one = np.array([-1.0])
     short = Tokens(np.array([0, 1]), one, one[None] - 1)
     assert score(short, "wbc").tolist() == [1.0]
+
+
+def test_a_text_shorter_than_all_windows_is_summed_as_a_whole() -> None:
+    gain = np.array([1.0, -2.0])
+    short = Tokens(np.array([0, 2]), -np.ones(2), -np.ones(2)[None] - gain)
+    assert score(short, "wbc", smallest=3).tolist() == [0.0]  # -1 in all; the first alone is 1
+
+
+def test_a_window_that_did_not_move_has_no_vote() -> None:
+    still = Tokens(np.array([0, 3]), -np.ones(3), -np.ones((1, 3)))
+    assert score(still, "wbc").tolist() == [0.0]
+
+
+def test_a_model_whose_entropy_is_at_the_limit_is_not_sure() -> None:
+    two = Tokens(
+        np.array([0, 2]), np.array([-6.0, -4.0]), np.zeros((0, 2)), mean=np.array([-2.0, -1.0])
+    )
+    assert score(two, "token-threshold", signal="surprising", share=1.0).tolist() == [-4.0]
+
+
+def test_a_small_spread_counts_as_it_is_and_none_as_a_millionth() -> None:
+    two = Tokens(
+        np.array([0, 1, 2]), np.array([-0.5, -0.5]), np.zeros((0, 2)),
+        mean=np.array([-0.4, -0.4]), sd=np.array([1e-3, 0.0]),
+    )  # fmt: skip
+    found = score(two, "token-threshold", signal="min-k++")
+    np.testing.assert_allclose(found, [-0.1 / 1e-3, -0.1 / 1e-6])
+
+
+def test_shadows_that_agree_leave_the_difference_itself() -> None:
+    three = Tokens(
+        np.array([0, 1, 2]), np.array([-1.0, -2.0]), np.zeros((0, 2)),
+        shadow=np.array([[-3.0, -2.5]] * 3), inside=np.zeros((3, 2), bool),
+    )  # fmt: skip
+    assert score(three, "token-lira").tolist() == [2.0, 0.5]
+
+
+@pytest.mark.parametrize("inside", [[[1, 1], [1, 1], [0, 0]], [[1, 1], [1, 0], [0, 0], [0, 0]]])
+def test_one_shadow_on_a_side_of_a_text_is_too_few(inside: list[list[int]]) -> None:
+    known = np.array(inside, bool)
+    tokens = Tokens(
+        np.array([0, 1, 2]), -np.ones(2), np.zeros((0, 2)),
+        shadow=-np.ones(known.shape), inside=known,
+    )  # fmt: skip
+    with pytest.raises(NotApplicable, match="two shadow models or more"):
+        score(tokens, "token-lira")
+
+
+def supervised(members: int, others: int) -> tuple[np.ndarray, Tokens, np.ndarray]:
+    """Its scores of 10 texts, the texts with known ones behind them, and who of those is one."""
+    known = np.arange(members + others) < members
+    drawn, _ = draw(
+        10 + len(known), 1.0, np.random.default_rng(3), np.concatenate([np.arange(10) < 5, known])
+    )
+    rows = Records(np.arange(len(drawn))[:, None], np.zeros(len(drawn), np.int64))
+    view = ModelView(
+        TokenTableTarget(drawn),
+        rows.take(np.arange(10)),
+        rows.take(10 + np.flatnonzero(~known)),
+        known_members=rows.take(10 + np.flatnonzero(known)),
+    )
+    return catalog.attack("token-supervised")(view, np.random.default_rng(0)).score, drawn, known
+
+
+def test_known_texts_of_either_kind_weigh_alike_whatever_their_numbers() -> None:
+    """Its log odds have no slope of the ridge's own loss, with half of the weight on members."""
+    found, drawn, known = supervised(60, 150)
+    columns = all_signals(drawn)
+    lessons = columns[10:]
+    scaled = (columns - lessons.mean(axis=0)) / lessons.std(axis=0)
+    weight = np.where(known, 1 / 60, 1 / 150) * 210 / 2
+    x, y = np.column_stack([scaled[10:], np.ones(210)]), known.astype(float)
+    beta = np.zeros(x.shape[1])
+    penalty = np.diag([10.0] * (x.shape[1] - 1) + [0.0])  # 1 / 0.1, and none of the intercept
+    for _ in range(30):  # Newton's steps
+        p = 1 / (1 + np.exp(-x @ beta))
+        slope = x.T @ (weight * (p - y)) + penalty @ beta
+        curve = x.T @ (x * (weight * p * (1 - p))[:, None]) + penalty
+        beta -= np.linalg.solve(curve, slope)
+    # lbfgs stops at slopes of 1e-4 a record: 210e-4 / 10 a signal, each up to 3 deviations away
+    np.testing.assert_allclose(found, scaled[:10] @ beta[:-1] + beta[-1], atol=9 * 3 * 210e-5)
+
+
+def test_fifty_known_texts_of_a_kind_are_enough_and_fewer_are_not() -> None:
+    assert np.isfinite(supervised(50, 50)[0]).all()
+    for sizes in ((49, 60), (60, 49)):
+        with pytest.raises(NotApplicable, match="50 or more known members"):
+            supervised(*sizes)
 
 
 def test_likelihood_ratio_of_shadows(tokens: Tokens) -> None:

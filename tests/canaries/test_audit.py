@@ -17,6 +17,7 @@ from divulge.data import canary_files as files
 from divulge.errors import DataError, SpecError, StoreError
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.epsilon.curves import gaussian_epsilon
+from divulge.metrics.max_test import max_test
 from tests.canaries import sets
 from tests.uneven_tables import TABLES
 
@@ -84,6 +85,54 @@ def test_of_a_score_the_median_of_its_class_is_taken_off_where_classes_are_large
             for one, y in zip(score, table.label, strict=True)
         ]
         np.testing.assert_allclose(audit.centre_by_class(score, table.label), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("count", "centred"), [(40, True), (39, False)])
+def test_twenty_canaries_a_class_are_enough_to_compare_within(count: int, centred: bool) -> None:
+    y = np.arange(count, dtype=np.int64) % 2
+    score = np.arange(count) + 100.0 * y
+    found = audit.centre_by_class(score, y)
+    expected = score - np.where(y, np.median(score[y == 1]), np.median(score[y == 0]))
+    np.testing.assert_array_equal(found, expected if centred else score)
+
+
+def test_an_epsilon_that_is_reached_and_not_exceeded_needs_more_canaries(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("divulge.metrics.epsilon.records_needed", lambda *_, **__: 1234)
+    for reach, needed in ((1.0, 1234), (1.01, 100)):
+        monkeypatch.setattr(
+            "divulge.metrics.epsilon.largest_bound", lambda *_, reach=reach, **__: reach
+        )
+        folder = sets.make(tmp_path / str(reach), 100)
+        facts = judge(folder, sets.write_scores(folder, sets.leak(folder, 0.0))).facts
+        assert facts.needed == needed
+        assert facts.level == ("undecidable" if needed == 1234 else "consistent")
+
+
+def test_scores_are_reversed_from_one_in_forty_on(tmp_path: Path) -> None:
+    """One tail of 2.5 %, as of any audit: between that and 5 % nothing is doubted."""
+    seen = set()
+    for seed in range(1, 60):
+        folder = sets.make(tmp_path, 60, seed)
+        inserted = sets.coins(folder)
+        score = np.random.default_rng(seed).normal(size=60) - 0.45 * inserted
+        below = max_test(audit.centre_by_class(score, files.read_candidates(folder).y)[None],
+                         inserted).p_below  # fmt: skip
+        if (kind := float(below[0]) <= 0.025) in seen or not 0.005 < below[0] <= 0.05:
+            continue
+        found = judge(folder, sets.write_scores(folder, score))
+        assert found.results[0].backwards == kind
+        seen.add(kind)
+        if len(seen) == 2:
+            break
+    assert len(seen) == 2
+
+
+def test_a_plan_has_a_row_for_each_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(planning, "_chance", lambda *_: 0.5)
+    plan = plan_canaries(1.0, 1e-5, canaries=50)
+    assert [one.epsilon for one in plan.faults] == [1.5, 2.0, 4.0, math.inf]
 
 
 def test_false_contradictions_are_as_rare_as_promised(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from divulge.canaries.clients import Sees, make_canary_clients, score_transcript
 from divulge.canaries.plan import gaussian_mu
 from divulge.canaries.trained import score_canaries
 from divulge.cli.main import main
-from divulge.core import UpdateDefence
+from divulge.core import Round, UpdateDefence
 from divulge.data import canary_files as files
 from divulge.data.canary_files import Neighbours
 from divulge.defences.noise import SeededNoise
@@ -24,9 +25,16 @@ from divulge.defences.updates.dp_fedavg import DPFedAvg
 from divulge.defences.updates.local_dp import LocalNoise
 from divulge.defences.updates.secure_aggregation import SecureSum
 from divulge.errors import DataError, SpecError, StoreError, TargetError
-from divulge.federation.canaries import CanaryClients, direction
+from divulge.federation.canaries import (
+    ROUNDING,
+    CanaryClients,
+    StatedEpsilon,
+    direction,
+    in_deviations,
+)
 from divulge.federation.fedavg import Rule
 from divulge.federation.simulation import simulate
+from divulge.federation.transcript.layout import Header
 from divulge.federation.transcript.reader import Transcript
 from divulge.finished_runs.stored import PAGE
 from tests.canaries import federations, sets
@@ -219,12 +227,67 @@ def test_changed_files_and_a_second_run_are_refused(tmp_path: Path) -> None:
 def test_scores_do_not_depend_on_how_many_rounds_are_read_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    canaries, run = federations.play(tmp_path, CENTRAL, count=20, rounds=3)
+    canaries, run = federations.play(tmp_path, CENTRAL, count=20, rounds=2)
     paths = [score_transcript(canaries, run, tmp_path / "one.npz")]
     monkeypatch.setattr(clients, "_NUMBERS", 1)
     paths.append(score_transcript(canaries, run, tmp_path / "two.npz"))
     one, two = (np.load(path)["rounds"] for path in paths)
     np.testing.assert_allclose(one, two, atol=1e-12)
+
+
+def test_a_score_is_in_deviations_under_noise_whatever_the_size() -> None:
+    """Along the direction itself it is the root of the number of entries; of nothing it is 0."""
+    moves = np.stack([3.0 * direction("k", 400), -direction("k", 400), np.zeros(400)])
+    np.testing.assert_allclose(in_deviations(moves, "k"), [20.0, -20.0, 0.0])
+    noise = np.random.default_rng(0).normal(size=(2000, 400))
+    # the deviation of 2,000 draws is itself known to 1 / sqrt(4000): four of these
+    assert abs(in_deviations(noise, "k").std() - 1) < 4 / np.sqrt(4000)
+
+
+def test_scores_are_those_of_a_loop_over_rounds_and_canaries(tmp_path: Path) -> None:
+    canaries, run = federations.play(tmp_path, CENTRAL, count=20, rounds=2)
+    keys = files.read_clients(canaries).x.tolist()
+    moves = [
+        np.concatenate([(done.aggregated[name] - done.sent[name]).ravel().astype(np.float64)
+                        for name in sorted(done.sent)])
+        for done in Transcript.open(run).rounds if done.aggregated is not None
+    ]  # fmt: skip
+
+    def cosine(move: np.ndarray, key: str) -> float:
+        along = float(move @ direction(key, len(move)))
+        return along / float(np.linalg.norm(move)) * math.sqrt(len(move))
+
+    steps = [first - then for first, then in pairwise(moves)]
+    expected: dict[Sees, list[float]] = {
+        "rounds": [sum(cosine(move, key) for move in moves) for key in keys],
+        "final": [cosine(np.sum(moves, axis=0), key) for key in keys],
+        "differences": [sum(cosine(step, key) ** 2 for step in steps) for key in keys],
+    }
+    for sees, scores in expected.items():
+        path = score_transcript(canaries, run, tmp_path / f"{sees}.npz", sees=sees)
+        np.testing.assert_allclose(np.load(path)["score"], scores, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "known"),
+    [(1.0, 1e-5, True), (0.0, 1e-5, False), (1.0, 0.0, False), (1.0, 1.0, False),
+     (np.inf, 1e-5, False)],
+)  # fmt: skip
+def test_only_a_statement_that_can_be_tested_is_one(
+    epsilon: float, delta: float, known: bool
+) -> None:
+    found = StatedEpsilon.of(StatedEpsilon(epsilon, delta).as_metrics())
+    assert (found is not None) == known
+
+
+def test_rounding_is_a_share_of_the_whole_change_and_never_more() -> None:
+    header = Header("one", "update", {"w": (100,)}, "fedavg", {})
+    # of 100 entries of 0.4 each, the change is 4 long, and rounding 10 deviations
+    for size, deviation, share in ((0.4, 0.1, 0.25), (0.4, 0.8, 1.0), (0.0, 0.1, 1.0)):
+        zeros, moved = {"w": np.zeros(100)}, {"w": np.full(100, size)}
+        one = Round(0, "update", zeros, {}, aggregated=moved, metrics={ROUNDING: deviation})
+        found = clients._rounding_share(Transcript(header, (one,)), [0])
+        assert found == pytest.approx(share)
 
 
 def test_directions_are_unit_vectors_that_keys_tell_apart() -> None:

@@ -124,3 +124,12 @@ def test_candidates_in_the_pool_of_the_shadows_are_counted() -> None:
     assert names.index("shadow pool") == names.index("duplicates") + 1
     with pytest.raises(DataError, match="prepare it in the same way"):
         records.check_shadow_pool(plain, Records(pool.x[:, :3], pool.y))
+
+
+def test_people_with_as_many_records_each_differ_in_nothing() -> None:
+    group = np.repeat(np.arange(20), 3)
+    plain = Records(np.arange(60.0)[:, None], np.zeros(60, np.int64), group=group)
+    asked = subject(n=60)._replace(records=plain, member=group < 10)
+    (check,) = records.check_records_each(asked)
+    assert check.verdict is Verdict.PASS
+    assert "(3 and 3 on average, p = 1)" in check.text

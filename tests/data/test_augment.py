@@ -1,10 +1,13 @@
 """Candidates seen otherwise."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from divulge.core import Records
 from divulge.data.augmentation import AUGMENTATIONS, augment
+from divulge.data.records import resolve_augmentations
 from divulge.errors import DataError, SpecError
 
 IMAGE = np.arange(12).reshape(1, 1, 3, 4)
@@ -62,3 +65,10 @@ def test_what_cannot_be_seen_otherwise(
 ) -> None:
     with pytest.raises(error, match=message):
         augment(records(np.ones(shape)), [way])
+
+
+def test_names_stay_and_functions_of_the_user_are_loaded(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def turn(x, rng):\n    return x\n")
+    found = resolve_augmentations(["flip", "mine.py:turn"], tmp_path)
+    assert found[0] == "flip"
+    assert callable(found[1])

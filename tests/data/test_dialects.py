@@ -15,6 +15,7 @@ import divulge
 from divulge._util import untrusted
 from divulge.data import arrow_sizes, frames, ids, layouts, tables
 from divulge.data.records import load_record_sets
+from divulge.data.text_tables import TextTable
 from divulge.errors import DataError, MissingExtra
 from divulge.targets.predictions import read_predictions
 from tests.data.dialects import (
@@ -408,3 +409,18 @@ def test_small_floats_are_their_own_numbers(tmp_path: Path) -> None:
         found = tables.read_columns(tmp_path / "t.parquet", ["p_0"])
         np.testing.assert_array_equal(found[:, 0], EXPECTED[:, 0].astype(kind).astype(float))
     assert len(ROWS) == len(LABELS)
+
+
+def test_the_characters_of_long_texts_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100 texts of 1,000 characters are about 100,000 bytes, twice beside 50 and 8 for each."""
+    path = tmp_path / "t.csv"
+    path.write_text("a\n" + "".join(f"{n:01000d}\n" for n in range(100)))
+    for limit, fits in ((106_000, True), (105_000, False)):
+        monkeypatch.setattr(untrusted, "MAX_DATA_BYTES", limit)
+        if fits:
+            assert len(TextTable(path).texts(["a"])[0]) == 100
+            continue
+        with pytest.raises(DataError, match="unpacks to"):
+            TextTable(path).texts(["a"])

@@ -81,6 +81,10 @@ def test_labels_that_are_no_class_numbers_are_refused(y: np.ndarray, message: st
         files.as_labels(y, "members")
 
 
+def test_labels_may_be_one_column() -> None:
+    assert files.as_labels(np.array([[2.0], [0.0]]), "members").tolist() == [2, 0]
+
+
 @pytest.mark.parametrize(
     ("name", "message"), [("data.py", "name the object"), ("data.csv", "there is none")]
 )

@@ -200,3 +200,12 @@ def test_what_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
             make()
     answers = np.full((2, 3), 1 / 3)
     assert AnswerNoise(noise="seeded").change(answers, np.zeros((2, 1)), 0).shape == (2, 3)
+
+
+def test_logarithms_near_zero_are_as_fine_as_elsewhere() -> None:
+    """Words of 63 zeros stand for numbers below 2^-63, which further bits tell apart."""
+    stream = noise._Stream(KEY, 500)
+    found = stream.logarithms(torch.zeros(500, dtype=torch.int64), torch.empty(500).double())
+    shares = np.exp(found.numpy()) * 2.0**63
+    assert len(np.unique(shares)) > 490
+    assert stats.kstest(shares, "uniform").pvalue > 0.001

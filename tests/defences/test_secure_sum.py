@@ -8,12 +8,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
 from divulge.core import ClientContext, Message, RoundContext, Update, UpdateSum
-from divulge.defences.updates import protocol
+from divulge.defences.updates import protocol, secure_aggregation
 from divulge.defences.updates.secure_aggregation import EXACT_BITS, OneTimeKey, SecureSum
 from divulge.errors import DataError, MissingExtra, SpecError
 
@@ -289,3 +290,24 @@ def test_without_the_package_the_extra_is_named(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives.asymmetric.x25519", None)
     with pytest.raises(MissingExtra, match=r"pip install '\.\[federated\]'"):
         SUM.announce()
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_sum_is_refused_from_one_step_beyond_what_clients_can_reach(sign: int) -> None:
+    defence = SecureSum(limit=4.0, fraction_bits=10)
+    most = sign * 3 * 4 * 2**10
+    total = {"w": np.array([most], np.int64).view(np.uint64)}
+    assert defence.decode(total, 3)["w"].tolist() == [sign * 12.0]
+    with pytest.raises(DataError, match=r"within 3 times 4\.0"):
+        defence.decode({"w": np.array([most + sign], np.int64).view(np.uint64)}, 3)
+
+
+def test_the_masks_of_two_clients_are_others_in_each_round() -> None:
+    """By the fingerprint of the round, should a program ever announce one key twice."""
+    ours, theirs = X25519PrivateKey.generate(), OneTimeKey()
+    masks = [
+        secure_aggregation._mask_stream(ours, theirs.public, label, 100, "client 1")
+        for label in (b"one round", b"another", b"one round")
+    ]
+    assert np.array_equal(masks[0], masks[2])
+    assert not (masks[0] == masks[1]).any()  # 100 words of 64 bits

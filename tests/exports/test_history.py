@@ -11,10 +11,10 @@ import pytest
 
 import divulge
 from divulge.audits.result import Audit
-from divulge.core import Contents
+from divulge.core import Contents, Estimate
 from divulge.errors import SpecError
-from divulge.finished_runs.changes import compare_figures
-from divulge.finished_runs.gate import Gate
+from divulge.finished_runs.changes import FigureChange, compare_figures, have_same_candidates
+from divulge.finished_runs.gate import Gate, GateSpec, join_gate
 from divulge.finished_runs.rulings import hold_against_earlier
 from divulge.finished_runs.run_folder import Run
 from tests.exports.finished import call
@@ -213,3 +213,37 @@ def test_audits_of_other_secrets_and_of_one_run_alone_are_refused(
     early = call("audit", settings, "--not-worse-than", tmp_path / "none", code=2)
     assert "expected a run folder" in early.stderr
     assert not (tmp_path / "runs").exists()
+
+
+def test_a_difference_that_ends_at_zero_shows_nothing() -> None:
+    one = Estimate(0.7, 0.6, 0.8)
+    for low, high, worse, better in (
+        (0.0, 0.2, False, False), (1e-9, 0.2, True, False),
+        (-0.2, 0.0, False, False), (-0.2, -1e-9, False, True),
+    ):  # fmt: skip
+        change = FigureChange("a", "auc", one, one, Estimate(0.0, low, high), False)
+        assert (change.is_worse, change.is_better) == (worse, better)
+
+
+def test_intervals_of_two_attacks_hold_at_once() -> None:
+    one, other = (Audit(version(leak, k, ("threshold", "gap"))) for k, leak in ((1, 0.2), (2, 0.4)))
+    assert compare_figures(one, other) == compare_figures(one, other, 2)
+
+
+def test_candidates_at_other_positions_are_others() -> None:
+    one = Audit(version(0.2, 1)).scored
+    assert one is not None
+    moved = replace(one.candidates, index=one.candidates.index + 1)
+    assert not have_same_candidates(one, replace(one, candidates=moved))
+    assert have_same_candidates(one, one)
+
+
+def test_two_earlier_runs_of_one_name_are_both_compared_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    earlier = Audit(version(0.4))
+    monkeypatch.setattr("divulge.finished_runs.gate.load_earlier", lambda _: earlier)
+    asked = GateSpec(not_worse_than="old/run")
+    for second, many in ((tmp_path / "new" / "run", 2), (tmp_path / "old" / "run", 1)):
+        made = join_gate(asked, "membership", not_worse_than=second, folder=tmp_path)
+        assert len(made.not_worse_than) == many

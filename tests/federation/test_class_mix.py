@@ -102,7 +102,7 @@ def test_all_records_of_one_class_in_one_step_score_1() -> None:
 
 
 def test_partial_batches_and_epochs_count_as_steps() -> None:
-    update = {"b": np.array([0.3, -0.3])}
+    update = {"b": np.array([0.06, -0.06])}  # shares of 0.7 and 0.3, far from the edges
     how = LocalTraining(lr=0.1, epochs=2, batch_size=8)
     expected = class_mix(update["b"], 0.1 * 2 * 3)  # 17 records: 8 + 8 + 1
     score = ClassMix()(outgoing(update, 17, how))

@@ -24,6 +24,15 @@ from divulge.federation.search.users import Searching
 from divulge.metrics.interactions import measure_user
 
 
+def test_synthetic_queries_have_5_to_20_documents_of_three_grades() -> None:
+    made = ranking.synthetic_queries(2000, 3, np.random.default_rng(0))
+    sizes = np.bincount(made.query)
+    assert set(sizes.tolist()) == set(range(5, 21))  # one is missed in 2000 e^-125 of draws
+    np.testing.assert_allclose(
+        np.bincount(made.relevance) / len(made.relevance), [0.7, 0.2, 0.1], atol=1e-3
+    )
+
+
 def ranker(hidden: int, features: int = 3, seed: int = 0) -> dict[str, torch.Tensor]:
     return models.ranker(features, hidden, torch.Generator().manual_seed(seed))
 

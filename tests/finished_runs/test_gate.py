@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from divulge.attacks.catalog import UNINFORMED
 from divulge.core import Estimate, Finding, Status
 from divulge.errors import SpecError
 from divulge.finished_runs.gate import FailOn, Gate, GateSpec, join_gate, read_ceiling
@@ -100,7 +101,10 @@ def finding(label: str, status: Status, auc: Estimate | None) -> Finding:
     ("status", "auc", "counts", "why"),
     [
         (Status.DONE, Estimate(0.7, 0.6, 0.74), False, ""),
+        (Status.DONE, Estimate(0.7, 0.6, 0.75), False, ""),
         (Status.DONE, Estimate(0.7, 0.6, 0.76), False, "b failed a control, and may be over"),
+        (Status.DONE, Estimate(0.7, 0.6, None), False, "b failed a control, and may be over"),
+        (Status.DONE, None, False, "b failed a control, and may be over"),
         (Status.DONE, None, True, "auc of b was not measured"),
         (Status.FAILED, None, False, "b ended with an error"),
         (Status.NOT_APPLICABLE, None, False, ""),
@@ -115,6 +119,39 @@ def test_an_attack_that_is_lost_lets_no_ceiling_pass(
     assert ruling.passes == (not why)
     assert why in "".join(ruling.undecided)
     assert agreed(0.6, attempts=Attempts(None, [one], figures)).failed
+
+
+def test_an_attack_that_looks_at_nothing_keeps_no_ceiling_from_passing() -> None:
+    one = dataclasses.replace(finding("b", Status.DONE, None), attack=next(iter(UNINFORMED)))
+    assert agreed(0.75, attempts=Attempts(None, [one], {})).passes
+    method = dataclasses.replace(one, attack="decaf", settings={"method": one.attack})
+    assert agreed(0.75, attempts=Attempts(None, [method], {})).passes
+
+
+def test_records_that_a_rate_needs_are_named_only_where_the_value_is_over_the_ceiling() -> None:
+    few = {"auc": limits(0.7, 0.65, 0.75, "200 non-members: give 368")}
+    for ceiling, says in ((0.69, "give 368"), (0.72, "about 13,000 people would decide")):
+        ruling = hold_against_gate(
+            Gate(ceiling={"auc": ceiling}), Verdict(), few,
+            attempts=Attempts(Sample(1000, "people")),
+        )  # fmt: skip
+        assert says in ruling.undecided[0]
+
+
+def test_a_value_at_its_limit_passes_and_an_upper_limit_at_it_is_enough() -> None:
+    few = {"auc": limits(0.7, 0.65, 0.75, "200 non-members: give 368")}
+    for judge, at in (("low", 0.65), ("value", 0.7)):
+        assert ruled(Gate(fail_above={"auc": at}, judge=judge)).passes
+        assert ruled(Gate(fail_above={"auc": at - 1e-9}, judge=judge)).failed
+    assert hold_against_gate(Gate(fail_above={"auc": 0.75}), Verdict(), few).passes
+    assert hold_against_gate(Gate(fail_above={"auc": 0.75 - 1e-9}), Verdict(), few).undecided
+
+
+def test_a_difference_of_the_sets_beside_a_leak_lets_no_ceiling_be_compared() -> None:
+    found = dataclasses.replace(cases.summary("leaky").verdict, confounding="They differ.")
+    for gate in (Gate(fail_above={"auc": 1.0}), Gate(ceiling={"auc": 1.0})):
+        (sentence,) = hold_against_gate(gate, found, LIMITS).undecided
+        assert "auc cannot be compared with 1, since the two sets differ. " in sentence
 
 
 def test_a_ceiling_of_what_has_no_upper_limit_is_refused() -> None:

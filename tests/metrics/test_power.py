@@ -146,3 +146,10 @@ def test_the_auc_by_record_is_that_of_drawn_scores(each: int, alike: float) -> N
     by_person = auc(combine(score, person, "mean"), np.arange(count) < count // 2).value
     by_record = auc(score, person < count // 2).value
     assert auc_by_record(by_person, float(each), alike) == pytest.approx(by_record, abs=0.01)
+
+
+def test_attacks_that_say_the_same_cost_no_more_than_one(few_draws: None) -> None:
+    del few_draws
+    alone = critical_deviation(60, 80, attacks=1, correlation=1.0)
+    assert critical_deviation(60, 80, attacks=9, correlation=1.0) == pytest.approx(alone)
+    assert critical_deviation(60, 80, attacks=9, correlation=0.2) > alone + 0.1

@@ -8,6 +8,7 @@ import pytest
 from divulge.core import Check, Claim, Entry, Estimate, Guarantee, Measurements, Verdict
 from divulge.finished_runs.gate import Gate
 from divulge.finished_runs.rulings import hold_against_gate
+from divulge.report.claim import doubt_claim
 from divulge.report.files import render_files
 from divulge.report.schema import Conclusion, Summary
 from divulge.report.summary import summarise
@@ -125,3 +126,7 @@ def test_the_page_gives_no_p_value() -> None:
     assert "Inputs doubtful: all answers are equal" in page
     assert "No figure below means what it says" in page
     assert "furthest below chance" not in page
+
+
+def test_without_a_claim_there_is_none_to_take_back() -> None:
+    assert doubt_claim(None, "rows repeat") is None

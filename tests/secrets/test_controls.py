@@ -487,6 +487,54 @@ def test_the_blind_control_fails_at_its_error_and_below(
     assert (found.outcome is ControlOutcome.PASSED, found.p_value) == (passed, p_value)
 
 
+@pytest.mark.parametrize(("covered", "calm"), [(177, True), (176, False)])
+def test_the_fewest_covered_shuffles_are_calm(
+    covered: int, calm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """177 is the lowest count that 200 intervals of 95 % fall below once in 10,000 times."""
+    below, at = (float(stats.binom.cdf(count, 200, 0.95)) for count in (176, 177))
+    assert below < controls.FALSE_ALARM <= at
+    monkeypatch.setattr(controls, "_count_covered", lambda *_: covered)
+    game = forests.leaky()
+    guess = Threshold()(game.view, np.random.default_rng(0))
+    assert controls.run_controls(game, Threshold(), guess).calm == calm
+
+
+def test_losses_over_training_are_shuffled_among_candidates_and_a_leak_is_planted_in_them() -> None:
+    game = forests.leaky()
+    trace = np.random.default_rng(0).exponential(size=(len(game.view.records), 5))
+    game = dataclasses.replace(game, view=dataclasses.replace(game.view, loss_trace=trace))
+    shuffled = control_games.shuffle_predictions(game).view.loss_trace
+    assert shuffled is not None
+    order = [int(np.flatnonzero((trace == row).all(axis=1))[0]) for row in shuffled]
+    assert sorted(order) == list(range(len(trace)))  # whole rows move
+    assert np.mean(np.array(order) == np.arange(len(trace))) < 0.05
+    planted = control_games.plant_leak(game)
+    chosen = planted.truth.member
+    # as at the start, and from the third of five moments on a tenth of it where memorised
+    expected = np.repeat(trace[:, :1], 5, axis=1)
+    expected[:, 2:] *= np.where(chosen, 0.1, 1.0)[:, None]
+    assert planted.view.loss_trace is not None
+    np.testing.assert_allclose(planted.view.loss_trace, expected)
+
+
+def test_games_of_controls_are_made_anew_for_another_game_or_seed() -> None:
+    game, games = forests.leaky(), control_games.ControlGames()
+    first = games.planted(game, 0)
+    assert games.planted(game, 0) is first
+    assert not np.array_equal(games.planted(game, 1).truth.member, first.truth.member)
+    assert games.planted(dataclasses.replace(game), 1) is not games.planted(game, 1)
+
+
+@pytest.mark.parametrize("name", ["reference", "own", "known_members"])
+def test_all_records_that_are_no_candidates_are_told_from_perturbed_ones(name: str) -> None:
+    view = forests.leaky().view
+    bare = dataclasses.replace(view, reference=None, own=None, known_members=None)
+    found = control_games._no_candidates(dataclasses.replace(bare, **{name: view.records}))  # type: ignore[arg-type]
+    assert found is not None
+    assert [each is view.records.x for each in found] == [True]
+
+
 @dataclasses.dataclass(frozen=True)
 class Unplanted:
     """Breaks where a leak was planted, and nowhere else."""

@@ -13,6 +13,8 @@ from sklearn.metrics import roc_auc_score
 
 import divulge
 from divulge.errors import DataError
+from divulge.targets import label_columns
+from divulge.targets.column_names import ColumnNames
 from divulge.targets.predictions import PredictionTable, read_predictions
 
 N = 240
@@ -315,3 +317,15 @@ def test_predicted_classes_of_which_none_is_a_label_are_refused(
             path, probabilities="said", output="labels", class_names=class_names
         )
         np.testing.assert_array_equal(read.answers.argmax(axis=1), read.label)
+
+
+@pytest.mark.parametrize(
+    ("label", "passes"), [("0", True), ("2", True), ("3", False), ("-1", False), ("cat", False)]
+)
+def test_a_label_that_is_no_position_of_a_column_is_refused(label: str, passes: bool) -> None:
+    columns = ColumnNames("*", ("x", "y", "z"))
+    if passes:
+        label_columns._check_positions(["1", label], columns, str)
+        return
+    with pytest.raises(DataError, match=f"expected a class number from 0 to 2{label}"):
+        label_columns._check_positions(["1", label], columns, str)

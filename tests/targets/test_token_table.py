@@ -1,6 +1,8 @@
 """A table of token log-probabilities is read as it is meant, or refused by name."""
 
 import json
+import math
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from divulge.core.tokens import Tokens
 from divulge.errors import DataError
+from divulge.targets.token_forms import check_forms
 from divulge.targets.token_table import has_shadows, read_tokens
 
 from ..token_tables import draw
@@ -187,6 +190,20 @@ DOUBTFUL: dict[str, tuple[Rows, str]] = {
           "rank": [1 - t for t in r["top1"]]} for r in example()],
         "add 1 if they count from 0",
     ),
+    "log-probabilities of first choices": (
+        [{**r, "top1": [-0.2 for _ in r["top1"]]} for r in example()],
+        "1 or 0 .true or false. in .*, column 'top1', got -0.2",
+    ),
+    "numbers of shadows": (
+        [{"member": r["member"], "logprobs": r["logprobs"], "shadow_means": [-1.0, -2.0],
+          "shadow_members": [0, 2]} for r in example()],
+        "column 'shadow_members', got 2",
+    ),
+    "losses of shadows": (
+        [{"member": r["member"], "logprobs": r["logprobs"], "shadow_means": [1.0, 2.0],
+          "shadow_members": [0, 1]} for r in example()],
+        "'shadow_means', got positive numbers: losses; change their sign",
+    ),
     "half of the shadows": (
         [{"member": r["member"], "logprobs": r["logprobs"], "shadow_means": [-1.0]}
          for r in example()],
@@ -206,6 +223,98 @@ def test_doubtful_forms_are_refused_by_name(name: str, tmp_path: Path) -> None:
     table, says = DOUBTFUL[name]
     with pytest.raises(DataError, match=says):
         read_tokens(write(tmp_path / "t.jsonl", table))
+
+
+def of_one_kind(numbers: list[float], top: bool = False) -> Rows:
+    """Two texts, whose tokens are first choices or none is."""
+    one = {"logprobs": numbers, "top1": [top] * len(numbers)}
+    return [{"member": member, **one} for member in (0, 1)]
+
+
+def check(table: Rows, path: Path) -> str:
+    """What is wrong with a table; nothing if it is read."""
+    try:
+        read_tokens(write(path / "t.jsonl", table))
+    except DataError as error:
+        return str(error)
+    return ""
+
+
+def test_what_rounding_moves_over_a_limit_is_no_other_base(tmp_path: Path) -> None:
+    half, slack = math.log(0.5), 0.02
+    few = [-3.0] * 198
+    assert check(of_one_kind([*few, half + slack + 1e-9, -3.0]), tmp_path) == ""
+    assert check(of_one_kind([*few, *[half + slack - 1e-9] * 40]), tmp_path) == ""
+    over = check(of_one_kind([*few[:97], *[half + slack + 1e-9] * 3]), tmp_path)  # 3 % of tokens
+    assert "got 3% of the tokens" in over
+    assert check(of_one_kind([*few[:97], *[half + slack + 1e-9] * 3], top=True), tmp_path) == ""
+
+
+def test_twenty_tokens_just_below_minus_one_and_none_above_are_base_2(tmp_path: Path) -> None:
+    assert "logarithms to base 2" in check(of_one_kind([-1.05] * 10), tmp_path)
+    assert "19 just below" not in check(of_one_kind([-1.05] * 9 + [-1.2]), tmp_path)
+    assert check(of_one_kind([-1.05] * 9 + [-1.2]), tmp_path) == ""
+    assert check(of_one_kind([-1.05] * 30 + [-0.9]), tmp_path) == ""
+
+
+def test_running_sums_are_those_of_ten_lists_that_never_rise(tmp_path: Path) -> None:
+    falls = {"logprobs": [-1.0, -2.0, -2.0, -3.0, -4.0]}  # a token of probability 1 is no rise
+    rises = {"logprobs": [-1.0, -2.0, -2.0, -3.0, -2.9]}
+    tables = [[{"member": k % 2, **falls} for k in range(many)] for many in (9, 10)]
+    assert check(tables[0], tmp_path) == ""
+    assert "running sums" in check(tables[1], tmp_path)
+    assert check([*tables[1], {"member": 0, **rises}], tmp_path) == ""
+
+
+def test_a_first_token_that_one_list_lacks_is_left_out_of_all(tmp_path: Path) -> None:
+    """Of two references one begins with a token that marks the start."""
+    row = {"logprobs": [-1.0, -2.0, -3.0], "reference_logprobs": [[-4.0] * 3, [None, -5.0, -6.0]]}
+    found = read_tokens(write(tmp_path / "t.jsonl", [{"member": k, **row} for k in (0, 1)]))
+    assert found.tokens.logprob.tolist() == [-2.0, -3.0] * 2
+    assert found.tokens.reference.tolist() == [[-4.0, -4.0] * 2, [-5.0, -6.0] * 2]
+
+
+def test_one_text_of_one_token_is_no_table_of_sums(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="one number in each list"):
+        read_tokens(write(tmp_path / "t.jsonl", of_one_kind([-1.0])))
+    one = Tokens(np.array([0, 1]), np.array([-1.0]), np.zeros((0, 1)))
+    check_forms(tmp_path, "logprobs", one)
+
+
+def test_the_smallest_log_probability_is_one(tmp_path: Path) -> None:
+    assert check(of_one_kind([-1000.0, -1.0]), tmp_path) == ""
+    assert "numbers below -1000" in check(of_one_kind([-1000.1, -1.0]), tmp_path)
+
+
+def test_the_second_rank_is_no_first_choice(tmp_path: Path) -> None:
+    table = [{"member": k, "logprobs": [-1.0, -2.0, -3.0], "rank": [1, 2, 3]} for k in (0, 1)]
+    found = read_tokens(write(tmp_path / "t.jsonl", table)).tokens
+    assert found.top is not None
+    assert found.top.tolist() == [True, False, False] * 2
+
+
+def test_texts_are_packed_to_the_bytes_of_zlib(tmp_path: Path) -> None:
+    texts = ["a" * 500, "bc"]
+    table = [{"member": k, "logprobs": [-1.0, -2.0], "text": t} for k, t in enumerate(texts)]
+    found = read_tokens(write(tmp_path / "t.jsonl", table)).tokens
+    assert found.size is not None
+    assert found.size.tolist() == [len(zlib.compress(t.encode())) for t in texts]
+
+
+def test_texts_are_taken_in_any_order_with_all_that_is_known_of_them() -> None:
+    tokens, _ = draw(6, 1.0, np.random.default_rng(1))
+    some = tokens.take(np.array([4, 0, 4]))
+    assert some.count.tolist() == tokens.count[[4, 0, 4]].tolist()
+    for name in ("logprob", "mean", "sd", "top"):
+        parts = tokens.split(getattr(tokens, name))
+        expected = np.concatenate([parts[k] for k in (4, 0, 4)])
+        np.testing.assert_array_equal(getattr(some, name), expected, name)
+    for name in ("size", "shadow", "inside"):
+        np.testing.assert_array_equal(
+            getattr(some, name), getattr(tokens, name)[..., [4, 0, 4]], name
+        )
+    means = tokens.reference_means
+    np.testing.assert_array_equal(some.reference_means, means[:, [4, 0, 4]])
 
 
 def test_logarithms_of_the_right_base_pass(tmp_path: Path) -> None:

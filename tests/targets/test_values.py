@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from divulge.core import Need, Records, Target
+from divulge.core.records import LARGEST_VALUE
 from divulge.defences import Rounding
 from divulge.errors import DataError, SpecError, TargetError
 from divulge.targets import predictions, wrap
@@ -18,6 +19,7 @@ from divulge.targets.cache import CachedTarget
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.files import load_target, open_target
 from divulge.targets.function import FunctionTarget
+from divulge.targets.outputs import to_answers
 from divulge.targets.planted import PlantedTarget
 from divulge.targets.shuffled import ShuffledTarget
 from divulge.targets.sklearn import SklearnRegressor
@@ -213,3 +215,10 @@ def test_shuffled_answers_carry_the_residual_of_another_record() -> None:
             np.testing.assert_allclose(Y - told, residual[order], atol=1e-6)
     stranger = np.ones((1, 4), np.float32)
     np.testing.assert_allclose(target.predict(stranger)[:, 0], values(stranger))
+
+
+@pytest.mark.parametrize("odd", [np.nan, np.inf, -1.01 * LARGEST_VALUE])
+def test_one_value_that_is_too_large_is_refused(odd: float) -> None:
+    assert to_answers([1.0, -LARGEST_VALUE], "values", records=2)[1, 0] == -LARGEST_VALUE
+    with pytest.raises(TargetError, match="look for an overflow"):
+        to_answers([1.0, odd], "values", records=2)

@@ -47,6 +47,16 @@ def linear_layer(module: "torch.nn.Module", wanted: str | None = None) -> str:
     return wanted
 
 
+def weight_name(layer: str) -> str:
+    """The name of a layer's weights among those of its network, which may be that layer alone.
+
+    Examples:
+        >>> weight_name("0"), weight_name("")
+        ('0.weight', 'weight')
+    """
+    return f"{layer}.weight" if layer else "weight"
+
+
 def layer_inputs(
     module: "torch.nn.Module", name: str, records: Records
 ) -> Float[np.ndarray, "records *places features"]:

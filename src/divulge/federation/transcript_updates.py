@@ -10,7 +10,7 @@ from jaxtyping import Float64
 from divulge._util.arguments import check_arguments
 from divulge.core import Records, Round, Rounds, RoundSignals, Target
 from divulge.errors import NotApplicable
-from divulge.federation.layer_inputs import layer_inputs, linear_layer
+from divulge.federation.layer_inputs import layer_inputs, linear_layer, weight_name
 from divulge.federation.transcript.reader import RoundSubset
 from divulge.metrics import signals
 from divulge.metrics.projection import projection_residual, row_space
@@ -83,7 +83,7 @@ class TranscriptUpdates:
             inputs = layer_inputs(module, name, records)
         for k, client in enumerate(self.clients):
             if client in played.received:
-                change = played.change(client)[f"{name}.weight"]
+                change = played.change(client)[weight_name(name)]
                 found[:, k] = projection_residual(inputs, row_space(change))
         return found
 

@@ -46,7 +46,7 @@ def measure_exposure(
 
     # without one of the others, each canary below it is a place further ahead, half a place if tied
     def gain(places: float) -> Float64[np.ndarray, " sums"]:
-        nearer = np.log2(np.maximum(rank, 1 + places)) - np.log2(np.maximum(rank - places, 1))
+        nearer = np.log2(rank) - np.log2(np.maximum(rank - places, 1))
         return np.concatenate([[0.0], np.cumsum(nearer)])
 
     lower, upper = (np.searchsorted(inside, outside, side=side) for side in ("left", "right"))

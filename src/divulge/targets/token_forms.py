@@ -47,6 +47,8 @@ def check_forms(path: Path, column: str, tokens: Tokens) -> None:
     for name, values in {column: tokens.logprob, **others}.items():
         if values is not None and values.size:
             _check_logarithms(f"{path}, column {name!r}", values.reshape(-1))
+    if tokens.shadow is not None:
+        _check_signs(f"{path}, column 'shadow_means'", tokens.shadow.reshape(-1))
     _check_lists(f"{path}, column {column!r}", tokens)
     _check_spread(path, tokens)
     if tokens.top is not None:
@@ -66,6 +68,20 @@ def check_ranks(path: Path, rank: Numbers) -> None:
         )
 
 
+def check_flags(path: Path, column: str, values: Float64[np.ndarray, "..."]) -> None:
+    """Refuse numbers where yes or no is expected.
+
+    Raises:
+        DataError: a number is neither 0 nor 1.
+    """
+    if not np.isin(values, (0, 1)).all():
+        odd = values[~np.isin(values, (0, 1))][0]
+        raise DataError(
+            f"expected 1 or 0 (true or false) in {path}, column {column!r}, got {odd:g}: say of "
+            "each whether it is so, or leave the column out"
+        )
+
+
 def describe_base(tokens: Tokens) -> str:
     """What shows that logarithms are natural ones, in a sentence."""
     if tokens.top is None:
@@ -77,7 +93,7 @@ def describe_base(tokens: Tokens) -> str:
     return "Log-probabilities of tokens that are not the likeliest are those of natural logarithms."
 
 
-def _check_logarithms(where: str, values: Numbers) -> None:
+def _check_signs(where: str, values: Numbers) -> None:
     highest, lowest = float(values.max()), float(values.min())
     if highest > ROUNDING:
         if lowest >= 0 and highest <= 1:
@@ -89,6 +105,11 @@ def _check_logarithms(where: str, values: Numbers) -> None:
                 f"{np.mean(values > ROUNDING):.0%} of them above 0: take log_softmax of the logits"
             )
         raise DataError(f"expected log-probabilities, which are 0 at most, in {where}, got {what}")
+
+
+def _check_logarithms(where: str, values: Numbers) -> None:
+    _check_signs(where, values)
+    lowest = float(values.min())
     if lowest < SMALLEST:
         few = "minus infinity" if np.isneginf(lowest) else f"numbers below {SMALLEST:g}"
         raise DataError(

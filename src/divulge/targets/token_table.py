@@ -240,12 +240,16 @@ class _Reader:
             if name not in SHADOWS
         }
         top = lists.get("top1")
+        if top is not None:
+            token_forms.check_flags(self._path, "top1", top)
         if top is None and "rank" in lists:
             token_forms.check_ranks(self._path, lists["rank"])
             top = lists["rank"] == 1
         shadow, inside = (
             np.column_stack(self._lists[name]) if name in self._lists else None for name in SHADOWS
         )
+        if inside is not None:
+            token_forms.check_flags(self._path, SHADOWS[1], inside)
         logprob = np.concatenate([*self._logprobs, np.zeros(0)])
         if shadow is None and SHADOW_TOKENS in self._lists:
             shadow = np.column_stack([one.mean(axis=1) for one in self._lists[SHADOW_TOKENS]])

@@ -23,7 +23,11 @@ def test_the_choice_allows_for_runs_of_every_probability(
             rare = stats.binom.sf(np.arange(size + 1), size, right) <= error / chance
             allowed.append(int(np.argmax(rare)) + 1)
         hits.append(max(allowed))
-    needed = sizes._mu_needed(candidates, np.array(hits, np.float64), records)
+    needed = []
+    for size, hit in zip(candidates.tolist(), hits, strict=True):
+        right = min(max(hit / size, 0.5), 1 - 0.5 / size)  # half a guess is kept from both ends
+        told = [float(stats.norm.ppf(p * size / records)) for p in (right, 1 - right)]
+        needed.append(np.inf if hit > size else told[0] - told[1])
     chosen = sizes.choose_for_gaussian_dp(mu, records, error)
     assert chosen.size == candidates[np.argmin(needed)]
 

@@ -74,6 +74,31 @@ def test_a_work_is_asked_after_each_of_its_epochs(here: dict[int, Any]) -> None:
     assert not np.array_equal(early, late)
 
 
+def test_processes_that_save_less_than_their_start_are_not_started(
+    here: dict[int, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "MIN_SAVED_SECONDS", 1e9)
+    monkeypatch.setattr(LocalWorkers, "processors", lambda _: 2)
+    monkeypatch.setattr(workers, "_train_in_processes", lambda *_: pytest.fail("started"))
+    same(answers(LocalWorkers()), here)
+
+
+def test_processes_that_save_more_than_their_start_are_started_for_the_rest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(workers, "MIN_SAVED_SECONDS", -1.0)
+    monkeypatch.setattr(LocalWorkers, "processors", lambda _: 8)
+    begun = []
+
+    def start(tasks: Any, processes: int) -> Any:
+        begun.append((len(tasks), processes))
+        yield from ()
+
+    monkeypatch.setattr(workers, "_train_in_processes", start)
+    assert list(answers(LocalWorkers())) == [0]
+    assert begun == [(4, 4)]
+
+
 @pytest.mark.slow
 def test_processes_train_the_same_models(
     here: dict[int, Any], monkeypatch: pytest.MonkeyPatch

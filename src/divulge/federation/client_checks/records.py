@@ -10,7 +10,7 @@ from divulge._util.arguments import check_arguments
 from divulge.core import Records
 from divulge.errors import DataError, NotApplicable
 from divulge.federation.client_checks.base import Outgoing
-from divulge.federation.layer_inputs import layer_inputs, linear_layer
+from divulge.federation.layer_inputs import layer_inputs, linear_layer, weight_name
 from divulge.metrics import membership
 from divulge.metrics.projection import projection_residual, row_space
 
@@ -54,12 +54,13 @@ class NamedRecords:
             name = linear_layer(module, self.layer)
         except NotApplicable as error:
             raise DataError(str(error)) from error
-        if f"{name}.weight" not in outgoing.update:
+        weight = weight_name(name)
+        if weight not in outgoing.update:
             raise DataError(
-                f"expected {name}.weight in the update, got {', '.join(outgoing.update)}: test "
+                f"expected {weight} in the update, got {', '.join(outgoing.update)}: test "
                 "what is sent before it is changed, or name another layer"
             )
-        basis = row_space(outgoing.update[f"{name}.weight"])
+        basis = row_space(outgoing.update[weight])
         score = np.concatenate([
             -projection_residual(layer_inputs(module, name, group), basis)
             for group in (self.records, self.others)
