@@ -12,7 +12,7 @@ from divulge.core import Records
 from divulge.data.known_features import KnownFeatures
 from divulge.errors import TargetError
 from divulge.training.recipe import Recipe
-from divulge_papers.papers.mrad import data, records, study
+from divulge_papers.papers.mrad import data, fills, records, study
 from divulge_papers.papers.mrad.data import AuditedModel
 from divulge_papers.papers.mrad.records import Data
 from divulge_papers.papers.mrad.study import ACCURACY, measure_auc
@@ -158,3 +158,21 @@ def test_gradient_matching_takes_the_length_of_the_parameters_gradient() -> None
     assert bool((after < found).all())
     with pytest.raises(TargetError, match="linear layers"):
         dlg.match_gradients(networks.resnet((2, 3), 3)(), Records(x.numpy(), y.numpy()), known, 0.1)
+
+
+@pytest.mark.parametrize("name", ["MRAD from zeros, no shadow", "local, then RMIA"])
+def test_a_fill_is_measured_from_whole_records_on(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of whole records MRAD has nothing to say; others have the whole model's leak there."""
+    monkeypatch.setattr(fills, "SHARES", {"0 % missing": 0.0, "60 % missing": 0.6})
+    monkeypatch.setattr(data, "GRIDS", {("fashion_mnist", "small"): (3, 4)})
+    (row,) = (r for r in find_table("mrad-fills").rows if r.name == f"Fashion-MNIST: {name}")
+    found = fills.measure_fill(0, "small", **row.settings)
+    shares = {"60 % missing"} if "MRAD" in name else {"0 % missing", "60 % missing"}
+    assert set(found.values) == shares | {fills.TRAINING, ACCURACY}
+    assert len(found.entries) == len(shares)
+    if "MRAD" not in name:
+        zeros = fills.measure_fill(0, "small", **{**row.settings, "fill": "zero"})
+        assert found.values["0 % missing"] == zeros.values["0 % missing"]
+        assert found.values["60 % missing"] != zeros.values["60 % missing"]

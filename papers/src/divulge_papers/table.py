@@ -62,6 +62,7 @@ TABLES = {
     "mrad-location30": "divulge_papers.papers.mrad.tables:LOCATION30",
     "mrad-cifar-10": "divulge_papers.papers.mrad.tables:CIFAR_10",
     "mrad-questions": "divulge_papers.papers.mrad.tables:QUESTIONS",
+    "mrad-fills": "divulge_papers.papers.mrad.tables_by_fill:BY_FILL",
 }
 """All tables: name to ``module:symbol``. A table is its settings and one line here."""
 
