@@ -15,7 +15,7 @@ from tests.mutation.blocks import Loaded
 from tests.mutation.operators import Mutant
 from tests.mutation.reach import SECONDS, Ended, Recorder, Tests, read_ends
 
-WALL_SECONDS = 1800.0
+WALL_SECONDS = 300.0
 """Of a clock: what waits for ever takes no processor."""
 
 QUICK = ("-p", "tests.installs.lacking", "--install", "dev", "-m", "not slow", "-x", "-q", "-s",
