@@ -660,7 +660,12 @@ def test_models_that_know_more_of_a_class_than_others_are_compared_within_it(
     others = Shadows(phi[:, 1:], member[:, 1:], np.zeros((0, models - 1)))
     view = ModelView(turns.replay(phi[:, 0], y), asked, shadows=others)
     found = membership.auc(ShadowStack()(view, rng()).score, member[:, 0])
-    monkeypatch.setattr(features, "add_class_shifts", lambda rows, *_: rows)
+    none = np.zeros(len(features.COMPARED))
+    monkeypatch.setattr(
+        features,
+        "add_class_shifts",
+        lambda rows, *_: np.hstack([rows, np.broadcast_to(none, (len(rows), len(none)))]),
+    )
     plain = membership.auc(ShadowStack()(view, rng()).score, member[:, 0])
     assert found.low > plain.value
 
