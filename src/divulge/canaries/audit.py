@@ -79,31 +79,37 @@ def audit_canaries(
         SpecError: no scores, two files of one kind, no ε and δ, here or in the transcript, or what
             is stated promises a canary nothing.
     """
-    held = read_candidates(Path(canaries))
-    found = [read_scores(Path(path), held) for path in scores]
-    _check_together(found)
+    candidates = read_candidates(Path(canaries))
+    canary_scores = [read_scores(Path(path), candidates) for path in scores]
+    _check_together(canary_scores)
     claim = promise_to_canary(
-        *_find_claim(epsilon, delta, found), noise, held.records_each if unit == "record" else 1
+        *_find_claim(epsilon, delta, canary_scores),
+        noise,
+        candidates.records_each if unit == "record" else 1,
     )
     change = None if utility is None else _utility_change(Path(utility))
-    libraries = dict(sorted(pair for one in found for pair in one.libraries.items()))
+    libraries = dict(sorted(pair for file in canary_scores for pair in file.libraries.items()))
     if run is None:
-        return audit_of(_open_and_judge(Path(canaries), held, found, claim, change), libraries)
+        return audit_of(
+            _open_and_judge(Path(canaries), candidates, canary_scores, claim, change), libraries
+        )
     folder = Path(run)
     with take_folder(folder, (HEAD, SUMMARY, PAGE)):
         return begin_run(
-            folder, lambda: _open_and_judge(Path(canaries), held, found, claim, change), libraries
+            folder,
+            lambda: _open_and_judge(Path(canaries), candidates, canary_scores, claim, change),
+            libraries,
         )
 
 
-def _check_together(found: Sequence[CanaryScores]) -> None:
-    boxes = [one.box for one in found]
+def _check_together(scores: Sequence[CanaryScores]) -> None:
+    boxes = [file.box for file in scores]
     if not boxes or len(set(boxes)) < len(boxes):
         raise SpecError(
             "expected one file of scores, or one of the white and one of the black box, got "
             f"{', '.join(boxes) or 'none'}: a verdict is one look"
         )
-    models = sorted({one.model for one in found if one.model})
+    models = sorted({file.model for file in scores if file.model})
     if len(models) > 1:
         raise DataError(
             "expected scores of one model, got those of two (fingerprints "
@@ -112,34 +118,34 @@ def _check_together(found: Sequence[CanaryScores]) -> None:
 
 
 def _find_claim(
-    epsilon: float | None, delta: float | None, found: Sequence[CanaryScores]
+    epsilon: float | None, delta: float | None, scores: Sequence[CanaryScores]
 ) -> tuple[float, float]:
-    stated = {one.stated for one in found}
+    stated = {file.stated for file in scores}
     if epsilon is not None and delta is not None:
         return epsilon, delta
-    (said,) = stated if len(stated) == 1 else (None,)
-    if epsilon is not None or delta is not None or said is None:
+    (guarantee,) = stated if len(stated) == 1 else (None,)
+    if epsilon is not None or delta is not None or guarantee is None:
         raise SpecError(
             "expected epsilon and delta, got "
             f"{'one of them' if (epsilon, delta) != (None, None) else 'neither'}"
-            f"{'' if said else ', and the scores come from no transcript that states them'}: give "
-            "both"
+            f"{'' if guarantee else ', and the scores come from no transcript that states them'}: "
+            "give both"
         )
-    return said
+    return guarantee
 
 
 def _open_and_judge(
     folder: Path,
     canaries: Canaries,
-    found: Sequence[CanaryScores],
+    scores: Sequence[CanaryScores],
     claim: Guarantee,
     change: Estimate | None,
 ) -> CanaryFacts:
     epsilon, delta, noise, count = claim.epsilon, claim.delta, claim.noise, canaries.count
-    tries = sum(1 if one.rounds is None else 2 for one in found)
-    inserted = open_coins(folder, canaries, [one.digest for one in found], noise)
+    tries = sum(1 if file.rounds is None else 2 for file in scores)
+    inserted = open_coins(folder, canaries, [file.digest for file in scores], noise)
     reach = bounds.largest_bound(count, delta, drawn="coins", noise=noise, tries=tries)
-    centred = [combine_by_canary(canaries, one) for one in found]
+    centred = [combine_by_canary(canaries, file) for file in scores]
     below = max_test(np.stack(centred), inserted).p_below <= LEVEL_BELOW
     needed: int | None = count
     if reach <= epsilon:
@@ -147,8 +153,8 @@ def _open_and_judge(
     return CanaryFacts(
         epsilon, delta, noise, count, int(inserted.sum()), canaries.commitment,
         tuple(
-            replace(_measure(one, canaries, inserted, (delta, noise, tries)), backwards=bool(low))
-            for one, low in zip(found, below, strict=True)
+            replace(_measure(file, canaries, inserted, (delta, noise, tries)), backwards=bool(low))
+            for file, low in zip(scores, below, strict=True)
         ),
         reach,
         needed,
@@ -160,14 +166,14 @@ def _open_and_judge(
 
 
 def _measure(
-    one: CanaryScores,
+    scores: CanaryScores,
     canaries: Canaries,
     inserted: Coins,
     how: tuple[float, NoiseAssumption, int],
 ) -> BoxResult:
     """All scores together, and those of each round; rounds share a part of the error."""
     delta, noise, tries = how
-    score = combine_by_canary(canaries, one)
+    score = combine_by_canary(canaries, scores)
     texts = canaries.x.dtype.kind == "U" and canaries.neighbours is None
 
     def bound(score: Score, tries: int) -> Estimate:
@@ -179,23 +185,26 @@ def _measure(
         return bounds.gaussian_estimate(score, inserted, delta)
 
     return BoxResult(
-        one.box,
+        scores.box,
         bound(score, tries),
         membership.auc(score, inserted),
-        one.steps,
-        one.model,
+        scores.steps,
+        scores.model,
         None if canaries.neighbours is None else estimate(score),
         tuple(
-            RoundResult(bound(each, tries * len(one.rounds)), estimate(each)) for each in one.rounds
+            RoundResult(bound(each, tries * len(scores.rounds)), estimate(each))
+            for each in scores.rounds
         )
-        if one.rounds is not None
+        if scores.rounds is not None
         else (),
-        one.rounding,
-        None if one.batches is None else check_batches(one.batches),
-        one.statistics,
+        scores.rounding,
+        None if scores.batches is None else check_batches(scores.batches),
+        scores.statistics,
         None
-        if one.noise is None
-        else check_noise(one.noise, one.steps, "step" if canaries.neighbours is None else "round"),
+        if scores.noise is None
+        else check_noise(
+            scores.noise, scores.steps, "step" if canaries.neighbours is None else "round"
+        ),
         exposure=measure_exposure(score, inserted) if texts else None,
     )
 
@@ -221,14 +230,14 @@ def centre_by_class(score: Score, y: Int64[np.ndarray, " canaries"]) -> Score:
     classes = np.unique(y)
     if len(y) < _FEWEST_A_CLASS * len(classes):
         return score
-    medians = np.array([np.median(score[y == one]) for one in classes])
+    medians = np.array([np.median(score[y == label]) for label in classes])
     return np.asarray(score - medians[np.searchsorted(classes, y)])
 
 
 def _utility_change(path: Path) -> Estimate:
     """The difference of two accuracies on the same records."""
-    held = read_arrays(path, "with_canaries", "without_canaries")
-    after, before = held["with_canaries"], held["without_canaries"]
+    arrays = read_arrays(path, "with_canaries", "without_canaries")
+    after, before = arrays["with_canaries"], arrays["without_canaries"]
     if not (after.dtype == before.dtype == bool and len(after) == len(before) > 0):
         raise DataError(
             f"expected two arrays of booleans of one length in {path}, got {after.dtype} of length "

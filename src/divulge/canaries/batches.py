@@ -39,22 +39,22 @@ class BatchCheck:
     @property
     def faults(self) -> tuple[str, ...]:
         """What was not done as stated; empty where nothing shows it."""
-        found = []
+        faults = []
         if self.steps > self.stated_steps:
-            found.append(f"{self.steps:,} steps, where {self.stated_steps:,} are stated")
+            faults.append(f"{self.steps:,} steps, where {self.stated_steps:,} are stated")
         if self.p_mean < LEVEL:
-            found.append(
+            faults.append(
                 f"{self.mean:.1f} records a batch, where {self.stated_mean:.1f} ± "
                 f"{self.deviation / self.steps**0.5:.1f} are expected of {self.steps:,}"
             )
         if self.p_alike < LEVEL:
-            found.append(
+            faults.append(
                 f"{self.alike} of {self.pairs} pairs of batches have one size, where sizes drawn "
                 f"record by record have a standard deviation of {self.deviation:.1f}"
             )
         if self.divisors is not None:
-            found += self._divisor_faults(*self.divisors)
-        return tuple(found)
+            faults += self._divisor_faults(*self.divisors)
+        return tuple(faults)
 
     def _divisor_faults(self, low: float, high: float) -> list[str]:
         if low != high:
@@ -89,7 +89,7 @@ class BatchCheck:
         )
 
 
-def check_batches(seen: SeenBatches) -> BatchCheck:
+def check_batches(batches: SeenBatches) -> BatchCheck:
     """Compare batches with Poisson sampling as the accountant was told.
 
     If each of n records is in a batch by a coin of its own with probability q, sizes are
@@ -98,9 +98,9 @@ def check_batches(seen: SeenBatches) -> BatchCheck:
     disjoint ones is binomial with c. Shuffled batches are all of one size.
 
     Args:
-        seen: the sizes, and what the accountant was told.
+        batches: the sizes, and what the accountant was told.
     """
-    stated, sizes = seen.stated, seen.sizes
+    stated, sizes = batches.stated, batches.sizes
     steps, total = len(sizes), int(sizes.sum())
     summed = stats.binom(stated.records * steps, stated.rate)
     p_mean = 2 * min(float(summed.cdf(total)), float(summed.sf(total - 1)), 0.5)
@@ -116,7 +116,7 @@ def check_batches(seen: SeenBatches) -> BatchCheck:
         pairs,
         alike,
         float(stats.binom(pairs, _probability_alike(stated.records, stated.rate)).sf(alike - 1)),
-        seen.divisors,
+        batches.divisors,
         stated.divisor,
     )
 

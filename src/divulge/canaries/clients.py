@@ -191,9 +191,9 @@ def _find_steps(clients: Canaries, played: Transcript, place: FilePath) -> list[
 
 
 def _score_rounds(
-    canaries: Canaries, seen: Transcript, steps: Sequence[int], *, differences: bool
+    canaries: Canaries, transcript: Transcript, steps: Sequence[int], *, differences: bool
 ) -> Float64[np.ndarray, "rounds canaries"]:
-    size = sum(value.size for value in floating(seen.rounds[steps[0]].sent).values())
+    size = sum(value.size for value in floating(transcript.rounds[steps[0]].sent).values())
     at_once = max(1, _NUMBERS // max(1, size))
     parts = []
     pairs = list(pairwise(steps)) if differences else [(number,) for number in steps]
@@ -201,16 +201,18 @@ def _score_rounds(
         raise DataError("expected two rounds or more to compare, got one: look at rounds")
     for first in range(0, len(pairs), at_once):
         some = pairs[first : first + at_once]
-        moves = np.stack([_move(*(seen.rounds[number] for number in one)) for one in some])
+        moves = np.stack(
+            [_move(*(transcript.rounds[number] for number in numbers)) for numbers in some]
+        )
         parts.append(_cosines(canaries, moves))
-    found = np.concatenate(parts)
-    return found**2 if differences else found
+    cosines = np.concatenate(parts)
+    return cosines**2 if differences else cosines
 
 
-def _rounding_share(seen: Transcript, steps: Sequence[int]) -> float | None:
+def _rounding_share(transcript: Transcript, steps: Sequence[int]) -> float | None:
     """The largest share of a round's change that rounding can be; None without rounding."""
     shares = []
-    for done in (seen.rounds[number] for number in steps):
+    for done in (transcript.rounds[number] for number in steps):
         deviation = done.metrics.get(ROUNDING, math.nan)
         if math.isfinite(deviation):
             move = _move(done)
@@ -227,7 +229,7 @@ def _move(done: Round, then: Round | None = None) -> Float64[np.ndarray, " entri
 
 
 def _score_messages(
-    canaries: Canaries, seen: Transcript, names: object
+    canaries: Canaries, transcript: Transcript, names: object
 ) -> Float64[np.ndarray, "rounds canaries"]:
     """0 where a canary client sent nothing that can be seen."""
     known = isinstance(names, Sequence) and len(names) == len(canaries.x)
@@ -237,13 +239,13 @@ def _score_messages(
             "that names them, got others: look at rounds or at the final model"
         )
     assert isinstance(names, Sequence)
-    scores = np.zeros((len(seen.rounds), len(names)))
-    for row, done in zip(scores, seen.rounds, strict=True):
+    scores = np.zeros((len(transcript.rounds), len(names)))
+    for row, done in zip(scores, transcript.rounds, strict=True):
         for at, name in enumerate(map(str, names)):
             if name in done.received:
                 change = done.change(name)
                 vector = np.concatenate([
-                    change[one].astype(np.float64).ravel() for one in sorted(floating(change))
+                    change[name].astype(np.float64).ravel() for name in sorted(floating(change))
                 ])  # fmt: skip
                 row[at] = in_deviations(vector[None], str(canaries.x[at]))[0]
     if not scores.any():

@@ -64,18 +64,18 @@ class GradientDirections:
         shape = self._shapes[name]
         return shape[1:].numel() if name in self._heads else shape.numel()
 
-    def _flat(self, name: str, one: torch.Tensor) -> torch.Tensor:
+    def _flat(self, name: str, tensor: torch.Tensor) -> torch.Tensor:
         """The entries of a parameter; of a head what two classes differ by, beside the sums."""
-        return (((one[0] - one[1]) / 2**0.5) if name in self._heads else one).flatten()
+        return (((tensor[0] - tensor[1]) / 2**0.5) if name in self._heads else tensor).flatten()
 
     def _sum(self, direction: Tensors) -> tuple[Float64[np.ndarray, " sums"], float]:
         there = [direction[name] for name in self._heads if name in direction]
         if len(there) < len(self._heads) or not there:
             return np.full(len(self._columns), np.nan), 0.0
-        each = [one.sum(dim=0, dtype=torch.float64).flatten() / len(one) ** 0.5 for one in there]
+        each = [head.sum(dim=0, dtype=torch.float64).flatten() / len(head) ** 0.5 for head in there]
         sums = torch.cat(each)
-        squares = sum(float(one.norm()) ** 2 for one in there)
-        reach = (squares / sum(one.numel() for one in there)) ** 0.5
+        squares = sum(float(head.norm()) ** 2 for head in there)
+        reach = (squares / sum(head.numel() for head in there)) ** 0.5
         return sums.cpu().numpy()[self._columns], reach
 
 

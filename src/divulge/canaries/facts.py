@@ -76,7 +76,7 @@ class BoxResult:
     @property
     def highest(self) -> float:
         """The highest bound, of all steps together and of single rounds."""
-        return max(self.bound.value, *(one.bound.value for one in self.rounds), 0.0)
+        return max(self.bound.value, *(result.bound.value for result in self.rounds), 0.0)
 
     @property
     def statistics_fault(self) -> str:
@@ -146,14 +146,16 @@ class CanaryFacts:
     @property
     def bound(self) -> float:
         """The ε that the training has at least, with 95 % confidence."""
-        return max(one.highest for one in self.results)
+        return max(result.highest for result in self.results)
 
     @property
     def faults(self) -> tuple[str, ...]:
         """What was seen that is not as stated, whatever the canaries show."""
-        found = [one.statistics_fault for one in self.results if one.statistics]
-        checks = [check for one in self.results for check in (one.noise, one.batches) if check]
-        return tuple(found) + tuple(fault for check in checks for fault in check.faults)
+        statistics = [result.statistics_fault for result in self.results if result.statistics]
+        checks = [
+            check for result in self.results for check in (result.noise, result.batches) if check
+        ]
+        return tuple(statistics) + tuple(fault for check in checks for fault in check.faults)
 
     @property
     def level(self) -> CanaryLevel:
@@ -204,15 +206,19 @@ class CanaryFacts:
 
     @property
     def _backwards(self) -> tuple[BoxResult, ...]:
-        return tuple(one for one in self.results if one.backwards)
+        return tuple(result for result in self.results if result.backwards)
 
     @property
     def _why(self) -> str:
         """The worst of what was seen that is not as stated."""
-        if any(one.noise and one.noise.faults for one in self.results):
+        if any(result.noise and result.noise.faults for result in self.results):
             return "its noise is not as stated"
-        kept = any(one.statistics for one in self.results)
-        return "it keeps statistics without noise" if kept else "its batches are not as stated"
+        keeps_statistics = any(result.statistics for result in self.results)
+        return (
+            "it keeps statistics without noise"
+            if keeps_statistics
+            else "its batches are not as stated"
+        )
 
     @property
     def next_step(self) -> str:
@@ -229,7 +235,7 @@ class CanaryFacts:
             )
         if self.level == "undecidable":
             return "Make more canaries (divulge canary plan says how many), and train again."
-        if all(one.box == "black" for one in self.results):
+        if all(result.box == "black" for result in self.results):
             return "Score the white box, too, with the next training: it sees far more."
         return "Test the next training, too, with new canaries: these were used up by this look."
 
@@ -238,38 +244,40 @@ class CanaryFacts:
         """What the canaries do to utility."""
         if self.utility is None or self.utility.high is None:
             return "What the canaries cost in accuracy was not measured."
-        one = self.utility
+        change = self.utility
         return (
-            f"With the canaries accuracy changed by {100 * one.value:+.1f} points "
-            f"({100 * one.low:+.1f} to {100 * (one.high or 0):+.1f})."
+            f"With the canaries accuracy changed by {100 * change.value:+.1f} points "
+            f"({100 * change.low:+.1f} to {100 * (change.high or 0):+.1f})."
         )
 
     def lines(self) -> tuple[str, ...]:
         """What each box shows, what the canaries cost, and what to do now; indented as a list."""
         lines = [f"  Unit: {self.unit}"] if self.unit else []
-        for one in self.results:
-            least = words.format_lower_bound(one.bound.value)
-            lines.append(f"  {one.box} box: ε is at least {least}, AUC {words.format_auc(one.auc)}")
-            if one.exposure_sentence:
-                lines.append(f"    Exposure: {one.exposure_sentence}.")
-            if one.gaussian is not None:
-                lines.append(f"    Gaussian estimate, no bound: {_interval(one.gaussian)}")
-            if one.rounds:
-                bounds_of = [each.bound.value for each in one.rounds]
+        for result in self.results:
+            least = words.format_lower_bound(result.bound.value)
+            lines.append(
+                f"  {result.box} box: ε is at least {least}, AUC {words.format_auc(result.auc)}"
+            )
+            if result.exposure_sentence:
+                lines.append(f"    Exposure: {result.exposure_sentence}.")
+            if result.gaussian is not None:
+                lines.append(f"    Gaussian estimate, no bound: {_interval(result.gaussian)}")
+            if result.rounds:
+                bounds_of = [each.bound.value for each in result.rounds]
                 at = int(np.argmax(bounds_of))
                 lines.append(
                     f"    of {len(bounds_of)} rounds, round {at + 1} shows most: ε is at least "
                     f"{words.format_lower_bound(bounds_of[at])}"
                 )
-            if one.rounding is not None:
-                lines.append(f"    {one.rounding_sentence}")
-            if one.statistics:
-                lines.append(f"    Statistics: {one.statistics_fault}.")
-            if one.noise_sentence:
-                lines.append(f"    Noise: {one.noise_sentence}.")
-            if one.batches is not None:
-                lines.append(f"    Batches: {'; '.join(one.batches.faults) or 'as stated'}.")
-                lines += [f"    {one.batches.note}."] if one.batches.note else []
+            if result.rounding is not None:
+                lines.append(f"    {result.rounding_sentence}")
+            if result.statistics:
+                lines.append(f"    Statistics: {result.statistics_fault}.")
+            if result.noise_sentence:
+                lines.append(f"    Noise: {result.noise_sentence}.")
+            if result.batches is not None:
+                lines.append(f"    Batches: {'; '.join(result.batches.faults) or 'as stated'}.")
+                lines += [f"    {result.batches.note}."] if result.batches.note else []
         return (*lines, self.sentence, f"Next: {self.next_step}")
 
     def as_json(self) -> dict[str, JSON]:
@@ -283,6 +291,6 @@ class CanaryFacts:
         }
 
 
-def _interval(one: Estimate) -> str:
-    high = one.value if one.high is None else one.high
-    return f"{one.value:.2f} ({one.low:.2f} to {high:.2f})"
+def _interval(estimate: Estimate) -> str:
+    high = estimate.value if estimate.high is None else estimate.high
+    return f"{estimate.value:.2f} ({estimate.low:.2f} to {high:.2f})"

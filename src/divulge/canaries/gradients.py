@@ -94,9 +94,9 @@ class CanaryGradients:
         def product(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             own: Tensors = grad(loss)(trained, x, y)
             # no square overflows, or becomes 0, and what is not finite adds nothing to a sum
-            largest = torch.stack([one.abs().max() for one in own.values() if one.numel()]).max()
+            largest = torch.stack([g.abs().max() for g in own.values() if g.numel()]).max()
             scale = torch.where(largest > 0, largest, 1)
-            squares = [((one / scale) ** 2).sum() for one in own.values()]
+            squares = [((g / scale) ** 2).sum() for g in own.values()]
             norm = torch.stack(squares).sum().sqrt() * scale
             factor = (self._clip / (norm + 1e-6)).clamp(max=1.0)
             along = [
@@ -106,8 +106,8 @@ class CanaryGradients:
 
         chunk = max(1, _NUMBERS // max(1, sum(value.numel() for value in trained.values())))
         with translate_model_errors("the network to be differentiated", _REMEDY):
-            found = vmap(product, chunk_size=chunk)(self._x, self._y)
-        return found.double().cpu().numpy()
+            products = vmap(product, chunk_size=chunk)(self._x, self._y)
+        return products.double().cpu().numpy()
 
     def sums_to_zero(self, records: int = 16) -> list[str]:
         """Trained parameters whose gradient adds up to zero over the first dimension.
@@ -136,8 +136,8 @@ class CanaryGradients:
             )
         return [
             name
-            for name, one in zip(self.trained, own, strict=True)
-            if one is not None and one.ndim and len(one) > 1 and _adds_up_to_zero(one)
+            for name, g in zip(self.trained, own, strict=True)
+            if g is not None and g.ndim and len(g) > 1 and _adds_up_to_zero(g)
         ]
 
     def statistics(self, weights: Tensors) -> dict[str, torch.Tensor]:

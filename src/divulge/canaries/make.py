@@ -99,22 +99,22 @@ def make_canaries(
         differentially private machine learning: canaries whose gradients nothing else shares.
         Steinke, Nasr and Jagielski (2023), Privacy auditing with one (1) training run: coins.
     """
-    found = (
+    examples = (
         as_texts(records, "canaries") if _are_texts(records) else as_records(records, "canaries")
     )
-    if found.group is not None and records_each == 1:
+    if examples.group is not None and records_each == 1:
         raise SpecError(
             "expected how many records each canary has, got records of people and one record each: "
             "the bound on ε would be for one record; pass records_each, or leave groups out"
         )
     rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
-    made = _repeat(_make(found, kind, count, rng), records_each)
+    made = _repeat(_make(examples, kind, count, rng), records_each)
     # of its own: who sees the canaries could work out what else their generator drew
     coins = np.random.default_rng(secrets.randbits(128)) if seed is None else rng
     inserted = flip_coins(coins, count)
     salt = coins.integers(256, size=32, dtype=np.uint8)
     commitment = commit(inserted, salt, digest_canaries(made.x, made.y, records_each))
-    labels = np.array(found.classes)[made.y] if found.classes else made.y
+    labels = np.array(examples.classes)[made.y] if examples.classes else made.y
     order = rng.permutation(np.flatnonzero(np.repeat(inserted, records_each)))
     place = Path(folder)
     with take_folder(place, ("*.npz",)):
@@ -198,7 +198,9 @@ def _are_texts(records: Any) -> bool:
     """Whether these are texts without labels, for a language model."""
     listed = records.tolist() if isinstance(records, np.ndarray) else records
     return (
-        isinstance(listed, list) and len(listed) > 0 and all(isinstance(one, str) for one in listed)
+        isinstance(listed, list)
+        and len(listed) > 0
+        and all(isinstance(text, str) for text in listed)
     )
 
 
@@ -222,10 +224,10 @@ def _draw_features(rows: np.ndarray, count: int, rng: np.random.Generator) -> np
 def _draw_words(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
     """As many words as some record has, each drawn by itself from all words."""
     split = [text.split() for text in rows.tolist()]
-    words = sorted({word for one in split for word in one}) or ["canary"]
-    lengths = np.array([max(1, len(one)) for one in split])
+    words = sorted({word for text in split for word in text}) or ["canary"]
+    lengths = np.array([max(1, len(text)) for text in split])
     drawn = [rng.choice(words, size) for size in rng.choice(lengths, count)]
-    return np.array([" ".join(one) for one in drawn])
+    return np.array([" ".join(text) for text in drawn])
 
 
 def _draw_directions(rows: np.ndarray, count: int, rng: np.random.Generator) -> np.ndarray:
@@ -251,8 +253,8 @@ def _main_directions(flat: np.ndarray, most: int) -> np.ndarray:
     """Orthonormal rows in which records lie, the longest first: all that matter, or half of all."""
     _, sizes, directions = np.linalg.svd(flat, full_matrices=False)
     matter = int((sizes > 1e-6 * max(sizes[0], 1e-30)).sum())
-    kept = min(matter, max(most, flat.shape[1] // 2))
-    return np.asarray(directions[:kept])
+    count = min(matter, max(most, flat.shape[1] // 2))
+    return np.asarray(directions[:count])
 
 
 def _orthogonal_blocks(

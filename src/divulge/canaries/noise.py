@@ -46,36 +46,37 @@ class NoiseCheck:
     def faults(self) -> tuple[str, ...]:
         """What was not done as stated; empty where nothing shows it."""
         by_kind: dict[str, list[LookCheck]] = {}
-        for one in self.looks:
-            if one.p < LEVEL / len(self.looks) or one.p_step < LEVEL / len(self.looks):
-                by_kind.setdefault(self._fault_of(one), []).append(one)
-        found = []
+        for check in self.looks:
+            if check.p < LEVEL / len(self.looks) or check.p_step < LEVEL / len(self.looks):
+                by_kind.setdefault(self._fault_of(check), []).append(check)
+        faults = []
         if self.absent:
-            found.append(f"{self.absent:,} of {self.steps:,} {self.unit}s have no noise")
+            faults.append(f"{self.absent:,} of {self.steps:,} {self.unit}s have no noise")
         for kind in ("same", "correlated", "small"):
             if kind in by_kind:
                 worst = max(
-                    by_kind[kind], key=lambda one: (one.look.kind == "repeats", one.look.evidence)
+                    by_kind[kind],
+                    key=lambda check: (check.look.kind == "repeats", check.look.evidence),
                 )
-                found.append(self._sentence(kind, worst))
-        return tuple(found)
+                faults.append(self._sentence(kind, worst))
+        return tuple(faults)
 
     @property
     def undecided(self) -> tuple[str, ...]:
         """What could not be held against anything; empty where everything was."""
-        kinds = {one.look.kind for one in self.looks}
-        found = []
+        kinds = {check.look.kind for check in self.looks}
+        reasons = []
         if self.unseen:
-            found.append(f"the noise of {self.unseen:,} {self.unit}s was not looked at")
+            reasons.append(f"the noise of {self.unseen:,} {self.unit}s was not looked at")
         if self.steps < 2:
-            found.append(f"one {self.unit} does not show whether noise repeats")
+            reasons.append(f"one {self.unit} does not show whether noise repeats")
         elif not kinds:
-            found.append(f"whether noise repeats cannot be said without its scale{self._remedy}")
+            reasons.append(f"whether noise repeats cannot be said without its scale{self._remedy}")
         elif not self.stated:
-            found.append(f"its scale cannot be said, since none is stated{self._remedy}")
+            reasons.append(f"its scale cannot be said, since none is stated{self._remedy}")
             if "predicted" not in kinds:
-                found.append("noise in weights beside the last layer was not looked at")
-        return tuple(found)
+                reasons.append("noise in weights beside the last layer was not looked at")
+        return tuple(reasons)
 
     @property
     def _remedy(self) -> str:
@@ -86,7 +87,7 @@ class NoiseCheck:
         """What was seen, what was supposed, and what was not decided."""
         clean = f"new in each of {self.steps:,} {self.unit}s"
         clean += " and no smaller than stated" if self.stated else ""
-        said = self.faults or ((clean,) if self.looks and self.steps > 1 else ())
+        findings = self.faults or ((clean,) if self.looks and self.steps > 1 else ())
         supposed = (
             (
                 "supposed: a loss that is the same when all logits of a record grow alike, as "
@@ -95,18 +96,18 @@ class NoiseCheck:
             if self.supposed
             else ()
         )
-        return "; ".join((*said, *self.undecided, *supposed))
+        return "; ".join((*findings, *self.undecided, *supposed))
 
-    def _fault_of(self, one: LookCheck) -> str:
-        look = one.look
+    def _fault_of(self, check: LookCheck) -> str:
+        look = check.look
         if look.kind == "repeats":
             return "same" if look.before > _SAME else "correlated"
         if look.kind == "scale" or look.before < 0.8 or look.after > 0.5 * look.before:
             return "small"
         return "same"
 
-    def _sentence(self, kind: str, one: LookCheck) -> str:
-        look, unit = one.look, self.unit
+    def _sentence(self, kind: str, check: LookCheck) -> str:
+        look, unit = check.look, self.unit
         if kind == "small":
             share = math.sqrt(look.after)
             of = "stated" if self.stated else "of the noise elsewhere"
@@ -129,7 +130,7 @@ class NoiseCheck:
         )
 
 
-def check_noise(seen: SeenNoise, scored: int, unit: str = "step") -> NoiseCheck:
+def check_noise(noise: SeenNoise, scored: int, unit: str = "step") -> NoiseCheck:
     """Hold what steps show against fresh noise of the stated scale.
 
     If the noise of each step is independent of all before, each step's p is uniform or larger,
@@ -137,24 +138,24 @@ def check_noise(seen: SeenNoise, scored: int, unit: str = "step") -> NoiseCheck:
     degrees of freedom a step; and the smallest p of T steps is below c in at most T c of cases.
 
     Args:
-        seen: what was kept of the noise.
+        noise: what was kept of the noise.
         scored: the number of steps that canaries were scored by.
         unit: what a step is called.
     """
-    steps = max(1, seen.steps)
+    steps = max(1, noise.steps)
     return NoiseCheck(
-        seen.steps,
+        noise.steps,
         tuple(
             LookCheck(
-                one,
-                float(stats.chi2.sf(2 * one.evidence, 2 * steps)),
-                min(1.0, steps * math.exp(-one.largest)),
+                look,
+                float(stats.chi2.sf(2 * look.evidence, 2 * steps)),
+                min(1.0, steps * math.exp(-look.largest)),
             )
-            for one in seen.looks
+            for look in noise.looks
         ),
-        seen.stated,
-        seen.loss == "unseen" and any(one.kind == "repeats" for one in seen.looks),
-        seen.absent,
-        max(0, scored - seen.steps),
+        noise.stated,
+        noise.loss == "unseen" and any(look.kind == "repeats" for look in noise.looks),
+        noise.absent,
+        max(0, scored - noise.steps),
         unit,
     )

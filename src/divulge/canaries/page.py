@@ -35,24 +35,24 @@ _UNSEEN = {
 """By what ε is for, which faults canaries do not show (docs/attacks/canaries.md)."""
 
 
-def render(told: Any, created: str = "") -> str:
+def render(facts: Any, created: str = "") -> str:
     """Render the page; every text is escaped.
 
     Args:
-        told: the audit, with the attributes of `canaries.facts.CanaryFacts`.
+        facts: the audit, with the attributes of `canaries.facts.CanaryFacts`.
         created: when it was made, UTC; empty where that is not known.
     """
-    clients = any(one.gaussian is not None for one in told.results)
-    of_records = told.neighbours if told.records_each == 1 else "adding or removing one record"
+    clients = any(result.gaussian is not None for result in facts.results)
+    of_records = facts.neighbours if facts.records_each == 1 else "adding or removing one record"
     return (
         template_environment("divulge.canaries")
         .get_template("canaries.html.j2")
         .render(
-            told=told,
+            facts=facts,
             created=created,
             clients=clients,
-            level=_LEVELS[told.level],
-            noise=_NOISE[told.noise],
+            level=_LEVELS[facts.level],
+            noise=_NOISE[facts.noise],
             unseen=_UNSEEN.get(of_records, ""),
         )
     )

@@ -98,21 +98,23 @@ def audit_script(
     done, count = _read_done(canaries), of.count
     stated = promise_to_canary(epsilon, delta, noise, of.records_each if of.unit == "record" else 1)
     if (canaries / files.SEALED).exists():
-        held = read_candidates(canaries)
-        _refuse_other("records of each canary", held.records_each == of.records_each, canaries)
+        candidates = read_candidates(canaries)
+        _refuse_other(
+            "records of each canary", candidates.records_each == of.records_each, canaries
+        )
         if done is not None:  # who made them by `divulge canary make` knows of what
             _refuse_other("records", done.records == _digest(records), canaries)
             _refuse_other("count", count is None or done.count == count, canaries)
         if not all(path.exists() for path in scores):
-            _say_reach(held.count, stated, len(scores))
+            _say_reach(candidates.count, stated, len(scores))
         say(f"Canaries: those of {canaries}")
     else:
         if count is not None:
             _say_reach(count, stated, len(scores))
         many = count or _plan_count(stated)
         with track_visibly.step("Making canaries"):
-            (found,) = load_record_sets([records], label, Path())
-            made = make_canaries(found, canaries, many, records_each=of.records_each)
+            (examples,) = load_record_sets([records], label, Path())
+            made = make_canaries(examples, canaries, many, records_each=of.records_each)
         done = Done(_digest(records), count)
         _write_done(canaries, done)
         say(f"Canaries: {made.canaries:,} in {canaries}, of which {made.inserted:,} are inserted")

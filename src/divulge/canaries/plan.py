@@ -65,10 +65,10 @@ class CanaryPlan:
             "",
             "true ε      canaries  chance",
         ]
-        for one in self.faults:
-            count = "none found" if one.canaries is None else f"{one.canaries:,}"
-            said = "no limit" if math.isinf(one.epsilon) else f"{one.epsilon:g}"
-            lines.append(f"{said:<10}{count:>10}  {one.chance:>6.0%}")
+        for fault in self.faults:
+            count = "none found" if fault.canaries is None else f"{fault.canaries:,}"
+            epsilon = "no limit" if math.isinf(fault.epsilon) else f"{fault.epsilon:g}"
+            lines.append(f"{epsilon:<10}{count:>10}  {fault.chance:>6.0%}")
         if self.reach is not None:
             lines += ["", f"So many canaries can contradict an ε up to {self.reach:.2f}."]
         lines += [
@@ -191,9 +191,9 @@ def _chance(
     if bounds.largest_bound(canaries, delta, drawn="coins", noise=noise) <= epsilon:
         return 0.0
     rng = stream(0, "canary plan", canaries)
-    found = 0
+    contradictions = 0
     for run in range(_RUNS):
-        if found + _RUNS - run < wanted * _RUNS:
+        if contradictions + _RUNS - run < wanted * _RUNS:
             break
         inserted = rng.random(canaries) < 0.5
         if not 0 < inserted.sum() < canaries:
@@ -201,8 +201,8 @@ def _chance(
         score = 1.0 * inserted
         if math.isfinite(true):
             score += rng.normal(size=canaries) / gaussian_mu(true, delta)
-        found += refutes_epsilon(epsilon, score, inserted, delta, noise=noise)
-    return found / _RUNS
+        contradictions += refutes_epsilon(epsilon, score, inserted, delta, noise=noise)
+    return contradictions / _RUNS
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:

@@ -75,15 +75,17 @@ class CanaryRecorder:
         noise_deviation: NoiseDeviation | None = None,
         resume: bool = False,
     ) -> None:
-        held = read_candidates(Path(canaries))
+        candidates = read_candidates(Path(canaries))
         self._path = Path(path)
-        self._gradients = CanaryGradients(network, held.x, held.y, max_grad_norm, prepare)
-        self._canaries = held.digest
-        self._directions = GradientDirections(self._gradients, int(held.digest[:16], 16))
+        self._gradients = CanaryGradients(
+            network, candidates.x, candidates.y, max_grad_norm, prepare
+        )
+        self._canaries = candidates.digest
+        self._directions = GradientDirections(self._gradients, int(candidates.digest[:16], 16))
         self._noise = self._directions.watcher()
         self._deviation = noise_deviation
         self._scale = 0.0  # of the noise, as Opacus' optimiser said it at the step before
-        self._sums = np.zeros(len(held.y))
+        self._sums = np.zeros(len(candidates.y))
         self._steps = 0
         self._sampling = sampling
         self._sizes: list[int] = []
@@ -123,11 +125,11 @@ class CanaryRecorder:
             raise SpecError("expected one model to watch, got a second: make another recorder")
         inner = getattr(model, "_module", model)
         expected = _shapes(self._gradients.network)
-        found = _shapes(inner)
-        if found != expected:
+        shapes = _shapes(inner)
+        if shapes != expected:
             raise SpecError(
                 "expected the network that the recorder was made with, got one with other weights "
-                f"({_first_difference(expected, found)}): make the recorder with the same network"
+                f"({_first_difference(expected, shapes)}): make the recorder with the same network"
             )
         stated = self._sampling
         private = optimiser if hasattr(optimiser, "expected_batch_size") else None
@@ -195,8 +197,10 @@ class CanaryRecorder:
 
     def _after_forward(self, module: nn.Module, _: Any, output: Any) -> None:
         """Look at the loss where it is differentiated: does it depend on differences of logits?"""
-        seen = isinstance(output, torch.Tensor) and output.ndim > 1 and output.requires_grad
-        if module.training and seen:
+        differentiable = (
+            isinstance(output, torch.Tensor) and output.ndim > 1 and output.requires_grad
+        )
+        if module.training and differentiable:
             output.register_hook(self._look_at_loss)
 
     def _look_at_loss(self, gradient: torch.Tensor) -> None:
@@ -241,18 +245,18 @@ class CanaryRecorder:
             self._changed |= self._gradients.changed(self._statistics, module.state_dict())
 
     def _continue(self) -> None:
-        held = read_arrays(self._path, "score", "about", "steps", "place", more=True)
-        about, known = held["about"].tolist(), len(held["score"]) == len(self._sums)
+        arrays = read_arrays(self._path, "score", "about", "steps", "place", more=True)
+        about, known = arrays["about"].tolist(), len(arrays["score"]) == len(self._sums)
         if about[:2] != ["white", self._canaries] or not known:
             raise StoreError(
                 f"expected scores of these canaries in {self._path}, got others: name the file "
                 "that the recorder of the same training wrote"
             )
         try:
-            before, self._changed = SeenBatches.from_arrays(held), set(read_statistics(held))
-            noise = SeenNoise.from_arrays(held)
+            before, self._changed = SeenBatches.from_arrays(arrays), set(read_statistics(arrays))
+            noise = SeenNoise.from_arrays(arrays)
             if noise is not None:  # files from before it was looked at hold nothing of it
-                self._noise.restore(noise, held)
+                self._noise.restore(noise, arrays)
         except (SpecError, ValueError) as error:
             raise atomic.damaged_file_error(self._path, error) from error
         if (before and before.stated) != self._sampling:
@@ -262,9 +266,9 @@ class CanaryRecorder:
             )
         self._sizes = before.sizes.tolist() if before else []
         self._divisors = before.divisors if before else None
-        self._sums = held["score"].astype(np.float64)
-        self._steps = int(held["steps"][0])
-        self._place = held["place"].astype(np.float64)
+        self._sums = arrays["score"].astype(np.float64)
+        self._steps = int(arrays["steps"][0])
+        self._place = arrays["place"].astype(np.float64)
 
 
 def _divisor_of(optimiser: Any) -> float:
@@ -278,14 +282,14 @@ def _place_of(module: nn.Module) -> np.ndarray:
     """Two sums a parameter, which change with every step."""
     with torch.no_grad():
         weights = [p.detach().double() for p in module.parameters()]
-        sums = [one.sum() for one in weights] + [(one**2).sum() for one in weights]
-        return torch.stack([one.cpu() for one in sums]).numpy()
+        sums = [weight.sum() for weight in weights] + [(weight**2).sum() for weight in weights]
+        return torch.stack([total.cpu() for total in sums]).numpy()
 
 
 def _shapes(module: nn.Module) -> dict[str, Any]:
     return {name: tuple(value.shape) for name, value in module.state_dict().items()}
 
 
-def _first_difference(expected: dict[str, Any], found: dict[str, Any]) -> str:
-    name = next(n for n in {**expected, **found} if expected.get(n) != found.get(n))
-    return f"{name}: {found.get(name, 'none')} for {expected.get(name, 'none')}"
+def _first_difference(expected: dict[str, Any], actual: dict[str, Any]) -> str:
+    name = next(n for n in {**expected, **actual} if expected.get(n) != actual.get(n))
+    return f"{name}: {actual.get(name, 'none')} for {expected.get(name, 'none')}"

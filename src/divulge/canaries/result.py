@@ -73,14 +73,17 @@ class CanaryAudit(GatedAudit):
         """One a file of scores: how well they tell canaries apart, and the bound on ε."""
         return tuple(
             Finding(
-                label=f"{one.box} box",
+                label=f"{result.box} box",
                 attack="canaries",
                 paper=PAPER,
                 settings={"noise": self.facts.noise},
                 status=Status.DONE,
-                metrics={"auc": one.auc, "epsilon": Estimate(one.highest, one.highest, None)},
+                metrics={
+                    "auc": result.auc,
+                    "epsilon": Estimate(result.highest, result.highest, None),
+                },
             )
-            for one in self.results
+            for result in self.results
         )
 
     @property
@@ -96,8 +99,11 @@ class CanaryAudit(GatedAudit):
     @property
     def limits(self) -> Mapping[str, Limits]:
         """By metric, what a gate compares."""
-        found = self.figures(len(self.results))
-        rows = {name: [(label, one[name]) for label, one in found.items()] for name in CANARIES}
+        figures = self.figures(len(self.results))
+        rows = {
+            name: [(label, metrics[name]) for label, metrics in figures.items()]
+            for name in CANARIES
+        }
         return {name: _limits(each) for name, each in rows.items()}
 
     @property
@@ -115,8 +121,8 @@ class CanaryAudit(GatedAudit):
             best_of: the number of figures for which intervals hold at once, at 95 % (Bonferroni).
         """
         return {
-            one.label: {**one.metrics, "auc": _widen(one.metrics["auc"], best_of)}
-            for one in self.findings
+            finding.label: {**finding.metrics, "auc": _widen(finding.metrics["auc"], best_of)}
+            for finding in self.findings
         }
 
     @property
@@ -198,25 +204,29 @@ def begin_run(
     """
     if not has_head(folder) or (folder / PAGE).exists():
         create_folder(folder)
-        found = replace(audit_of(judge(), libraries), path=folder)
-        found.store(folder)
+        audit = replace(audit_of(judge(), libraries), path=folder)
+        audit.store(folder)
     else:
-        found = CanaryAudit.load(folder)
-        if found.facts != judge():
+        audit = CanaryAudit.load(folder)
+        if audit.facts != judge():
             raise StoreError(
                 f"expected the audit that {folder} was begun with, got another one: name a new "
                 "folder"
             )
-    found.report()
-    return found
+    audit.report()
+    return audit
 
 
 def _limits(rows: Sequence[tuple[str, Estimate]]) -> Limits:
     """Of one metric the row that shows most, and how much any may hide."""
     label, most = max(rows, key=lambda row: row[1].low)
-    highs = [one.high for _, one in rows if one.high is not None]
+    highs = [estimate.high for _, estimate in rows if estimate.high is not None]
     return Limits(
-        label, most, max(one.value for _, one in rows), max(highs, default=None), undecided=""
+        label,
+        most,
+        max(estimate.value for _, estimate in rows),
+        max(highs, default=None),
+        undecided="",
     )
 
 

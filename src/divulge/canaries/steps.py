@@ -68,8 +68,8 @@ class StepNoise:
         unit = step.deviation or 1.0
         self._stated = bool(step.deviation) and self._stated is not False
         entries, sums = step.entries / unit, step.sums / unit
-        kept = np.flatnonzero(self._numbers >= 0)
-        earlier = self._rows[kept].astype(np.float64)
+        filled = np.flatnonzero(self._numbers >= 0)
+        earlier = self._rows[filled].astype(np.float64)
         energy = float((sums**2).sum())
         reached = self._sums > 0 and step.reach > 0 and math.isfinite(energy)
         absent = energy <= len(sums) * (_ABSENT * step.reach / unit) ** 2
@@ -85,7 +85,7 @@ class StepNoise:
         """What all steps so far show; nothing that supposes a loss which is not the training's."""
         stated, sums = bool(self._stated), self.loss != "other"
         usable = {"repeats": sums, "scale": sums and stated, "predicted": sums or stated}
-        looks = [one for one in self._looks.values() if usable[one.kind]]
+        looks = [look for look in self._looks.values() if usable[look.kind]]
         absent = 0 if self.loss == "other" else self._absent
         return SeenNoise(self.steps, tuple(looks), stated, self.loss, absent)
 
@@ -94,22 +94,22 @@ class StepNoise:
         order = np.flatnonzero(self._numbers >= 0)
         return {"noise_steps": self._rows[order].ravel()}
 
-    def restore(self, seen: SeenNoise, arrays: Mapping[str, np.ndarray]) -> None:
+    def restore(self, noise: SeenNoise, arrays: Mapping[str, np.ndarray]) -> None:
         """Continue from what was kept.
 
         Raises:
             ValueError: it is of other weights, or damaged.
         """
         rows = arrays.get("noise_steps", np.zeros(0, np.float32))
-        count = min(seen.steps, FIRST + LAST)
+        count = min(noise.steps, FIRST + LAST)
         if rows.dtype != np.float32 or len(rows) != count * self._width:
             raise ValueError("its steps are not those of this network")
         self._rows[:count] = rows.reshape(count, self._width)
-        for number in range(seen.steps):
+        for number in range(noise.steps):
             self._numbers[self._slot(number)] = number
-        self.steps, self.loss, self._absent = seen.steps, seen.loss, seen.absent
-        self._stated = seen.stated if seen.steps else None
-        self._looks = {(one.kind, one.part): one for one in seen.looks}
+        self.steps, self.loss, self._absent = noise.steps, noise.loss, noise.absent
+        self._stated = noise.stated if noise.steps else None
+        self._looks = {(look.kind, look.part): look for look in noise.looks}
 
     def _slot(self, number: int) -> int:
         return number if number < FIRST else FIRST + (number - FIRST) % LAST
@@ -152,19 +152,19 @@ class StepNoise:
     def _note(
         self, kind: LookKind, part: str, size: int, p: float, before: float, after: float
     ) -> None:
-        one = self._looks.get((kind, part)) or NoiseLook(kind, part, size, 0.0, 0.0, 0, 0.0, 0.0)
+        look = self._looks.get((kind, part)) or NoiseLook(kind, part, size, 0.0, 0.0, 0, 0.0, 0.0)
         minus = min(_MOST, -math.log(p)) if p > 0 else _MOST
-        largest, step = max((one.largest, one.step), (minus, self.steps), key=lambda two: two[0])
+        largest, step = max((look.largest, look.step), (minus, self.steps), key=lambda two: two[0])
         share = 1 / (self.steps + (kind != "repeats"))  # the first step repeats none
         self._looks[kind, part] = NoiseLook(
             kind,
             part,
             size,
-            one.evidence + max(0.0, minus),
+            look.evidence + max(0.0, minus),
             max(0.0, largest),
             step,
-            one.before + (before - one.before) * share,
-            one.after + (after - one.after) * share,
+            look.before + (before - look.before) * share,
+            look.after + (after - look.after) * share,
         )
 
 
@@ -210,6 +210,6 @@ def _predict(
 
 
 def _divide(
-    one: Float[np.ndarray, " steps"], by: Float[np.ndarray, " steps"]
+    values: Float[np.ndarray, " steps"], by: Float[np.ndarray, " steps"]
 ) -> Float[np.ndarray, " steps"]:
-    return np.asarray(np.divide(one, by, out=np.zeros_like(one), where=by > 0))
+    return np.asarray(np.divide(values, by, out=np.zeros_like(values), where=by > 0))

@@ -56,14 +56,14 @@ def score_canaries(
         TargetError: a model cannot be asked, or its answers are not what was said.
         DataError: a model has fewer classes than the canaries.
     """
-    held = read_candidates(Path(canaries))
+    candidates = read_candidates(Path(canaries))
     libraries = versions_of(model)
     model = getattr(model, "_module", model)  # what Opacus wraps
-    score = -_losses(held, model, output)
+    score = -_losses(candidates, model, output)
     if reference is not None:
-        score += _losses(held, getattr(reference, "_module", reference), output)
+        score += _losses(candidates, getattr(reference, "_module", reference), output)
     of = fingerprint_model(getattr(model, "module", model)) or ""
-    scores = CanaryScores(score, "black", held.digest, of, 0, libraries=libraries)
+    scores = CanaryScores(score, "black", candidates.digest, of, 0, libraries=libraries)
     write_scores(Path(path), scores)
     return Path(path)
 
@@ -109,11 +109,11 @@ def score_checkpoints(
         raise SpecError(
             f"expected a PyTorch module, got {type(network).__name__}: pass the network"
         )
-    held = read_candidates(Path(canaries))
-    gradients = CanaryGradients(network, held.x, held.y, max_grad_norm, prepare)
-    score, steps, last = np.zeros(len(held.y)), 0, None
+    candidates = read_candidates(Path(canaries))
+    gradients = CanaryGradients(network, candidates.x, candidates.y, max_grad_norm, prepare)
+    score, steps, last = np.zeros(len(candidates.y)), 0, None
     statistics: set[str] = set()
-    for before, after in pairwise(_of_network(one, network) for one in checkpoints):
+    for before, after in pairwise(_of_network(checkpoint, network) for checkpoint in checkpoints):
         moved = {name: before[name] - after[name] for name in gradients.trained}
         score += gradients.products(before, moved)
         statistics |= gradients.changed(before, after)
@@ -124,7 +124,7 @@ def score_checkpoints(
     scores = CanaryScores(
         score,
         "white",
-        held.digest,
+        candidates.digest,
         of,
         steps,
         statistics=tuple(sorted(statistics)),
@@ -156,10 +156,10 @@ def _losses(
 def _of_network(checkpoint: Mapping[str, Any], network: Any) -> dict[str, Any]:
     named = {name.removeprefix("_module."): value for name, value in checkpoint.items()}
     expected = {name: tuple(value.shape) for name, value in network.state_dict().items()}
-    found = {name: tuple(getattr(value, "shape", ())) for name, value in named.items()}
-    if found != expected:
+    shapes = {name: tuple(getattr(value, "shape", ())) for name, value in named.items()}
+    if shapes != expected:
         raise SpecError(
             f"expected state dictionaries of the network, with {len(expected)} tensors, got one "
-            f"with {len(found)} or of other shapes: pass module.state_dict()"
+            f"with {len(shapes)} or of other shapes: pass module.state_dict()"
         )
     return named

@@ -154,10 +154,12 @@ def _prepare_files(
         StoreError: a place can take no file, or the run folder cannot be packed.
     """
     files = {
-        option: (Path(one), text) for option, (one, text) in contents.items() if one is not None
+        option: (Path(path), text) for option, (path, text) in contents.items() if path is not None
     }
-    places = {option: one for option, (one, _) in files.items()}
-    outputs = [Output(str(one), partial(atomic.write, one, text)) for one, text in files.values()]
+    places = {option: path for option, (path, _) in files.items()}
+    outputs = [
+        Output(str(path), partial(atomic.write, path, text)) for path, text in files.values()
+    ]
     if archive is not None:
         places["--archive"] = Path(archive)
         check_archive(run, Path(archive))

@@ -62,7 +62,7 @@ class History:
 
     def as_json(self) -> dict[str, JSON]:
         """The whole history as plain data."""
-        changes = [[_change_as_json(one) for one in changes] for changes in self.changes]
+        changes = [[_change_as_json(change) for change in changes] for changes in self.changes]
         return {**asdict(self), "headline": self.headline, "changes": changes}
 
     @check_arguments
@@ -77,9 +77,12 @@ class History:
         place = Path(path)
         story = history_page.HistoryStory(
             self.headline,
-            tuple((one.run, one.name, one.created, one.level) for one in self.versions),
+            tuple(
+                (version.run, version.name, version.created, version.level)
+                for version in self.versions
+            ),
             self.figures,
-            tuple(tuple(describe_change(one) for one in changes) for changes in self.changes),
+            tuple(tuple(describe_change(change) for change in changes) for changes in self.changes),
         )
         atomic.write(place, history_page.render(story).encode())
         return place
@@ -106,7 +109,7 @@ class RunDifference:
 
     def as_json(self) -> dict[str, JSON]:
         """The whole difference as plain data."""
-        return {**asdict(self), "figures": [_change_as_json(one) for one in self.figures]}
+        return {**asdict(self), "figures": [_change_as_json(figure) for figure in self.figures]}
 
 
 @check_arguments
@@ -129,11 +132,11 @@ def history(runs: Iterable[FilePath]) -> History:
     if len(paths) < 2:
         raise SpecError(f"expected two run folders or more, got {len(paths)}: name the others too")
     audits = [load(path).judged() for path in paths]
-    for path, one in zip(paths, audits, strict=True):
-        if one.about != audits[0].about:
+    for path, audit in zip(paths, audits, strict=True):
+        if audit.about != audits[0].about:
             raise SpecError(
-                f"expected audits of {audits[0].about} as in {paths[0]}, got one of {one.about} in "
-                f"{path}: name runs about one secret"
+                f"expected audits of {audits[0].about} as in {paths[0]}, got one of {audit.about} "
+                f"in {path}: name runs about one secret"
             )
     pairs = list(itertools.pairwise(audits))
     total = sum(len(compare_figures(*pair)) for pair in pairs)
@@ -172,8 +175,8 @@ def diff(before: FilePath, after: FilePath) -> RunDifference:
         data=_differing(_data(earlier), _data(later)),
         same_candidates=same,
         figures=compare_figures(earlier, later),
-        lost=tuple(one for one in counts[0] if one not in counts[1]),
-        gained=tuple(one for one in counts[1] if one not in counts[0]),
+        lost=tuple(label for label in counts[0] if label not in counts[1]),
+        gained=tuple(label for label in counts[1] if label not in counts[0]),
     )
 
 
@@ -216,12 +219,12 @@ def _series(
     audits: list[GatedAudit],
 ) -> Mapping[str, Mapping[str, tuple[Estimate | None, ...]]]:
     about = audits[0].about
-    each = [one.figures() for one in audits]
-    labels = list(dict.fromkeys(label for one in each for label in one))
+    each = [audit.figures() for audit in audits]
+    labels = list(dict.fromkeys(label for figures in each for label in figures))
     series: dict[str, dict[str, tuple[Estimate | None, ...]]] = {}
     for metric in SHOWN.get(about, (lead_metric(about),)):
         for label in labels:
-            row = tuple(one.get(label, {}).get(metric) for one in each)
+            row = tuple(figures.get(label, {}).get(metric) for figures in each)
             if any(row):
                 series.setdefault(metric, {})[make_showable(label)] = row
     return series

@@ -32,7 +32,9 @@ class HistoryStory:
 def render(story: HistoryStory) -> str:
     """Render the page; every text is escaped."""
     lead = next(iter(story.figures.values()), {})
-    order = sorted(lead, key=lambda label: -max(one.value for one in lead[label] if one))
+    order = sorted(
+        lead, key=lambda label: -max(estimate.value for estimate in lead[label] if estimate)
+    )
     svgs = {
         metric: charts.render(draw_history(metric, rows, order[:_MOST]), "svg").decode()
         for metric, rows in story.figures.items()
@@ -41,7 +43,7 @@ def render(story: HistoryStory) -> str:
         template_environment("divulge.exports")
         .get_template("history.html.j2")
         .render(
-            told=story,
+            story=story,
             figures={name: inline_figure(svg) for name, svg in svgs.items()},
             left_out={
                 name: len(rows.keys() - set(order[:_MOST])) for name, rows in story.figures.items()
@@ -64,10 +66,11 @@ def draw_history(
     step = 0.5 / max(1, len(shown))
     dots: list[dict[str, Any]] = [
         {"place": k + 1 + step * (line - (len(shown) - 1) / 2), "attack": name,
-         "value": one.value, "low": one.low, "high": one.value if one.high is None else one.high}
+         "value": estimate.value, "low": estimate.low,
+         "high": estimate.value if estimate.high is None else estimate.high}
         for line, (label, name) in enumerate(zip(shown, names, strict=True))
-        for k, one in enumerate(rows.get(label, ()))
-        if one is not None
+        for k, estimate in enumerate(rows.get(label, ()))
+        if estimate is not None
     ]  # fmt: skip
     count = len(next(iter(rows.values())))
     x = alt.X("place:Q", title="Version").axis(values=[*range(1, count + 1)], format="d")

@@ -76,4 +76,4 @@ def write_outputs(outputs: Sequence[Output]) -> None:
 
 
 def _list_names(outputs: Sequence[Output]) -> str:
-    return ", ".join(one.name for one in outputs) or "nothing"
+    return ", ".join(output.name for output in outputs) or "nothing"

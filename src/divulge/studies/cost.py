@@ -56,20 +56,22 @@ def peak_memory() -> int | None:
     """
     if not (_PROCESSES / "self" / "status").exists():
         return None
-    found = {}
+    processes = {}
     for folder in _PROCESSES.glob("[0-9]*"):
         try:
             lines = (folder / "status").read_text("utf-8").splitlines()
         except OSError:  # it ended in the meantime
             continue
         fields = dict(line.split(":", 1) for line in lines if ":" in line)
-        held = int(fields.get("VmHWM", "0").split()[0])  # in KiB; a thread of the kernel has none
-        found[int(folder.name)] = (int(fields["PPid"]), 1024 * held)
+        peak = int(fields.get("VmHWM", "0").split()[0])  # in KiB; a thread of the kernel has none
+        processes[int(folder.name)] = (int(fields["PPid"]), 1024 * peak)
     family, waiting = set(), {os.getpid()}
     while waiting:
         family |= waiting
-        waiting = {process for process, (parent, _) in found.items() if parent in waiting} - family
-    return sum(found[process][1] for process in family & found.keys())
+        waiting = {
+            process for process, (parent, _) in processes.items() if parent in waiting
+        } - family
+    return sum(processes[process][1] for process in family & processes.keys())
 
 
 @check_arguments
@@ -136,7 +138,7 @@ def estimate_file(
         DivulgeError: the settings, the data or a model cannot be used; or nothing is trained
             before attacks run, as in audits of predictions and of federations.
     """
-    path, who = Path(path), workers_by_name(workers)
+    path, workers_object = Path(path), workers_by_name(workers)
     table = toml.read_toml(path)
     if federation_config.is_federation(table):
         asked_for = federation_config.parse(table, str(path))
@@ -149,25 +151,32 @@ def estimate_file(
         )
         return {"rounds": rounds, "search": search}
     if table.keys() & {"ceiling", "search"}:
-        asked = harden_config.parse(table, str(path))
-        return {"search": _estimate_search(harden_design(asked, path.parent)[0], who)}
+        spec = harden_config.parse(table, str(path))
+        return {"search": _estimate_search(harden_design(spec, path.parent)[0], workers_object)}
     if table.keys() & {"training", "defences"}:
         wanted = compare_design.design_from_config(
             compare_config.parse(table, str(path)), path.parent
         )
-        return {variant.name: _estimate_in_turn(one, who) for variant, one in wanted.questions}
+        return {
+            variant.name: _estimate_in_turn(question, workers_object)
+            for variant, question in wanted.questions
+        }
     settings = config.parse_config(table, str(path))
     if isinstance(settings, config.LeaveOneOutAuditSpec):
-        return {"models": _estimate_in_turn(design_from_config(settings, path.parent), who)}
+        return {
+            "models": _estimate_in_turn(design_from_config(settings, path.parent), workers_object)
+        }
     if not isinstance(settings, config.ModelAuditSpec) or settings.shadows is None:
         raise SpecError(
             f"expected [shadows] or [leave_one_out] in {path}, got neither: without models to "
             "train there is nothing to estimate"
         )
-    return {"shadows": _estimate_shadows(settings, path.parent, who)}
+    return {"shadows": _estimate_shadows(settings, path.parent, workers_object)}
 
 
-def _estimate_shadows(settings: config.ModelAuditSpec, folder: Path, who: Workers) -> CostEstimate:
+def _estimate_shadows(
+    settings: config.ModelAuditSpec, folder: Path, workers: Workers
+) -> CostEstimate:
     """About what training the shadow models of an audit will cost, further ones included."""
     matched, _ = match(inputs.load_inputs(settings, folder))
     subject, _ = set_copies_aside(matched)
@@ -179,34 +188,42 @@ def _estimate_shadows(settings: config.ModelAuditSpec, folder: Path, who: Worker
     plan, attacks = subject.shadows, requested_attacks(settings, folder)
     rounds = sum(attack.rounds for attack in attacks if isinstance(attack, Cascade))
     plan = replace(plan, models=plan.models + training.count_further(plan, rounds))
-    return _run_trial(training.prepare_workload(plan, queries, settings.seed), who)
+    return _run_trial(training.prepare_workload(plan, queries, settings.seed), workers)
 
 
-def _estimate_in_turn(asked: LeaveOneOutDesign, who: Workers) -> CostEstimate:
+def _estimate_in_turn(question: LeaveOneOutDesign, workers: Workers) -> CostEstimate:
     """About what training models will cost that are audited in turn."""
-    head = asked.head
-    work = training.prepare_workload(asked.shadows, asked.queries, head.seed, head.facts.targets)
-    return _run_trial(work, who)
+    head = question.head
+    work = training.prepare_workload(
+        question.shadows, question.queries, head.seed, head.facts.targets
+    )
+    return _run_trial(work, workers)
 
 
-def _estimate_search(wanted: HardenDesign, who: Workers) -> SearchCost:
+def _estimate_search(wanted: HardenDesign, workers: Workers) -> SearchCost:
     """About what a search will cost, from a trial of an undefended model."""
-    models, asked = wanted.models, wanted.asked
+    models, settings = wanted.models, wanted.settings
     base = models.base
     undefended = first_proposal(UNDEFENDED, base.epochs)
-    plan = make_variant(undefended, base, asked.models).plan
+    plan = make_variant(undefended, base, settings.models).plan
     queries = _queries(models.pool.records, (), models.pool.reference)
-    one = _run_trial(training.prepare_workload(plan, queries, models.seed, asked.models), who)
+    trial = _run_trial(
+        training.prepare_workload(plan, queries, models.seed, settings.models), workers
+    )
     # a model of the search learns half of its records; the last ones all, and half of the fresh
     larger = 2 + len(wanted.records.fresh) / len(wanted.records.searched)
-    search = asked.budget - asked.final_models
+    search = settings.budget - settings.final_models
     return SearchCost(
-        one=one,
-        trainings=asked.budget,
-        final=asked.final_models,
-        processors=who.processors(),
-        seconds=one.seconds / one.models * (search + larger * asked.final_models),
-        disk=one.disk // one.models * search * len(stages(base.epochs)) * (1 + len(asked.answers)),
+        one=trial,
+        trainings=settings.budget,
+        final=settings.final_models,
+        processors=workers.processors(),
+        seconds=trial.seconds / trial.models * (search + larger * settings.final_models),
+        disk=trial.disk
+        // trial.models
+        * search
+        * len(stages(base.epochs))
+        * (1 + len(settings.answers)),
     )
 
 

@@ -41,7 +41,7 @@ def audit_file(
     Raises:
         DivulgeError: see `audit`.
     """
-    who, path = workers_by_name(workers), Path(path)
+    workers_object, path = workers_by_name(workers), Path(path)
     settings = config.read_config(path)
     if show_records and not isinstance(settings, config.FederationAuditSpec):
         refuse_images()
@@ -49,8 +49,8 @@ def audit_file(
     track = as_track(progress)
     if isinstance(settings, config.LeaveOneOutAuditSpec):
         with leave_one_out.take_folder(folder, resume=resume):
-            asked = load_visibly(partial(design_from_config, settings, path.parent), track)
-            return leave_one_out.audit_each(asked, folder, track, who)
+            design = load_visibly(partial(design_from_config, settings, path.parent), track)
+            return leave_one_out.audit_each(design, folder, track, workers_object)
     return audit_settings(
         settings, path.parent, folder, track, workers, resume=resume, show_records=show_records
     )

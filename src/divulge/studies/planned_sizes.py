@@ -88,10 +88,10 @@ def _count_records(
     sets = data_records.load_record_sets(names, data.label, folder, data.besides(), values=values)
     if data.group is not None:
         sets = [
-            replace(one, group=groups.number_groups(
-                groups.read_values(name, data.group, folder), len(one), f"group of {name}"
+            replace(records, group=groups.number_groups(
+                groups.read_values(name, data.group, folder), len(records), f"group of {name}"
             ))
-            for name, one in zip(names, sets, strict=True)
+            for name, records in zip(names, sets, strict=True)
         ]  # fmt: skip
     if isinstance(settings, config.LeaveOneOutAuditSpec):
         return _halve(sets)
@@ -101,13 +101,13 @@ def _count_records(
 def _count(members: Records, nonmembers: Records) -> PlannedSizes:
     if members.group is None or nonmembers.group is None:
         return PlannedSizes(len(members), len(nonmembers))
-    people = [len(np.unique(one)) for one in (members.group, nonmembers.group)]
+    people = [len(np.unique(group)) for group in (members.group, nonmembers.group)]
     return PlannedSizes(people[0], people[1], len(members) + len(nonmembers))
 
 
 def _halve(pool: Sequence[Records]) -> PlannedSizes:
     """The sizes of a pool, half of which each model of leave-one-out is trained on."""
     records = sum(map(len, pool))
-    group = [one.group for one in pool if one.group is not None]
+    group = [records.group for records in pool if records.group is not None]
     count = len(np.unique(np.concatenate(group))) if group else records
     return PlannedSizes(count // 2, count - count // 2, records if group else None)

@@ -79,14 +79,16 @@ class AuditPlan:
     def _describe_sizes(self) -> str:
         """What an audit of these sizes sees."""
         members, nonmembers = self.members or 0, self.nonmembers or 0
-        seen = powers.VisibleLeaks(self.auc, self.exposed)
+        visible = powers.VisibleLeaks(self.auc, self.exposed)
         sizes = f"{words.format_count(members, 'member')}, {nonmembers:,} non-members"
         attacks = words.format_count(self.attacks, "attack")
         if self.people is None:
-            return f"{sizes}, {attacks}.\n{sentences.sensitivity(seen, self.attacks, self.power)}"
+            return (
+                f"{sizes}, {attacks}.\n{sentences.sensitivity(visible, self.attacks, self.power)}"
+            )
         return (
             f"{sizes}, each a person, with {self.people.records:,} records, {attacks}.\n"
-            f"{sentences.sensitivity(seen, self.attacks, self.power, PERSON)}"
+            f"{sentences.sensitivity(visible, self.attacks, self.power, PERSON)}"
             f"{self.people.describe(members + nonmembers)}"
         )
 
@@ -151,8 +153,8 @@ def plan(
         )
     powers.check_leak(auc, exposed)
     needed = tuple(
-        RecordsNeeded(shadows, kept[auc is None], _records(auc, exposed, kept, power, attacks))
-        for shadows, kept in SHADOWS.items()
+        RecordsNeeded(shadows, shares[auc is None], _records(auc, exposed, shares, power, attacks))
+        for shadows, shares in SHADOWS.items()
     )
     return AuditPlan(power, attacks, None, None, auc, exposed, needed)
 
@@ -166,8 +168,8 @@ def _plan_people(
             "records of different people, 1 as copies"
         )
     members = people // 2
-    seen = _plan_sizes(members, people - members, power, attacks)
-    return _compare_with_others(seen, people * records_each, alike)
+    by_records = _plan_sizes(members, people - members, power, attacks)
+    return _compare_with_others(by_records, people * records_each, alike)
 
 
 def _check_power(power: float) -> None:
@@ -181,23 +183,23 @@ def _plan_sizes(
     """What an audit sees, by the critical deviation of its test, or of one that is planned."""
     if critical is None:
         critical = powers.critical_deviation(members, nonmembers, attacks)
-    seen = powers.visible_leaks(members, nonmembers, critical, power)
-    return AuditPlan(power, attacks, members, nonmembers, *seen)
+    visible = powers.visible_leaks(members, nonmembers, critical, power)
+    return AuditPlan(power, attacks, members, nonmembers, *visible)
 
 
-def _compare_with_others(seen: AuditPlan, records: int, alike: float | None) -> AuditPlan:
+def _compare_with_others(by_records: AuditPlan, records: int, alike: float | None) -> AuditPlan:
     """A plan of people, beside one of as many records of different people."""
-    members, nonmembers = seen.members or 0, seen.nonmembers or 0
+    members, nonmembers = by_records.members or 0, by_records.nonmembers or 0
     each = records / (members + nonmembers)
-    if alike is None or seen.auc is None:
-        return replace(seen, people=PeopleInPlan(records, alike))
+    if alike is None or by_records.auc is None:
+        return replace(by_records, people=PeopleInPlan(records, alike))
     sizes = max(1, round(members * each)), max(1, round(nonmembers * each))
     # the critical deviation hardly depends on the size, and takes long for a large one
     inside, outside = (min(size, ENOUGH) for size in sizes)
-    critical = powers.critical_deviation(inside, outside, seen.attacks)
-    others = powers.visible_leaks(*sizes, critical, seen.power)
-    by_record = powers.auc_by_record(seen.auc, each, alike)
-    return replace(seen, people=PeopleInPlan(records, alike, by_record, others.auc))
+    critical = powers.critical_deviation(inside, outside, by_records.attacks)
+    others = powers.visible_leaks(*sizes, critical, by_records.power)
+    by_record = powers.auc_by_record(by_records.auc, each, alike)
+    return replace(by_records, people=PeopleInPlan(records, alike, by_record, others.auc))
 
 
 @check_arguments
@@ -214,20 +216,20 @@ def plan_file(path: FilePath, *, power: float = powers.POWER) -> AuditPlan:
     _check_power(power)
     path = Path(path)
     if path.is_dir():
-        found = SecretAudit.load(path)
-        if not isinstance(found, Audit):
+        audit = SecretAudit.load(path)
+        if not isinstance(audit, Audit):
             raise SpecError(
-                f"expected an audit of a model in {path}, got one of {found.about}: a federation's "
+                f"expected an audit of a model in {path}, got one of {audit.about}: a federation's "
                 "page says itself what it could have seen"
             )
-        facts, verdict = found.facts, found.verdict
+        facts, verdict = audit.facts, audit.verdict
         sizes = facts.members, facts.nonmembers
         # of the run's own test: its report says the same
-        seen = _plan_sizes(*sizes, power, max(1, verdict.tested), verdict.critical)
+        by_records = _plan_sizes(*sizes, power, max(1, verdict.tested), verdict.critical)
         if facts.people is None:
-            return seen
+            return by_records
         records = facts.people.members + facts.people.nonmembers
-        return _compare_with_others(seen, records, _measure_alike(found))
+        return _compare_with_others(by_records, records, _measure_alike(audit))
     settings = config.read_config(path)
     if isinstance(settings, config.FederationAuditSpec):
         raise SpecError(
@@ -236,8 +238,12 @@ def plan_file(path: FilePath, *, power: float = powers.POWER) -> AuditPlan:
         )
     planned = count_candidates(settings, path.parent)
     attacks = len(requested_attacks(settings, path.parent))
-    seen = _plan_sizes(planned.members, planned.nonmembers, power, attacks)
-    return seen if planned.records is None else _compare_with_others(seen, planned.records, None)
+    by_records = _plan_sizes(planned.members, planned.nonmembers, power, attacks)
+    return (
+        by_records
+        if planned.records is None
+        else _compare_with_others(by_records, planned.records, None)
+    )
 
 
 def _measure_alike(audit: Audit) -> float | None:
@@ -248,24 +254,24 @@ def _measure_alike(audit: Audit) -> float | None:
     candidates = audit.candidates
     assert candidates.person is not None
     others = ~candidates.member[candidates.person]
-    found = [
+    coefficients = [
         intraclass_correlation(entry.arrays["by_record"][others], candidates.person[others])
         for entry in audit.contents.entries
         if "by_record" in entry.arrays
     ]
-    return float(np.mean(found)) if found else None
+    return float(np.mean(coefficients)) if coefficients else None
 
 
 def _records(
     auc: float | None,
     exposed: float | None,
-    kept: tuple[float, float],
+    shares: tuple[float, float],
     power: float,
     attacks: int,
 ) -> int | None:
     return powers.members_needed(
-        auc=None if auc is None else 0.5 + kept[0] * (auc - 0.5),
-        exposed=None if exposed is None else kept[1] * exposed,
+        auc=None if auc is None else 0.5 + shares[0] * (auc - 0.5),
+        exposed=None if exposed is None else shares[1] * exposed,
         power=power,
         attacks=attacks,
     )

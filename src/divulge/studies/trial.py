@@ -159,15 +159,15 @@ def _shrink(work: ShadowWorkload, share: float) -> ShadowWorkload:
     """The same models on a share of their records, taken evenly, and with enough of each class."""
     if share >= 1:
         return work
-    kept = np.zeros(len(work.pool), bool)
+    chosen = np.zeros(len(work.pool), bool)
     stratum = work.pool.stratum
     for label in np.unique(stratum):
         rows = np.flatnonzero(stratum == label)
         wanted = min(len(rows), max(FEWEST_A_CLASS, math.ceil(share * len(rows))))
-        kept[rows[np.linspace(0, len(rows) - 1, wanted).astype(np.int64)]] = True
-    actual = float(kept.mean())
+        chosen[rows[np.linspace(0, len(rows) - 1, wanted).astype(np.int64)]] = True
+    actual = float(chosen.mean())
     queries = tuple(
         group.take(np.linspace(0, len(group) - 1, math.ceil(actual * len(group))).astype(np.int64))
         for group in work.queries
     )
-    return replace(work, subsets=work.subsets & kept, queries=queries)
+    return replace(work, subsets=work.subsets & chosen, queries=queries)

@@ -45,7 +45,7 @@ def gather_cases(finished: FinishedRun, path: Path, gate: Gate) -> RunCases:
         verdicts=tuple(_verdict_cases(finished)),
         gate=tuple(_gate_cases(finished, gate)),
         attacks=tuple(
-            one for name, audit in finished.parts.items() for one in _attack_cases(name, audit)
+            case for name, audit in finished.parts.items() for case in _attack_cases(name, audit)
         ),
         warnings={
             make_showable(check.name): make_showable(check.text)
@@ -91,13 +91,13 @@ def _brief(audit: GatedAudit | None) -> Brief | None:
 
 def _further(summary: Summary) -> tuple[str, ...]:
     """Who is exposed, which groups more than others, and what became of a claim."""
-    said = [describe_list(summary.exposed, summary.sizes.members, unit_of(summary))]
-    said += [summary.strata.sentence] if summary.strata else []
+    sentences = [describe_list(summary.exposed, summary.sizes.members, unit_of(summary))]
+    sentences += [summary.strata.sentence] if summary.strata else []
     claim = summary.claim
     if claim:
         outcome = "not contradicted" if claim.outcome == "consistent" else claim.outcome
-        said.append(f"Claimed ε of {claim.epsilon:g}: {outcome}.")
-    return tuple(map(make_showable, said))
+        sentences.append(f"Claimed ε of {claim.epsilon:g}: {outcome}.")
+    return tuple(map(make_showable, sentences))
 
 
 def describe_run(finished: FinishedRun) -> str:
@@ -140,8 +140,8 @@ def _attack_cases(about: str, audit: GatedAudit) -> Iterator[AttackCase]:
             reason=make_showable(finding.reason),
             figures=figures,
             titled=tuple(
-                words.metric_title(name) + said.removeprefix(make_showable(name))
-                for name, said in zip(finding.metrics, figures, strict=True)
+                words.metric_title(name) + figure.removeprefix(make_showable(name))
+                for name, figure in zip(finding.metrics, figures, strict=True)
             ),
             seconds=finding.seconds,
             untested=make_showable(untested.get(finding.label, "")),

@@ -30,25 +30,25 @@ def render(run: RunCases) -> str:
         question=QUESTIONS[run.about],
         verdict=run.verdicts[0] if len(run.verdicts) == 1 else None,
         rows=_join_rows(run),
-        done=[one for one in run.attacks if one.status is Status.DONE],
-        others=[one for one in run.attacks if one.status is not Status.DONE],
+        done=[case for case in run.attacks if case.status is Status.DONE],
+        others=[case for case in run.attacks if case.status is not Status.DONE],
     )
 
 
 def _join_rows(run: RunCases) -> list[Sequence[AttackCase]]:
     """Attacks that are done, the deciding ones first, then by falling AUC; equal ones in a row."""
-    deciding = {(one.about, one.attack) for one in run.verdicts}
+    deciding = {(verdict.about, verdict.attack) for verdict in run.verdicts}
 
-    def place(one: AttackCase) -> tuple[bool, str, tuple[str, ...], bool, str]:
-        return (one.about, one.label) not in deciding, one.about, one.titled, *shown(one)
+    def place(case: AttackCase) -> tuple[bool, str, tuple[str, ...], bool, str]:
+        return (case.about, case.label) not in deciding, case.about, case.titled, *shown(case)
 
-    def shown(one: AttackCase) -> tuple[bool, str]:
-        return not one.counts, one.untested
+    def shown(case: AttackCase) -> tuple[bool, str]:
+        return not case.counts, case.untested
 
-    done = [one for one in run.attacks if one.status is Status.DONE]
-    alike = groupby(sorted(done, key=lambda one: place(one)[1:]), lambda one: place(one)[1:])
+    done = [case for case in run.attacks if case.status is Status.DONE]
+    alike = groupby(sorted(done, key=lambda case: place(case)[1:]), lambda case: place(case)[1:])
 
     def order(row: Sequence[AttackCase]) -> tuple[bool, str, tuple[bool, float]]:
-        return *place(row[0])[:2], min(one.strength for one in row)
+        return *place(row[0])[:2], min(case.strength for case in row)
 
     return sorted((sorted(some, key=place) for _, some in alike), key=order)

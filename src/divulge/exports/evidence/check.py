@@ -118,12 +118,14 @@ def _unpack(packed: bytes, place: Path) -> dict[str, bytes]:
         with zipfile.ZipFile(io.BytesIO(packed)) as archive:
             entries = archive.infolist()
             if all(
-                one.filename in _PATHS
-                and one.compress_type == zipfile.ZIP_STORED
-                and one.file_size <= len(packed)
-                for one in entries
+                entry.filename in _PATHS
+                and entry.compress_type == zipfile.ZIP_STORED
+                and entry.file_size <= len(packed)
+                for entry in entries
             ):
-                files = {one.filename.removeprefix(FOLDER): archive.read(one) for one in entries}
+                files = {
+                    entry.filename.removeprefix(FOLDER): archive.read(entry) for entry in entries
+                }
     except DivulgeError:
         raise
     except Exception as error:  # zipfile has many for damaged ones
@@ -148,7 +150,11 @@ def _read_manifest(files: Mapping[str, bytes], place: Path) -> EvidenceManifest:
     """
     read_json_files(files, place)
     manifest = atomic.from_json(files[MANIFEST], EvidenceManifest, place)
-    others = {name: one for name, one in files.items() if name not in (MANIFEST, SIGNATURE, PUBLIC)}
+    others = {
+        name: content
+        for name, content in files.items()
+        if name not in (MANIFEST, SIGNATURE, PUBLIC)
+    }
     if manifest.schema != 1 or digest_files(others) != manifest.files:
         raise StoreError(
             f"expected the files in {place} as its manifest says, got others: it was changed; ask "

@@ -170,7 +170,7 @@ def _describe(finished: FinishedRun, path: Path, files: Mapping[str, bytes]) -> 
         created=cases.created,
         about=finished.about,
         challenge=_challenge(finished),
-        verdicts={one.about: one.headline for one in cases.verdicts},
+        verdicts={verdict.about: verdict.headline for verdict in cases.verdicts},
         figures=name_figures(gather_figures(finished)),
         files=digest_files(files),
         run=_digest_folder(path),
@@ -178,7 +178,7 @@ def _describe(finished: FinishedRun, path: Path, files: Mapping[str, bytes]) -> 
 
 
 def _challenge(finished: FinishedRun) -> str:
-    several = [one for one in finished.parts.values() if one is not finished]
+    several = [part for part in finished.parts.values() if part is not finished]
     own = finished.head.challenge
     return make_showable(own) if own else " ".join(map(_challenge, several))
 

@@ -57,17 +57,17 @@ def evaluate_model(
         )
     inside = _read_member(settings.member, len(dataset.labels_data))
     x, y = dataset.features_data, np.asarray(dataset.labels_data)
-    found = audit(
-        lambda asked: np.asarray(model.predict(asked)),
+    result = audit(
+        lambda features: np.asarray(model.predict(features)),
         members=(x[inside], y[inside]),
         nonmembers=(x[~inside], y[~inside]),
         access=_choose_access(settings, model, x, y, model_type),
         options=Options(name=settings.name, seed=settings.seed),
     )
-    cases = gather_cases(found, Path(), Gate())
-    metrics = name_figures(gather_figures(found))
+    cases = gather_cases(result, Path(), Gate())
+    metrics = name_figures(gather_figures(result))
     tags = name_tags(cases.verdicts, cases.divulge)
-    page = {found.page: found.files()[found.page]}
+    page = {result.page: result.files()[result.page]}
     mlflow_runs.add(MlflowClient(), run, metrics, tags, page)
     return metrics
 
@@ -85,13 +85,13 @@ def _read_settings(given: dict[str, Any]) -> EvaluatorSettings:
 
 
 def _read_member(member: Any, rows: int) -> Bool[np.ndarray, " records"]:
-    found = np.asarray(member)
-    if found.dtype != np.bool_ or found.shape != (rows,):
+    flags = np.asarray(member)
+    if flags.dtype != np.bool_ or flags.shape != (rows,):
         raise DataError(
-            f"expected member with true or false for each of {rows} rows, got {found.dtype} of "
-            f"shape {found.shape}: pass an array of booleans beside the data"
+            f"expected member with true or false for each of {rows} rows, got {flags.dtype} of "
+            f"shape {flags.shape}: pass an array of booleans beside the data"
         )
-    return found
+    return flags
 
 
 def _choose_access(

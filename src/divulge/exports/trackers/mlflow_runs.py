@@ -79,9 +79,9 @@ def _call(work: Callable[[], T], uri: str | None) -> T:
         raise
     except Exception as error:  # of its stores, each a library of its own
         # its own message may hold the URI with a password, and what a server said
-        said = (redact_foreign(str(error), uri or "").splitlines() or [type(error).__name__])[0]
+        message = (redact_foreign(str(error), uri or "").splitlines() or [type(error).__name__])[0]
     raise StoreError(
-        f"expected MLflow to take the run, got an error ({said}): check the URI after "
+        f"expected MLflow to take the run, got an error ({message}): check the URI after "
         "--mlflow, such as sqlite:///mlflow.db, or MLFLOW_TRACKING_URI"
     )
 

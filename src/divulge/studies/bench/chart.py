@@ -9,19 +9,19 @@ _WIDTH = 220
 _COLUMNS = 3
 
 
-def draw_bench(found: AttackBench) -> bytes:
+def draw_bench(bench: AttackBench) -> bytes:
     """AUCs with their intervals as SVG; the own attack has the accent colour."""
     dots = [
         {
             "target": row.target, "attack": row.attack,
             "value": row.metrics["auc"].value,
             "low": row.metrics["auc"].low, "high": row.metrics["auc"].high,
-            "colour": chart_style.ACCENT if row.attack == found.attack else chart_style.INK,
+            "colour": chart_style.ACCENT if row.attack == bench.attack else chart_style.INK,
         }
-        for row in found.rows
+        for row in bench.rows
         if not row.reason and "auc" in row.metrics
     ]  # fmt: skip
-    order = [found.attack, *found.builtin]
+    order = [bench.attack, *bench.builtin]
     y = alt.Y("attack:N", sort=order, title=None).axis(labelLimit=0)
     colour = alt.Color("colour:N", scale=None)
     data = chart_style.inline_data(dots)
@@ -31,6 +31,6 @@ def draw_bench(found: AttackBench) -> bytes:
     panels = (
         alt.layer(bars, points, data=data)
         .properties(width=_WIDTH)
-        .facet(facet=alt.Facet("target:N", title=None, sort=list(found.audits)), columns=_COLUMNS)
+        .facet(facet=alt.Facet("target:N", title=None, sort=list(bench.audits)), columns=_COLUMNS)
     )
     return charts.render(chart_style.apply_style(panels), "svg")

@@ -57,13 +57,13 @@ class AttackBench:
         for finding in audit.findings:
             label = finding.label
             compared = label != self.attack and {label, self.attack} <= counting.keys()
-            found = audit.difference(self.attack, label, builtin) if compared else {}
+            difference = audit.difference(self.attack, label, builtin) if compared else {}
             yield BenchRow(
                 target,
                 label,
                 _why_not(finding) if label not in counting else "",
                 {name: finding.metrics[name] for name in METRICS if name in finding.metrics},
-                {name: found[name] for name in METRICS if name in found},
+                {name: difference[name] for name in METRICS if name in difference},
             )
 
     @property
@@ -81,16 +81,20 @@ class AttackBench:
             attack: label of the built-in attack.
             metric: of `METRICS`.
         """
-        found = [
+        estimates = [
             row.differences[metric]
             for row in self.rows
             if row.attack == attack and metric in row.differences
         ]
-        if not found:
+        if not estimates:
             return None
-        value = sum(one.value for one in found) / len(found)
-        below = math.hypot(*(one.value - one.low for one in found)) / len(found)
-        above = math.hypot(*((one.high or one.value) - one.value for one in found)) / len(found)
+        value = sum(estimate.value for estimate in estimates) / len(estimates)
+        below = math.hypot(*(estimate.value - estimate.low for estimate in estimates)) / len(
+            estimates
+        )
+        above = math.hypot(
+            *((estimate.high or estimate.value) - estimate.value for estimate in estimates)
+        ) / len(estimates)
         return Estimate(value, value - below, value + above)
 
     def as_csv(self) -> str:
@@ -131,18 +135,20 @@ def _why_not(finding: Finding) -> str:
 
 
 def _limits(figures: Sequence[Estimate | None]) -> Iterator[str]:
-    for one in figures:
-        if one is None:
+    for figure in figures:
+        if figure is None:
             yield from ("", "", "")
         else:
-            yield from (f"{value:.6g}" for value in (one.value, one.low, one.high or one.value))
+            yield from (
+                f"{value:.6g}" for value in (figure.value, figure.low, figure.high or figure.value)
+            )
 
 
 def _latex_cell(row: BenchRow) -> str:
     if row.reason or "auc" not in row.metrics:
         return "--"
-    one = row.metrics["auc"]
-    return f"{one.value:.3f} ({one.low:.3f}--{one.high:.3f})"
+    auc = row.metrics["auc"]
+    return f"{auc.value:.3f} ({auc.low:.3f}--{auc.high:.3f})"
 
 
 def _escape(text: str) -> str:

@@ -53,7 +53,7 @@ def bench_attack(
     """
     mine = _build(attack, dict(settings or {}))
     label = attack_label(mine)
-    others = [one for one in default_attacks() if attack_label(one) != label]
+    others = [builtin for builtin in default_attacks() if attack_label(builtin) != label]
     place = numbered_folder(Path("runs") / "bench") if run is None else Path(run)
     track = as_track(progress)
     with take_folder(place):
@@ -61,9 +61,9 @@ def bench_attack(
             name: _audit_target(name, [mine, *others], place / name, seed, with_title(track, name))
             for name in TARGETS
         }
-        found = AttackBench(label, audits, place)
-        _write(found)
-    return found
+        bench = AttackBench(label, audits, place)
+        _write(bench)
+    return bench
 
 
 def _build(attack: Any, settings: dict[str, JSON]) -> MembershipAttack:
@@ -104,9 +104,9 @@ def _audit_target(
     )
 
 
-def _write(found: AttackBench) -> None:
+def _write(bench: AttackBench) -> None:
     from divulge.studies.bench.chart import draw_bench  # loads the chart library
 
-    atomic.write(found.path / CSV, found.as_csv().encode())
-    atomic.write(found.path / LATEX, found.as_latex().encode())
-    atomic.write(found.path / PLOT, draw_bench(found))
+    atomic.write(bench.path / CSV, bench.as_csv().encode())
+    atomic.write(bench.path / LATEX, bench.as_latex().encode())
+    atomic.write(bench.path / PLOT, draw_bench(bench))

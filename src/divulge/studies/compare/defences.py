@@ -78,14 +78,14 @@ def variants_from_config(settings: CompareSpec, folder: Path) -> tuple[Variant, 
     Raises:
         DivulgeError: a defence, a setting or code does not exist, or two have one label.
     """
-    found = list(_read_entries(settings, folder))
-    names = [rival.name for rival in found]
+    rivals = list(_read_entries(settings, folder))
+    names = [rival.name for rival in rivals]
     for name in names:
         if names.count(name) > 1:
             raise SpecError(
                 f"expected different defences, got {name!r} twice: give each a label of its own"
             )
-    return tuple(found)
+    return tuple(rivals)
 
 
 def _read_entries(settings: CompareSpec, folder: Path) -> Iterator[Variant]:

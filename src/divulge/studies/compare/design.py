@@ -40,9 +40,9 @@ class ComparisonDesign:
         Raises:
             SpecError: there is none.
         """
-        for variant, one in self.questions:
+        for variant, question in self.questions:
             if variant.name == name:
-                return one
+                return question
         hint = did_you_mean(name, [variant.name for variant, _ in self.questions])
         raise SpecError(f"expected the name of a defence to be compared, got {name!r}: {hint}")
 
@@ -121,12 +121,12 @@ def design_comparison(
         tuple(
             VariantRecord(
                 variant.name,
-                _audit_folder(variant, one),
+                _audit_folder(variant, question),
                 _describe_training(variant),
                 variant.network,
                 _keeps_labels_of(variant, variants[0]),
             )
-            for variant, one in questions
+            for variant, question in questions
         ),
     )
     labels = questions[0][1].head.attacks
@@ -137,17 +137,17 @@ def design_comparison(
     return ComparisonDesign(questions, head)
 
 
-def _audit_folder(variant: Variant, asked: LeaveOneOutDesign) -> str:
+def _audit_folder(variant: Variant, question: LeaveOneOutDesign) -> str:
     """The folder of a variant's audits, named after all that its models' answers depend on."""
     slug = re.sub(r"[^a-z0-9]+", "-", variant.name.lower()).strip("-")[:40] or "defence"
-    return f"{FOLDER}/{slug}-{asked.head.challenge[:12]}"
+    return f"{FOLDER}/{slug}-{question.head.challenge[:12]}"
 
 
 def _keeps_labels_of(variant: Variant, first: Variant) -> bool:
     """Whether both train alike, and no answer defence of theirs ever changes a label."""
-    behind = [one.plan.answers for one in (variant, first) if one.plan.answers is not None]
+    behind = [rival.plan.answers for rival in (variant, first) if rival.plan.answers is not None]
     return variant.plan.fingerprint == first.plan.fingerprint and all(
-        one.keeps_label for one in behind
+        defence.keeps_label for defence in behind
     )
 
 

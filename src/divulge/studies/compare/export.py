@@ -41,7 +41,7 @@ class ExportedModel:
 
     files: tuple[str, ...]
     """Files that hold the model."""
-    asked: LeaveOneOutDesign
+    question: LeaveOneOutDesign
     """How it was trained: as the audited models, but for its noise."""
     records: int
     """How many records it was trained on."""
@@ -53,12 +53,12 @@ class ExportedModel:
     @property
     def noise(self) -> NoiseKind | None:
         """Where the noise of its training came from; None if divulge knows of none."""
-        return _noise_of(self.asked.shadows.trainer)
+        return _noise_of(self.question.shadows.trainer)
 
 
 def export(
-    asked: ComparisonDesign,
-    found: Comparison,
+    design: ComparisonDesign,
+    comparison: Comparison,
     name: str,
     folder: Path,
     noise: NoiseKind = "secure",
@@ -71,8 +71,8 @@ def export(
     otherwise: the model is then one more of the same kind.
 
     Args:
-        asked: what was compared.
-        found: what came of it.
+        design: what was compared.
+        comparison: what came of it.
         name: of the defence.
         folder: a new one.
         noise: of a training that adds some; with ``seeded`` noise the audited model is written.
@@ -83,17 +83,17 @@ def export(
         TargetError: the model could not be trained.
         StoreError: the folder exists, or cannot be written.
     """
-    one = found.find(name)
-    question = _with_noise(asked.question(name), noise)
+    variant = comparison.find(name)
+    question = _with_noise(design.question(name), noise)
     model, cost = training_cost.train_target(question)
     files = dict(model_files(model, question.queries[0]))
     fresh = _noise_of(question.shadows.trainer) == "secure"
-    apart = None if fresh else _apart(found, one, question, model)
+    apart = None if fresh else _apart(comparison, variant, question, model)
     made = ExportedModel(tuple(files), question, cost.records, _count_weights(model), apart)
     create_folder(folder)
     for file, content in files.items():
         atomic.write(folder / file, content)
-    atomic.write(folder / CARD, card(found, one, made).encode())
+    atomic.write(folder / CARD, card(comparison, variant, made).encode())
     return folder
 
 
@@ -113,16 +113,16 @@ def _noise_of(trainer: Any) -> NoiseKind | None:
     return noise if is_dataclass(trainer) and noise in get_args(NoiseKind) else None
 
 
-def card(found: Comparison, one: VariantAudits, made: ExportedModel) -> str:
+def card(comparison: Comparison, variant: VariantAudits, made: ExportedModel) -> str:
     """The section of a model card: what the model is, what it was audited against, with figures.
 
     Args:
-        found: the comparison.
-        one: the defence that was chosen.
+        comparison: the comparison.
+        variant: the defence that was chosen.
         made: the model.
     """
-    row, base = one.row(found.head.facts.lambdas), found.rows[0]
-    facts, fresh = one.audits.facts, made.noise == "secure"
+    row, base = variant.row(comparison.head.facts.lambdas), comparison.rows[0]
+    facts, fresh = variant.audits.facts, made.noise == "secure"
     figures = [f"| Accuracy on records it was not trained on | {words.format_rate(row.accuracy)} | "
                f"{words.format_rate(base.accuracy)} |"]  # fmt: skip
     figures += [
@@ -131,16 +131,16 @@ def card(found: Comparison, one: VariantAudits, made: ExportedModel) -> str:
         for metric, best in row.strongest.items()
         if metric in ("auc", "tpr@0.01", "tpr@0.001")
     ]
-    answers = made.asked.shadows.answers
+    answers = made.question.shadows.answers
     parts = [
         "## Membership privacy",
         f"Trained with: {make_inert(row.name)} ({make_inert(row.trained_with)}), on "
         f"{made.records:,} records.",
         _guarantee(row.epsilon, row.delta, by_person=facts.people is not None),
-        *(_noise_and_settings(made, one.entered.network) if row.epsilon is not None else []),
-        f"Audited with divulge {found.head.divulge} against "
-        f"{', '.join(map(make_inert, one.audits.head.attacks))}: means over {facts.targets} models "
-        f"trained in this way on random halves of {facts.records:,} records, this one "
+        *(_noise_and_settings(made, variant.entered.network) if row.epsilon is not None else []),
+        f"Audited with divulge {comparison.head.divulge} against "
+        f"{', '.join(map(make_inert, variant.audits.head.attacks))}: means over {facts.targets} "
+        f"models trained in this way on random halves of {facts.records:,} records, this one "
         f"{'not ' if fresh else ''}among them, each attacked with {facts.shadows} further models "
         "trained in the same way. Intervals are 95 % over models.",
         "\n".join([
@@ -173,15 +173,15 @@ _NOISE: Mapping[NoiseKind | None, str] = {
 
 def _noise_and_settings(made: ExportedModel, network: str) -> list[str]:
     """Where the noise came from, and what the promise was computed from."""
-    trainer, x = made.asked.shadows.trainer, made.asked.queries[0].x
+    trainer, x = made.question.shadows.trainer, made.question.queries[0].x
     tell = getattr(trainer, "training_settings", None)
-    told: dict[str, str] = {} if tell is None else tell(made.records)
+    details: dict[str, str] = {} if tell is None else tell(made.records)
     made_by = network or getattr(getattr(getattr(trainer, "recipe", None), "network", None),
                                  "__qualname__", "")  # fmt: skip
-    told |= {"network": made_by} if made_by else {}
-    told |= {} if made.weights is None else {"weights": f"{made.weights:,}"}
-    told |= {"shape of a record": f"{x.shape[1:]}", "type of a record": f"{x.dtype}"}
-    lines = [f"| {make_inert(name)} | {make_inert(value)} |" for name, value in told.items()]
+    details |= {"network": made_by} if made_by else {}
+    details |= {} if made.weights is None else {"weights": f"{made.weights:,}"}
+    details |= {"shape of a record": f"{x.shape[1:]}", "type of a record": f"{x.dtype}"}
+    lines = [f"| {make_inert(name)} | {make_inert(value)} |" for name, value in details.items()]
     return [_NOISE[made.noise], "\n".join(["| training | |", "| --- | --- |", *lines])]
 
 
@@ -228,15 +228,15 @@ def _same(apart: float | None, *, fresh: bool) -> str:
 
 
 def _apart(
-    found: Comparison, one: VariantAudits, asked: LeaveOneOutDesign, model: Target
+    comparison: Comparison, variant: VariantAudits, question: LeaveOneOutDesign, model: Target
 ) -> float | None:
     """How far its answers are from the audited ones; None where these were not kept."""
-    if found.path is None:
+    if comparison.path is None:
         return None
-    place = result.target_folder(found.path / one.entered.run, 0) / ANSWERS
+    place = result.target_folder(comparison.path / variant.entered.run, 0) / ANSWERS
     audited: Float64[np.ndarray, "queries classes"] = atomic.map_array(place)
-    records, behind = asked.queries[0], asked.shadows.answers
-    key = asked.shadows.seeds(asked.head.seed)[0]
+    records, behind = question.queries[0], question.shadows.answers
+    key = question.shadows.seeds(question.head.seed)[0]
     target = model if behind is None else DefendedTarget(model, behind, key)
     return float(np.abs(target.predict(records.x) - audited[: len(records)]).max())
 

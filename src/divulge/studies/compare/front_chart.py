@@ -58,10 +58,10 @@ def draw_front(
         .mark_rule(color=chart_style.MUTED, strokeDash=[2, 3], strokeWidth=1.5)
         .encode(x=x),
         *(
-            alt.Chart(chart_style.inline_data([one]))
+            alt.Chart(chart_style.inline_data([limit]))
             .mark_rule(color=chart_style.COLOURS[1], strokeWidth=2)
             .encode(x=x)
-            for one in limits
+            for limit in limits
         ),
         alt.Chart(chart_style.inline_data(steps))
         .mark_line(interpolate="step-after", color=chart_style.ACCENT, strokeWidth=1.5, opacity=0.6)

@@ -31,7 +31,7 @@ def model_files(model: Target, records: Records) -> Iterator[tuple[str, bytes]]:
     elif isinstance(model, SklearnTarget):
         yield "model.skops", _skops(model.estimator)
     elif isinstance(model, AveragedTarget) and _are_estimators(model.targets):
-        yield "model.skops", _skops([one.estimator for one in model.targets])
+        yield "model.skops", _skops([target.estimator for target in model.targets])
     else:
         raise SpecError(
             f"expected a PyTorch module or a scikit-learn estimator to export, got "
@@ -58,7 +58,7 @@ def _torch_files(model: TorchTarget, records: Records) -> Iterator[tuple[str, by
 
 
 def _are_estimators(targets: tuple[Target, ...]) -> TypeGuard[tuple[SklearnTarget, ...]]:
-    return all(isinstance(one, SklearnTarget) for one in targets)
+    return all(isinstance(target, SklearnTarget) for target in targets)
 
 
 def _skops(estimator: Any) -> bytes:

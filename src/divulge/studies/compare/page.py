@@ -16,24 +16,24 @@ _LABEL = 30
 """Most characters of a name in a figure."""
 
 
-def render_files(told: ComparisonSummary) -> dict[str, bytes]:
+def render_files(summary: ComparisonSummary) -> dict[str, bytes]:
     """The files of the report: page, tables, and a figure for each metric."""
     drawn = {
-        f"front-{metric}": charts.render(front_chart(told, metric), "svg")
-        for metric in told.metrics
+        f"front-{metric}": charts.render(front_chart(summary, metric), "svg")
+        for metric in summary.metrics
     }
     return {
         "report.html": _render_page(
-            told, {name: svg.decode() for name, svg in drawn.items()}
+            summary, {name: svg.decode() for name, svg in drawn.items()}
         ).encode(),
-        **compare_table.summary_files(told),
+        **compare_table.summary_files(summary),
         **{f"figures/{name}.svg": svg for name, svg in drawn.items()},
     }
 
 
-def front_chart(told: ComparisonSummary, metric: str) -> alt.LayerChart:
+def front_chart(summary: ComparisonSummary, metric: str) -> alt.LayerChart:
     """Accuracy over what the strongest attack reaches; filled dots are dominated by none."""
-    rows = [row for row in told.rows if metric in row.strongest]
+    rows = [row for row in summary.rows if metric in row.strongest]
     best = compare_table.pareto_front(rows, metric)
     names = words.shorten_names([row.name for row in rows], _LABEL)
     return draw_front(
@@ -45,31 +45,33 @@ def front_chart(told: ComparisonSummary, metric: str) -> alt.LayerChart:
     )
 
 
-def _render_page(told: ComparisonSummary, svgs: Mapping[str, str]) -> str:
-    above, *below = compare_table.lines(told)
+def _render_page(summary: ComparisonSummary, svgs: Mapping[str, str]) -> str:
+    above, *below = compare_table.lines(summary)
     return (
         template_environment("divulge.studies")
         .get_template("compare.html.j2")
         .render(
-            told=told,
-            verdict=compare_table.judge_comparison(told),
+            summary=summary,
+            verdict=compare_table.judge_comparison(summary),
             above=above,
             below=below,
-            headings=compare_table.headings(told),
+            headings=compare_table.headings(summary),
             table=[
-                [showable.make_showable(cell) for cell in compare_table.cells(told, row)]
-                for row in told.rows
+                [showable.make_showable(cell) for cell in compare_table.cells(summary, row)]
+                for row in summary.rows
             ],
             paired=[
                 [showable.make_showable(cell) for cell in row]
-                for row in compare_table.differences(told)
+                for row in compare_table.differences(summary)
             ],
             about_paired=compare_table.PAIRED_NOTE,
-            best=compare_table.pareto_front(told.rows),
-            notes=[(row.name, note) for row in told.rows for note in compare_table.notes_on(row)],
+            best=compare_table.pareto_front(summary.rows),
+            notes=[
+                (row.name, note) for row in summary.rows for note in compare_table.notes_on(row)
+            ],
             figures={name: inline_figure(svg) for name, svg in svgs.items()},
             reproduction=json.dumps(
-                showable.make_all_showable(told.reproduction),
+                showable.make_all_showable(summary.reproduction),
                 indent=2,
                 ensure_ascii=False,
                 default=str,

@@ -52,12 +52,12 @@ class Comparison(FinishedRun):
             StoreError: it is none, or not finished, or damaged.
         """
         head = load_head(path, "comparison", ComparisonFacts)
-        return cls(head, tuple(load_variant(path, one) for one in head.facts.defences), path)
+        return cls(head, tuple(load_variant(path, entry) for entry in head.facts.defences), path)
 
     @property
     def instead(self) -> str:
         """The folders of its defences, which have a verdict each."""
-        folders = ", ".join(one.entered.run for one in self.defences)
+        folders = ", ".join(variant.entered.run for variant in self.defences)
         return f"name the folder of one of its defences in it ({folders})"
 
     @property
@@ -68,13 +68,16 @@ class Comparison(FinishedRun):
     @property
     def parts(self) -> Mapping[str, GatedAudit]:
         """The audits of each defence."""
-        return {one.entered.name: one.audits for one in self.defences}
+        return {variant.entered.name: variant.audits for variant in self.defences}
 
     @property
     def verdicts(self) -> Mapping[str, JudgedVerdict]:
         """The verdict on each way to train, which counts the ways that were looked at."""
         pairs = zip(self.defences, self.rows, strict=True)
-        return {one.entered.name: judge_variant(one, row, len(self.rows)) for one, row in pairs}
+        return {
+            variant.entered.name: judge_variant(variant, row, len(self.rows))
+            for variant, row in pairs
+        }
 
     @cached_property
     def rows(self) -> tuple[compare_table.DefenceRow, ...]:
@@ -83,7 +86,10 @@ class Comparison(FinishedRun):
         plain = first.row(self.head.facts.lambdas)
         return (
             plain,
-            *(replace(one.row(self.head.facts.lambdas), less=one.less(first)) for one in others),
+            *(
+                replace(variant.row(self.head.facts.lambdas), less=variant.less(first))
+                for variant in others
+            ),
         )
 
     @property
@@ -95,9 +101,9 @@ class Comparison(FinishedRun):
     def findings(self) -> tuple[Finding, ...]:
         """Those of all defences."""
         return tuple(
-            replace(finding, label=f"{one.entered.name}: {finding.label}")
-            for one in self.defences
-            for finding in one.audits.findings
+            replace(finding, label=f"{variant.entered.name}: {finding.label}")
+            for variant in self.defences
+            for finding in variant.audits.findings
         )
 
     def table(self) -> str:
@@ -118,13 +124,13 @@ class Comparison(FinishedRun):
             StoreError: it cannot be written.
         """
         store_head(folder, self.head)
-        for one in self.defences:
-            place = folder / one.entered.run
+        for variant in self.defences:
+            place = folder / variant.entered.run
             with atomic.translate_os_errors(place):
                 place.mkdir(mode=0o700, parents=True)
-            one.audits.store(place)
-            store_training_cost(place, one.cost)
-            replace(one.audits, path=place).report()
+            variant.audits.store(place)
+            store_training_cost(place, variant.cost)
+            replace(variant.audits, path=place).report()
 
     def measure(self) -> "Comparison":
         """Compute all metrics of all defences again from the stored scores.
@@ -133,7 +139,9 @@ class Comparison(FinishedRun):
             StoreError: a run folder cannot be written.
         """
         with hold_run(self.path):
-            defences = tuple(replace(one, audits=one.audits.measure()) for one in self.defences)
+            defences = tuple(
+                replace(variant, audits=variant.audits.measure()) for variant in self.defences
+            )
             again = replace(self, defences=defences)
             if self.path is not None:
                 again.report()
@@ -150,10 +158,10 @@ class Comparison(FinishedRun):
         Raises:
             SpecError: there is none.
         """
-        for one in self.defences:
-            if one.entered.name == name:
-                return one
-        hint = did_you_mean(name, [one.entered.name for one in self.defences])
+        for variant in self.defences:
+            if variant.entered.name == name:
+                return variant
+        hint = did_you_mean(name, [variant.entered.name for variant in self.defences])
         raise SpecError(f"expected the name of a defence that was compared, got {name!r}: {hint}")
 
     @cached_property
@@ -170,9 +178,9 @@ class Comparison(FinishedRun):
             rows=self.rows,
             sensitivity=self.defences[0].audits.verdict.sensitivity,
             not_measured=tuple(
-                one
-                for one in self.defences[0].audits.targets[0].summary.not_measured
-                if one.kind == "scope"
+                gap
+                for gap in self.defences[0].audits.targets[0].summary.not_measured
+                if gap.kind == "scope"
             ),
             reproduction={
                 "divulge": self.head.divulge,

@@ -93,7 +93,7 @@ def compare(
         >>> [row.strongest["auc"].estimate.value > 0.6 for row in found.rows]
         [True, False]
     """
-    who = workers_by_name(rotation.workers)
+    workers = workers_by_name(rotation.workers)
     options = options.of_several_models("compare")
     wanted = design_comparison(
         compare_defences.variants_from_python(defences, rotation.models),
@@ -108,9 +108,9 @@ def compare(
     )
     exported = export and (*export, export_noise)
     if run is None:
-        return _run_and_export(wanted, None, exported, options.track, who)
+        return _run_and_export(wanted, None, exported, options.track, workers)
     with in_turn.take_folder(Path(run), resume=options.resume):
-        return _run_and_export(wanted, Path(run), exported, options.track, who)
+        return _run_and_export(wanted, Path(run), exported, options.track, workers)
 
 
 @check_arguments
@@ -138,7 +138,7 @@ def compare_file(
     Raises:
         DivulgeError: see `compare`.
     """
-    who = workers_by_name(workers)
+    workers_object = workers_by_name(workers)
     path = Path(path)
     settings = config.read(path)
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
@@ -146,7 +146,7 @@ def compare_file(
     with in_turn.take_folder(folder, resume=resume):
         with track.step("Loading trainers and data"):
             wanted = design_from_config(settings, path.parent)
-        return _run_and_export(wanted, folder, exported, track, who)
+        return _run_and_export(wanted, folder, exported, track, workers_object)
 
 
 def _run_and_export(
@@ -154,26 +154,26 @@ def _run_and_export(
     folder: Path | None,
     export: tuple[str, str | Path, NoiseKind] | None,
     track: Track[Any],
-    who: working.Workers,
+    workers: working.Workers,
 ) -> Comparison:
     """The comparison, and what is exported."""
     if export is not None:
         wanted.question(export[0])  # before anything long starts
-    found = _audit_variants(wanted, folder, track, who)
+    comparison = _audit_variants(wanted, folder, track, workers)
     if export is not None:
         name, to, noise = export
-        write_export(wanted, found, name, Path(to), noise)
-    return found
+        write_export(wanted, comparison, name, Path(to), noise)
+    return comparison
 
 
 def _audit_variants(
-    wanted: ComparisonDesign, path: Path | None, track: Track[Any], who: working.Workers
+    wanted: ComparisonDesign, path: Path | None, track: Track[Any], workers: working.Workers
 ) -> Comparison:
     """Train and audit; what the folder holds already is not computed again.
 
     Ways that differ in their answer defence alone have the same models, which are trained once.
     """
-    head, found = wanted.head, []
+    head, variants = wanted.head, []
     if path is not None:
         # folders of defences are named after all that their audits depend on: those of defences
         # that were changed or left out stay where they are, and count no longer
@@ -190,18 +190,18 @@ def _audit_variants(
                     [wanted.questions[k][1] for k in group],
                     [places[k] for k in group],
                     with_title(track, names),
-                    who,
+                    workers,
                 )
-        for number, (entered, (_, one), place) in enumerate(
+        for number, (entered, (_, question), place) in enumerate(
             zip(entries, wanted.questions, places, strict=True), start=1
         ):
             so_far = f"{entered.name} ({number} of {len(entries)})"
-            audits = in_turn.audit_each(one, place, with_title(track, so_far), who)
-            cost = training_cost.measure_training_cost(one, place)
+            audits = in_turn.audit_each(question, place, with_title(track, so_far), workers)
+            cost = training_cost.measure_training_cost(question, place)
             if path is None:
                 audits = replace(audits, path=None)
-            found.append(VariantAudits(entered, audits, cost))
-        comparison = Comparison(head, tuple(found), path)
+            variants.append(VariantAudits(entered, audits, cost))
+        comparison = Comparison(head, tuple(variants), path)
         if path is not None:
             comparison.report()
     return comparison
@@ -220,13 +220,14 @@ def _same_models(wanted: ComparisonDesign) -> list[list[int]]:
     return groups
 
 
-def _train_alike(one: Variant, other: Variant) -> bool:
+def _train_alike(variant: Variant, other: Variant) -> bool:
     """Whether both train the same models for certain.
 
     Functions of one source may differ by what encloses them: equal fingerprints are too little.
     """
-    return one.plan.fingerprint == other.plan.fingerprint and (
-        one.plan.trainer == other.plan.trainer or bool(one.network and one.network == other.network)
+    return variant.plan.fingerprint == other.plan.fingerprint and (
+        variant.plan.trainer == other.plan.trainer
+        or bool(variant.network and variant.network == other.network)
     )
 
 

@@ -118,56 +118,57 @@ class ComparisonSummary:
         return tuple(dict.fromkeys(weight for row in self.rows for weight in row.aop))
 
 
-def judge_comparison(told: ComparisonSummary) -> ComparisonVerdict:
+def judge_comparison(summary: ComparisonSummary) -> ComparisonVerdict:
     """Which ways to train leak; p-values count for all ways that were looked at (Bonferroni)."""
-    leaking = [row for row in told.rows if is_leaking(row, len(told.rows))]
-    quiet = [row for row in told.rows if row.level == "no leak found"]
-    open_ = [row for row in told.rows if row not in leaking and row not in quiet]
-    all_ = words.format_count(len(told.rows), "way")
+    leaking = [row for row in summary.rows if is_leaking(row, len(summary.rows))]
+    quiet = [row for row in summary.rows if row.level == "no leak found"]
+    open_ = [row for row in summary.rows if row not in leaking and row not in quiet]
+    all_ = words.format_count(len(summary.rows), "way")
     headline = (
-        f"{len(leaking)} of {all_} to train leak {told.unit.leaked_by_all}"
+        f"{len(leaking)} of {all_} to train leak {summary.unit.leaked_by_all}"
         if leaking
         else f"No leak was found in {len(quiet)} of {all_} to train"
     )
-    said = []
+    sentences = []
     if leaking:
-        said.append(f"Models trained in these ways leak: {_names(leaking)}.")
+        sentences.append(f"Models trained in these ways leak: {_names(leaking)}.")
     if quiet:
         bounds = "; ".join(
             row.name if row.hidden is None else f"{row.name} (up to an AUC of {row.hidden:.2f})"
             for row in quiet
         )
-        said.append(f"No leak was found here, though one could still hide: {bounds}.")
-    said += [f"{row.name}: {describe_open_row(row, all_)}." for row in open_]
+        sentences.append(f"No leak was found here, though one could still hide: {bounds}.")
+    sentences += [f"{row.name}: {describe_open_row(row, all_)}." for row in open_]
     return ComparisonVerdict(
         headline,
-        (*said, f"For each way to train: {told.sensitivity}"),
-        f"{_choice(told)}Choose a way that no other dominates, export its model (--export), and "
+        (*sentences, f"For each way to train: {summary.sensitivity}"),
+        f"{_choice(summary)}Choose a way that no other dominates, export its model (--export), and "
         "audit that model on records that played no part in the choice.",
     )
 
 
-def _choice(told: ComparisonSummary) -> str:
+def _choice(summary: ComparisonSummary) -> str:
     """Ways that no other dominates and that leak less than the first, with what each costs."""
-    best = pareto_front(told.rows)
+    best = pareto_front(summary.rows)
     change = words.format_difference
-    said = [
+    choices = [
         f"{row.name}: AUC {change(row.less['auc'])}, accuracy {change(row.less['accuracy'])}, "
-        f"{row.seconds / told.rows[0].seconds:.2g} times the seconds"
-        for row in told.rows[1:]
+        f"{row.seconds / summary.rows[0].seconds:.2g} times the seconds"
+        for row in summary.rows[1:]
         if row.name in best and "auc" in row.less and (row.less["auc"].high or 0.0) < 0
     ]
-    return f"These leak less than {told.rows[0].name}: {'; '.join(said)}. " if said else ""
+    return f"These leak less than {summary.rows[0].name}: {'; '.join(choices)}. " if choices else ""
 
 
 def describe_open_row(row: DefenceRow, ways: str) -> str:
     """A clause on a way to train of which nothing is decided; it follows its name."""
     if row.level == "inputs doubtful":
-        said = f"the verdict is inputs doubtful, because {row.doubt}"
+        sentence = f"the verdict is inputs doubtful, because {row.doubt}"
         if row.doubt != sentences.BACKWARDS:
-            return said
+            return sentence
         return (
-            f"{said}: this way to train overshoots, and whoever reverses the scores finds members"
+            f"{sentence}: this way to train overshoots, and whoever reverses the scores finds "
+            "members"
         )
     if row.level != "leak" or row.p_value is None:
         return f"the verdict is {row.level}"
@@ -191,10 +192,10 @@ def pareto_front(rows: Sequence[DefenceRow], metric: str = "auc") -> tuple[str, 
     better at one of the two. Rows without the metric take no part, and none whose inputs are
     doubtful: neither an AUC below chance nor one of the wrong labels is a small leak.
     """
-    found = [row for row in rows if metric in row.strongest and row.level != "inputs doubtful"]
-    points = [(row.accuracy.value, row.strongest[metric].estimate.value) for row in found]
+    candidates = [row for row in rows if metric in row.strongest and row.level != "inputs doubtful"]
+    points = [(row.accuracy.value, row.strongest[metric].estimate.value) for row in candidates]
     best = undominated(points)
-    return tuple(row.name for row, good in zip(found, best, strict=True) if good)
+    return tuple(row.name for row, good in zip(candidates, best, strict=True) if good)
 
 
 def undominated(points: Sequence[tuple[float, float]]) -> list[bool]:
@@ -205,30 +206,37 @@ def undominated(points: Sequence[tuple[float, float]]) -> list[bool]:
     return [not any(_dominates(other, point) for other in points) for point in points]
 
 
-def _dominates(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    return one != other and one[0] >= other[0] and one[1] <= other[1]
+def _dominates(point: tuple[float, float], other: tuple[float, float]) -> bool:
+    return point != other and point[0] >= other[0] and point[1] <= other[1]
 
 
-def headings(told: ComparisonSummary) -> list[str]:
+def headings(summary: ComparisonSummary) -> list[str]:
     """Column headings of the table, as people read them."""
-    aop = [f"AOP({weight})" for weight in told.lambdas]
+    aop = [f"AOP({weight})" for weight in summary.lambdas]
     rest = ["Guaranteed ε", "Seconds", "Seconds an epoch"]
-    return ["Defence", "Verdict", "Accuracy", *map(words.metric_title, told.metrics), *aop, *rest]
+    return [
+        "Defence",
+        "Verdict",
+        "Accuracy",
+        *map(words.metric_title, summary.metrics),
+        *aop,
+        *rest,
+    ]
 
 
-def cells(told: ComparisonSummary, row: DefenceRow) -> list[str]:
+def cells(summary: ComparisonSummary, row: DefenceRow) -> list[str]:
     """A row of the table."""
-    attacked = [row.strongest.get(name) for name in told.metrics]
+    attacked = [row.strongest.get(name) for name in summary.metrics]
     leaks = [
-        "not measurable" if found is None else words.format_metric(name, found.estimate)
-        for name, found in zip(told.metrics, attacked, strict=True)
+        "not measurable" if strongest is None else words.format_metric(name, strongest.estimate)
+        for name, strongest in zip(summary.metrics, attacked, strict=True)
     ]
     aop = [
         words.format_auc(row.aop[weight]) if weight in row.aop else "not measurable"
-        for weight in told.lambdas
+        for weight in summary.lambdas
     ]
     times = [
-        _seconds_cell(told, row),
+        _seconds_cell(summary, row),
         "not known" if row.epochs is None else _epoch_cell(row, row.epochs),
     ]
     return [
@@ -248,12 +256,12 @@ def _verdict_cell(row: DefenceRow) -> str:
     return f"{row.level} (p = {words.format_p_value(row.p_value)})"
 
 
-def differences(told: ComparisonSummary) -> list[list[str]]:
+def differences(summary: ComparisonSummary) -> list[list[str]]:
     """The table of differences to the first row, with headings on top; empty with one row."""
-    first, *others = told.rows
+    first, *others = summary.rows
     if not others:
         return []
-    names = ["accuracy", *told.metrics]
+    names = ["accuracy", *summary.metrics]
     head = [f"Less {first.name}", *map(words.metric_title, names)]
     return [head, *([row.name, *(_difference_cell(row, name) for name in names)] for row in others)]
 
@@ -269,12 +277,12 @@ def _difference_cell(row: DefenceRow, name: str) -> str:
 def _guarantee_cell(row: DefenceRow) -> str:
     if row.epsilon is None:
         return "none"
-    said = f"{row.epsilon:.3g} (δ = {row.delta:g})"
-    return f"{said}, contradicted on {row.contradicted}" if row.contradicted else said
+    guarantee = f"{row.epsilon:.3g} (δ = {row.delta:g})"
+    return f"{guarantee}, contradicted on {row.contradicted}" if row.contradicted else guarantee
 
 
-def _seconds_cell(told: ComparisonSummary, row: DefenceRow) -> str:
-    first = told.rows[0]
+def _seconds_cell(summary: ComparisonSummary, row: DefenceRow) -> str:
+    first = summary.rows[0]
     times = f" ({row.seconds / first.seconds:.2g} times)" if row.name != first.name else ""
     return f"{row.seconds:.2g}{times}"
 
@@ -283,18 +291,18 @@ def _epoch_cell(row: DefenceRow, epochs: int) -> str:
     return f"{row.seconds / epochs:.2g}"
 
 
-def lines(told: ComparisonSummary) -> tuple[str, ...]:
+def lines(summary: ComparisonSummary) -> tuple[str, ...]:
     """The sentences above (the first one) and below the table."""
-    best = pareto_front(told.rows)
-    of = "" if told.people is None else f" of {told.unit.count(told.people)}"
+    best = pareto_front(summary.rows)
+    of = "" if summary.people is None else f" of {summary.unit.count(summary.people)}"
     return (
-        f"{words.format_count(len(told.rows), 'way')} to train, each with "
-        f"{words.format_count(told.models, 'model')} on random halves of "
-        f"{words.format_count(told.records, 'record')}{of}, the same halves for all. Figures are "
-        f"means over {words.format_count(told.targets, 'target')}, each attacked with "
-        f"{told.shadows} of the other models, which were trained and answer in the same way. "
+        f"{words.format_count(len(summary.rows), 'way')} to train, each with "
+        f"{words.format_count(summary.models, 'model')} on random halves of "
+        f"{words.format_count(summary.records, 'record')}{of}, the same halves for all. Figures "
+        f"are means over {words.format_count(summary.targets, 'target')}, each attacked with "
+        f"{summary.shadows} of the other models, which were trained and answer in the same way. "
         "Brackets are 95 % intervals over targets, which share records and shadows. "
-        f"{told.set_aside}".strip(),
+        f"{summary.set_aside}".strip(),
         f"Dominated by no other, by accuracy and AUC together: {'; '.join(best)}."
         if best
         else "No attack could be measured, so this says nothing about privacy.",
@@ -306,22 +314,22 @@ def lines(told: ComparisonSummary) -> tuple[str, ...]:
     )
 
 
-def as_markdown(told: ComparisonSummary) -> str:
+def as_markdown(summary: ComparisonSummary) -> str:
     """The table in Markdown, with what it means."""
-    table = _markdown_table([headings(told), *(cells(told, row) for row in told.rows)])
-    paired = differences(told)
-    above, *below = (make_inert(line) for line in lines(told))
+    table = _markdown_table([headings(summary), *(cells(summary, row) for row in summary.rows)])
+    paired = differences(summary)
+    above, *below = (make_inert(line) for line in lines(summary))
     notes = [
         f"- {make_inert(row.name)}: {make_inert(note)}"
-        for row in told.rows
+        for row in summary.rows
         for note in notes_on(row)
     ]
     further = [PAIRED_NOTE, _markdown_table(paired)] if paired else []
-    found = judge_comparison(told)
-    said = [f"**{make_inert(found.headline)}**", make_inert(" ".join(found.sentences))]
-    said.append(f"**Next:** {make_inert(found.next_step)}")
-    left = [f"- {make_inert(one.what)}: {make_inert(one.why)}" for one in told.not_measured]
-    parts = [*said, above, table, *below, *further, *(["\n".join(notes)] if notes else [])]
+    verdict = judge_comparison(summary)
+    conclusion = [f"**{make_inert(verdict.headline)}**", make_inert(" ".join(verdict.sentences))]
+    conclusion.append(f"**Next:** {make_inert(verdict.next_step)}")
+    left = [f"- {make_inert(gap.what)}: {make_inert(gap.why)}" for gap in summary.not_measured]
+    parts = [*conclusion, above, table, *below, *further, *(["\n".join(notes)] if notes else [])]
     parts += ["**Not measured**", "\n".join(left)]
     return "\n\n".join(parts) + "\n"
 
@@ -339,53 +347,53 @@ def notes_on(row: DefenceRow) -> tuple[str, ...]:
     return tuple(f"{', '.join(attacks)} left out, {why}" for why, attacks in reasons.items())
 
 
-def as_csv(told: ComparisonSummary) -> str:
+def as_csv(summary: ComparisonSummary) -> str:
     """One line per defence and figure: defence, figure, attack, value, low, high."""
     file = io.StringIO()
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(["defence", "figure", "attack", "value", "low", "high"])
-    for row in told.rows:
-        for figure, attack, one in _figures(row):
+    for row in summary.rows:
+        for figure, attack, limits in _figures(row):
             writer.writerow(
-                [showable.make_showable(row.name), figure, showable.make_showable(attack), *one]
+                [showable.make_showable(row.name), figure, showable.make_showable(attack), *limits]
             )
     return file.getvalue()
 
 
 def _figures(row: DefenceRow) -> list[tuple[str, str, tuple[float | None, ...]]]:
-    def limits(one: Estimate) -> tuple[float | None, ...]:
-        return one.value, one.low, one.high
+    def limits(estimate: Estimate) -> tuple[float | None, ...]:
+        return estimate.value, estimate.low, estimate.high
 
-    found = [
+    figures = [
         ("accuracy", "", limits(row.accuracy)),
         ("train_accuracy", "", limits(row.train_accuracy)),
-        *((f"{name}_less_first", "", limits(one)) for name, one in row.less.items()),
+        *((f"{name}_less_first", "", limits(estimate)) for name, estimate in row.less.items()),
     ]
-    found += [(name, best.attack, limits(best.estimate)) for name, best in row.strongest.items()]
-    found += [(f"aop({weight})", "", limits(one)) for weight, one in row.aop.items()]
+    figures += [(name, best.attack, limits(best.estimate)) for name, best in row.strongest.items()]
+    figures += [(f"aop({weight})", "", limits(estimate)) for weight, estimate in row.aop.items()]
     if row.epsilon is not None:
-        found.append(("guaranteed_epsilon", "", (row.epsilon, None, None)))
-    return [*found, ("seconds", "", (row.seconds, None, None))]
+        figures.append(("guaranteed_epsilon", "", (row.epsilon, None, None)))
+    return [*figures, ("seconds", "", (row.seconds, None, None))]
 
 
-def as_json(told: ComparisonSummary) -> dict[str, JSON]:
+def as_json(summary: ComparisonSummary) -> dict[str, JSON]:
     """``summary.json``: all that the page says."""
-    fronts = {name: list(pareto_front(told.rows, name)) for name in told.metrics}
+    fronts = {name: list(pareto_front(summary.rows, name)) for name in summary.metrics}
     answer = {
         "schema": SCHEMA,
-        "verdict": asdict(judge_comparison(told)),
-        **asdict(told),
+        "verdict": asdict(judge_comparison(summary)),
+        **asdict(summary),
         "front": fronts,
-        "sentences": list(lines(told)),
+        "sentences": list(lines(summary)),
     }
     plain: dict[str, JSON] = showable.make_all_showable(answer)
     return plain
 
 
-def summary_files(told: ComparisonSummary) -> dict[str, bytes]:
+def summary_files(summary: ComparisonSummary) -> dict[str, bytes]:
     """``summary.json``, ``summary.md`` and ``summary.csv``."""
     return {
-        "summary.json": json.dumps(as_json(told), indent=1).encode() + b"\n",
-        "summary.md": f"# {make_inert(told.name)}\n\n{as_markdown(told)}".encode(),
-        "summary.csv": as_csv(told).encode(),
+        "summary.json": json.dumps(as_json(summary), indent=1).encode() + b"\n",
+        "summary.md": f"# {make_inert(summary.name)}\n\n{as_markdown(summary)}".encode(),
+        "summary.csv": as_csv(summary).encode(),
     }

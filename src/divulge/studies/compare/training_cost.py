@@ -16,13 +16,13 @@ from divulge.training.shadows import train as training
 from divulge.training.trainers import use_one_thread
 
 
-def train_target(asked: LeaveOneOutDesign) -> tuple[Target, TrainingCost]:
+def train_target(question: LeaveOneOutDesign) -> tuple[Target, TrainingCost]:
     """The first target once more, in this process and on one thread.
 
     Raises:
         TargetError: it could not be trained.
     """
-    work = training.prepare_workload(asked.shadows, asked.queries, asked.head.seed)
+    work = training.prepare_workload(question.shadows, question.queries, question.head.seed)
     trainer = use_one_thread(work.trainer)
     clock = time.process_time if _on_cpu(trainer) else time.perf_counter
     begun = clock()
@@ -32,7 +32,7 @@ def train_target(asked: LeaveOneOutDesign) -> tuple[Target, TrainingCost]:
     return model, TrainingCost(seconds, epochs, int(work.subsets[0].sum()))
 
 
-def measure_training_cost(asked: LeaveOneOutDesign, folder: Path | None) -> TrainingCost:
+def measure_training_cost(question: LeaveOneOutDesign, folder: Path | None) -> TrainingCost:
     """What one model costs; where the folder says it already, nothing is trained.
 
     Raises:
@@ -40,9 +40,9 @@ def measure_training_cost(asked: LeaveOneOutDesign, folder: Path | None) -> Trai
         StoreError: the folder cannot be read or written.
     """
     if folder is None:
-        return train_target(asked)[1]
+        return train_target(question)[1]
     if not (folder / COST).exists():
-        store_training_cost(folder, train_target(asked)[1])
+        store_training_cost(folder, train_target(question)[1])
     return load_training_cost(folder)
 
 

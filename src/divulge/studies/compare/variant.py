@@ -70,13 +70,13 @@ class VariantAudits:
     @cached_property
     def left_out(self) -> Mapping[str, str]:
         """Attacks that count for nothing, each with the reason."""
-        found = {}
+        reasons = {}
         for finding in self.audits.findings:
             if finding.status is not Status.DONE:
-                found[finding.label] = f"{finding.status}: {finding.reason}"
+                reasons[finding.label] = f"{finding.status}: {finding.reason}"
             elif failed := self._count_failed_controls(finding.label):
-                found[finding.label] = f"it failed its controls on {failed} targets"
-        return found
+                reasons[finding.label] = f"it failed its controls on {failed} targets"
+        return reasons
 
     @cached_property
     def strongest(self) -> Mapping[str, compare_table.StrongestAttack]:
@@ -112,7 +112,7 @@ class VariantAudits:
             accuracy=self.accuracy,
             train_accuracy=self.train_accuracy,
             strongest=self.strongest,
-            aop={weight: found for weight, found in aop.items() if found is not None},
+            aop={weight: estimate for weight, estimate in aop.items() if estimate is not None},
             epsilon=max((g.epsilon for g in promised), default=None),
             delta=max((g.delta for g in promised), default=None),
             contradicted=outcomes.count("contradicted"),
@@ -135,23 +135,25 @@ class VariantAudits:
             n for n in compare_table.SHOWN_METRICS if n in self.strongest and n in first.strongest
         ]
         each = {name: (self._each(name), first._each(name)) for name in ("accuracy", *names)}
-        found = {
+        differences = {
             name: means.mean_difference(*pair, self._covariance(first, name))
             for name, pair in each.items()
         }
         if self.entered.same_labels and each["accuracy"][0] == each["accuracy"][1]:
-            found["accuracy"] = Estimate(0.0, 0.0, 0.0)  # of the same models, and their labels
-        return found
+            differences["accuracy"] = Estimate(
+                0.0, 0.0, 0.0
+            )  # of the same models, and their labels
+        return differences
 
     def _covariance(self, first: "VariantAudits", name: str) -> float:
         """Of the differences of any two targets in a metric of the strongest attacks."""
         if name == "accuracy":
             return 0.0
-        attacks = [(one.audits, one.strongest[name].attack) for one in (self, first)]
+        attacks = [(variant.audits, variant.strongest[name].attack) for variant in (self, first)]
         if not any(audits.reads_shadows(label) for audits, label in attacks):
             return 0.0
         each = (audits.influences(label, name) for audits, label in attacks)
-        return covariance_between([one - other for one, other in zip(*each, strict=True)])
+        return covariance_between([own - other for own, other in zip(*each, strict=True)])
 
     def _each(self, name: str, attack: str = "") -> list[Estimate]:
         """Of every target the accuracy, or a metric of an attack: if not named, the strongest."""
@@ -175,19 +177,21 @@ class VariantAudits:
         return sum(control.outcome is ControlOutcome.FAILED for control in controls)
 
 
-def judge_variant(one: VariantAudits, row: compare_table.DefenceRow, ways: int) -> JudgedVerdict:
+def judge_variant(
+    variant: VariantAudits, row: compare_table.DefenceRow, ways: int
+) -> JudgedVerdict:
     """The verdict on one way to train, which counts the ways that were looked at.
 
     Args:
-        one: the defence.
+        variant: the defence.
         row: what the report says of it.
         ways: how many were looked at.
     """
-    verdict = one.audits.verdict
+    verdict = variant.audits.verdict
     if row.level != "leak" or compare_table.is_leaking(row, ways):
         return verdict
-    said = compare_table.describe_open_row(row, words.format_count(ways, "way"))
-    headline = f"Nothing is decided: {said}"
+    reason = compare_table.describe_open_row(row, words.format_count(ways, "way"))
+    headline = f"Nothing is decided: {reason}"
     return RunVerdict("undecided", headline, (), verdict.next_step, verdict.attack)
 
 

@@ -15,20 +15,20 @@ from divulge.studies.harden.page import HardenStory, MeasuredCeiling, TrialRow
 from divulge.studies.harden.search_page import SearchPage
 
 
-def render_page(told: SearchPage, drawn: Mapping[str, str]) -> bytes:
+def render_page(contents: SearchPage, drawn: Mapping[str, str]) -> bytes:
     """The page of a search.
 
     Args:
-        told: what it shows.
+        contents: what it shows.
         drawn: by metric, a chart of accuracy over leakage as SVG.
     """
     reproduction = showable.make_all_showable(
-        {"settings": told.settings, "environment": dict(told.environment)}
+        {"settings": contents.settings, "environment": dict(contents.environment)}
     )
-    heads, *rows = told.rows
+    heads, *rows = contents.rows
     page = template_environment("divulge.studies").get_template("harden.html.j2")
     return page.render(
-        told=told,
+        contents=contents,
         headings=heads,
         rows=[[showable.make_showable(cell) for cell in row] for row in rows],
         label_at=heads.index("Setting"),
@@ -37,45 +37,46 @@ def render_page(told: SearchPage, drawn: Mapping[str, str]) -> bytes:
     ).encode()
 
 
-def draw_trials(told: HardenStory) -> dict[str, str]:
+def draw_trials(story: HardenStory) -> dict[str, str]:
     """By metric with a ceiling, accuracy over leakage of each trial, as SVG."""
     return {
-        one.metric: charts.render(trial_chart(told, one), "svg").decode() for one in told.ceilings
+        ceiling.metric: charts.render(trial_chart(story, ceiling), "svg").decode()
+        for ceiling in story.ceilings
     }
 
 
-def trial_chart(told: HardenStory, one: MeasuredCeiling) -> alt.LayerChart:
+def trial_chart(story: HardenStory, ceiling: MeasuredCeiling) -> alt.LayerChart:
     """Accuracy over leakage of each trial; small dots are it after other numbers of epochs.
 
     Filled dots are dominated by none. Small dots far from the ceiling, which would squeeze all
     others together, are left out.
     """
-    guessing = GUESSING[one.metric]
-    most = guessing + 2 * max(0.0, one.ceiling - guessing)
-    least = max(row.accuracy.value for row in told.trials) / 2
+    guessing = GUESSING[ceiling.metric]
+    most = guessing + 2 * max(0.0, ceiling.ceiling - guessing)
+    least = max(row.accuracy.value for row in story.trials) / 2
     small = [
         row
-        for row in told.looks
-        if row not in told.trials
-        and row.leaks[one.metric].value <= most
+        for row in story.looks
+        if row not in story.trials
+        and row.leaks[ceiling.metric].value <= most
         and row.accuracy.value >= least
     ]
-    rows = (*told.trials, *small)
-    best = undominated([(row.accuracy.value, row.leaks[one.metric].value) for row in rows])
+    rows = (*story.trials, *small)
+    best = undominated([(row.accuracy.value, row.leaks[ceiling.metric].value) for row in rows])
     return draw_front(
         [
             FrontPoint(
-                "" if k >= len(told.trials) else _name(told, row),
-                row.leaks[one.metric],
+                "" if k >= len(story.trials) else _name(story, row),
+                row.leaks[ceiling.metric],
                 row.accuracy,
                 good,
             )
             for k, (row, good) in enumerate(zip(rows, best, strict=True))
         ],
-        one.metric,
-        one.ceiling,
+        ceiling.metric,
+        ceiling.ceiling,
     )
 
 
-def _name(told: HardenStory, row: TrialRow) -> str:
-    return f"{row.number}, chosen" if row.number == told.chosen else str(row.number)
+def _name(story: HardenStory, row: TrialRow) -> str:
+    return f"{row.number}, chosen" if row.number == story.chosen else str(row.number)

@@ -125,23 +125,23 @@ def harden_federation_file(
     """
     path = Path(path)
     settings = config.read(path)
-    asked = settings.harden
-    if asked is None:
+    search = settings.harden
+    if search is None:
         raise SpecError(
             f"expected [harden] in {path}, it is missing: name reference and class_shares or "
             "which_client there"
         )
     # all that are given: those that do not fit the federation are refused by name
-    limits = FederationLimits(asked.class_shares, asked.which_client, asked.interactions)
+    limits = FederationLimits(search.class_shares, search.which_client, search.interactions)
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     load = _federation_from_config if settings.ranker is None else ranker_from_config
     with track.step(LOADING):
-        bench, head = load(settings, asked, limits, path)
+        bench, head = load(settings, search, limits, path)
     return run_search(bench, head, folder, track, resume=resume)
 
 
 def _federation_from_config(
-    settings: FederationSpec, asked: FederationSearchSpec, limits: FederationLimits, path: Path
+    settings: FederationSpec, search: FederationSearchSpec, limits: FederationLimits, path: Path
 ) -> tuple[FederationBench, Head[FederationSearchFacts]]:
     """What ``[harden]`` of a ``federate.toml`` asks for.
 
@@ -151,7 +151,7 @@ def _federation_from_config(
     """
     data = settings.data
     assert data is not None
-    if asked.reference is None:
+    if search.reference is None:
         raise SpecError(
             f"expected reference in [harden] of {path}, it is missing: records of nobody, which "
             "the attacker has"
@@ -162,7 +162,7 @@ def _federation_from_config(
             "of federations on records of nobody"
         )
     federation = load_federation(settings, path.parent)
-    further = records.load_record_sets((data.test, asked.reference), data.label, path.parent)
+    further = records.load_record_sets((data.test, search.reference), data.label, path.parent)
     pool, test, reference = share_classes(share_encoding([federation.pool, *further]))
     every = TrialDesign(
         federation=replace(federation, pool=pool, evaluate=None),
@@ -170,10 +170,10 @@ def _federation_from_config(
         test=test,
         reference=reference,
         rounds=settings.rounds,
-        candidates=asked.candidates,
+        candidates=search.candidates,
         attacks=QUICK,
     )
-    return _design(every, asked.budget, USUAL if asked.defences is None else asked.defences)
+    return _design(every, search.budget, USUAL if search.defences is None else search.defences)
 
 
 def _design(
@@ -192,7 +192,7 @@ def _design(
         challenge=digest(
             f"{federation.header}\0{every.limits}\0"
             f"{(every.rounds, budget, every.candidates, families)}",
-            *(array for one in (every.test, every.reference) for array in (one.x, one.y)),
+            *(array for part in (every.test, every.reference) for array in (part.x, part.y)),
         ),
         facts=FederationSearchFacts(
             limits=every.limits,

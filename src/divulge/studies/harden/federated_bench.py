@@ -86,14 +86,16 @@ class FederationBench(Bench[FederationVariant, FederationSearchFacts, HardenedFe
         del head  # it is read again with the trials
         self._folder = folder
         Study(self, track).run()
-        chosen = self._searched.limits.choose([one.looks[0] for one in self.tried if one.looks])
+        chosen = self._searched.limits.choose(
+            [draft.looks[0] for draft in self.tried if draft.looks]
+        )
         own = int(stream(self._seed, "fresh").integers(2**31))
         last = self._run(self._fresh, chosen.setting, own, FRESH)
         if last.found is None:
             raise DataError(f"{chosen.setting.label} with a fresh half: {last.refused}")
-        found = HardenedFederation.load(folder)
-        found.report()
-        return found
+        result = HardenedFederation.load(folder)
+        result.report()
+        return result
 
     def firsts(self, study: Study[FederationVariant]) -> Iterator[list[Draft[FederationVariant]]]:
         """Each defence with its defaults, as far as it has some that are searched."""
@@ -129,24 +131,24 @@ class FederationBench(Bench[FederationVariant, FederationSearchFacts, HardenedFe
         return int(stream(self._seed, "federation", len(self.tried), missed).integers(2**31))
 
     def admits(
-        self, one: Draft[FederationVariant], group: Sequence[Draft[FederationVariant]]
+        self, draft: Draft[FederationVariant], group: Sequence[Draft[FederationVariant]]
     ) -> bool:
         """See `Bench.admits`; the last run is one of the budget."""
-        del one
+        del draft
         return len(self.tried) + len(group) < self._budget - 1
 
     def try_group(self, group: Sequence[Draft[FederationVariant]], track: Track[Any]) -> None:
         """See `Bench.try_group`."""
-        for one in track(group, f"Trial {group[0].number} of {self._budget - 1}"):
+        for draft in track(group, f"Trial {group[0].number} of {self._budget - 1}"):
             stored = self._run(
-                self._searched, one.setting, self._seed, f"{TRIALS}/{one.number:03d}.json"
+                self._searched, draft.setting, self._seed, f"{TRIALS}/{draft.number:03d}.json"
             )
-            one.looks = [] if stored.found is None else [stored.found]
+            draft.looks = [] if stored.found is None else [stored.found]
 
-    def lessons(self, one: Draft[FederationVariant]) -> Iterator[tuple[float, float]]:
+    def lessons(self, draft: Draft[FederationVariant]) -> Iterator[tuple[float, float]]:
         """See `Bench.lessons`."""
-        for found in one.looks:
-            yield found.accuracy.value, found.excess(self._searched.limits)
+        for trial in draft.looks:
+            yield trial.accuracy.value, trial.excess(self._searched.limits)
 
     def _run(
         self, simulator: Simulator, setting: FederationVariant, seed: int, name: str
@@ -160,13 +162,13 @@ class FederationBench(Bench[FederationVariant, FederationSearchFacts, HardenedFe
         if there is not None:
             return there
         try:
-            one = StoredTrial(setting, simulator.run(setting, seed), "")
+            trial = StoredTrial(setting, simulator.run(setting, seed), "")
         except DivulgeError as error:
             if setting.defence == UNDEFENDED:
                 raise
-            one = StoredTrial(setting, None, str(error))
-        store_trial(self._folder, name, one)
-        return one
+            trial = StoredTrial(setting, None, str(error))
+        store_trial(self._folder, name, trial)
+        return trial
 
 
 def choose_families(

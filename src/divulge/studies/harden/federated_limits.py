@@ -78,10 +78,10 @@ class FederationVariant:
     @property
     def label(self) -> str:
         """What tells it from others, for people."""
-        told = [f"{name}={value}" for name, value in self.settings.items()]
+        settings = [f"{name}={value}" for name, value in self.settings.items()]
         name = "undefended" if self.defence == "none" else self.defence
-        told += [] if self.epochs is None else [f"epochs={self.epochs}"]
-        return f"{name} ({', '.join(told)})" if told else name
+        settings += [] if self.epochs is None else [f"epochs={self.epochs}"]
+        return f"{name} ({', '.join(settings)})" if settings else name
 
     def build(self) -> UpdateDefence:
         """The update defence.

@@ -80,12 +80,12 @@ class RankerDesign:
         ]
 
         def measure(guesses: Sequence[Reconstruction]) -> Measurements:
-            found = [
+            estimates = [
                 interactions.measure_user(guess, game.truth).auc
                 for guess, game in zip(guesses, games, strict=True)
                 if 0 < game.truth.acted.sum() < len(game.truth.acted)
             ]
-            return Measurements({"auc": _mean(found)}, {})
+            return Measurements({"auc": _mean(estimates)}, {})
 
         done = attempt.run_on_clients(
             [game.view for game in games], measure, attacks.interaction_attack("raifle"), seed
@@ -153,7 +153,7 @@ def harden_ranker(
 
 
 def ranker_from_config(
-    settings: FederationSpec, asked: FederationSearchSpec, limits: FederationLimits, path: Path
+    settings: FederationSpec, search: FederationSearchSpec, limits: FederationLimits, path: Path
 ) -> tuple[FederationBench, Head[FederationSearchFacts]]:
     """What ``[harden]`` of a ``federate.toml`` with ``[ranker]`` asks for.
 
@@ -161,7 +161,7 @@ def ranker_from_config(
         SpecError: it names no test queries.
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
-    if asked.test is None:
+    if search.test is None:
         raise SpecError(
             "expected test in [harden] beside [ranker], it is missing: judged queries of nobody, "
             "for NDCG@10"
@@ -172,13 +172,13 @@ def ranker_from_config(
     assert isinstance(crowd, SearchUsers)
     assert settings.ranker is not None
     ranker = settings.ranker
-    test = from_config.load_named(asked.test, Queries, path.parent)
+    test = from_config.load_named(search.test, Queries, path.parent)
     return _design(
         RankerDesign(crowd.world, limits, test, ranker.hidden, ranker.asked, ranker.users),
         settings.name,
         settings.seed,
-        asked.budget,
-        USUAL if asked.defences is None else asked.defences,
+        search.budget,
+        USUAL if search.defences is None else search.defences,
     )
 
 
@@ -205,7 +205,7 @@ def _design(
         {**sizes, "defences": list(families)},
         challenge=digest(
             f"{how}\0{every.limits}\0{(budget, families, seed)}",
-            *(a for one in (world.queries, test) for a in (one.x, one.relevance, one.query)),
+            *(a for part in (world.queries, test) for a in (part.x, part.relevance, part.query)),
         ),
         facts=FederationSearchFacts(
             limits=every.limits,

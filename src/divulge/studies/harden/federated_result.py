@@ -78,14 +78,14 @@ class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
             )
         last, names = _read(path / FRESH), head.facts.limits.given.keys()
         stored = [_read(place) for place in sorted((path / TRIALS).glob("*.json"))]
-        trials = tuple(one.found for one in stored if one.found is not None)
+        trials = tuple(trial.found for trial in stored if trial.found is not None)
         if (
             not trials
             or last.found is None
-            or any(one.leaks.keys() != names for one in (*trials, last.found))
+            or any(trial.leaks.keys() != names for trial in (*trials, last.found))
         ):
             raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
-        refused = {one.setting.label: one.refused for one in stored if one.found is None}
+        refused = {trial.setting.label: trial.refused for trial in stored if trial.found is None}
         return cls(head, SearchLog(trials, refused), path, last.found)
 
     @property
@@ -97,8 +97,10 @@ class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
     def verdicts(self) -> Mapping[str, RunVerdict]:
         """Whether the run with fresh clients is within the limits."""
         level = {"within": "within limits", "over": "over limits"}.get(self.outcome, self.outcome)
-        told = self.contents
-        return {"": RunVerdict(level, told.headline, tuple(told.sentences), told.next_step)}
+        contents = self.contents
+        return {
+            "": RunVerdict(level, contents.headline, tuple(contents.sentences), contents.next_step)
+        }
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per setting and metric: setting, state, metric, value, low, high.
@@ -108,11 +110,11 @@ class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
         """
         chosen = self.chosen
         tried = [("fresh", self.fresh)]
-        tried += [("chosen" if one is chosen else "", one) for one in self.trials]
+        tried += [("chosen" if trial is chosen else "", trial) for trial in self.trials]
         rows = [
-            (one.setting.label, state, name, figure.value, figure.low, figure.high)
-            for state, one in tried
-            for name, figure in {"accuracy": one.accuracy, **one.leaks}.items()
+            (trial.setting.label, state, name, figure.value, figure.low, figure.high)
+            for state, trial in tried
+            for name, figure in {"accuracy": trial.accuracy, **trial.leaks}.items()
         ]
         return as_frame(rows, ["setting", "state", "metric", "value", "low", "high"])
 
@@ -154,10 +156,14 @@ class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
         merit, halves = ("NDCG@10", "queries") if ranker else ("Accuracy", "clients")
         titles = [words.metric_title(name) for name in limits]
         states = [(fresh, f"fresh {halves}")]
-        states += [(one, "chosen" if one is chosen else "") for one in self.trials]
+        states += [(trial, "chosen" if trial is chosen else "") for trial in self.trials]
         rows = [
-            (one.setting.label, *_show(one.accuracy, *(one.leaks[name] for name in limits)), state)
-            for one, state in states
+            (
+                trial.setting.label,
+                *_show(trial.accuracy, *(trial.leaks[name] for name in limits)),
+                state,
+            )
+            for trial, state in states
         ]
         again = f"Raise the budget, give more {halves}, or set wider limits, and run it again."
         return SearchPage(
@@ -194,7 +200,7 @@ class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
                 f"the limit is {side} {limit:g}."
             )
         shown = (self.fresh, self.chosen, self.trials[0])
-        fresh, search, plain = _show(*(one.accuracy for one in shown))
+        fresh, search, plain = _show(*(trial.accuracy for trial in shown))
         yield (
             f"{merit}: {fresh} with fresh {halves}, {search} in the search, where the undefended "
             f"federation had {plain}."
@@ -219,8 +225,9 @@ class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
 
 def _show(*figures: Estimate) -> list[str]:
     return [
-        f"{one.value:.3f} ({one.low:.3f}-{'' if one.high is None else f'{one.high:.3f}'})"
-        for one in figures
+        f"{figure.value:.3f} ({figure.low:.3f}-"
+        f"{'' if figure.high is None else f'{figure.high:.3f}'})"
+        for figure in figures
     ]
 
 

@@ -127,11 +127,11 @@ class TrialDesign:
         names = tuple(map(str, range(len(federation.clients))))
         summed = transcript.rounds[0].masked is not None
         if self.limits.class_shares is not None:
-            seen = as_one_client(transcript) if summed else transcript
+            visible = as_one_client(transcript) if summed else transcript
             victims = (TOGETHER,) * len(names) if summed else names
             yield (
                 "class_shares",
-                _extreme(self._guess_shares(federation, seen, victims, setting, seed), min),
+                _extreme(self._guess_shares(federation, visible, victims, setting, seed), min),
             )
         if self.limits.which_client is not None:
             if summed:  # the sum is the same whoever of them held a record
@@ -170,8 +170,8 @@ class TrialDesign:
         ]
         return _figures(
             [
-                attempt.run_on_clients(list(views.values()), measure, one, seed).finding
-                for one in made
+                attempt.run_on_clients(list(views.values()), measure, attack, seed).finding
+                for attack in made
             ],
             "l1",
         )
@@ -195,7 +195,7 @@ class TrialDesign:
 
         made = [attacks.federation_attack(name) for name in OWNER_ATTACKS]
         return _figures(
-            [attempt.run_on_federation(view, measure, one, seed).finding for one in made],
+            [attempt.run_on_federation(view, measure, attack, seed).finding for attack in made],
             "auc",
         )
 
@@ -206,9 +206,9 @@ class TrialDesign:
         owner = np.full(len(federation.pool), NOBODY)
         for client, rows in enumerate(federation.clients):
             owner[rows] = client
-        held = np.flatnonzero(owner != NOBODY)
-        count = min(self.candidates, len(held))
-        rows = np.sort(stream(seed, "candidates").choice(held, count, replace=False))
+        owned = np.flatnonzero(owner != NOBODY)
+        count = min(self.candidates, len(owned))
+        rows = np.sort(stream(seed, "candidates").choice(owned, count, replace=False))
         records = federation.pool.take(rows)
         updates = TranscriptUpdates(rounds, names, federation.recipe.network)
         view = FederationView(
@@ -276,12 +276,12 @@ def _through(setting: FederationVariant) -> dict[str, Any]:
     return {"defence": {"name": setting.defence, **setting.settings}}
 
 
-def _extreme(found: Sequence[Estimate], pick: Callable[..., float]) -> Estimate:
+def _extreme(estimates: Sequence[Estimate], pick: Callable[..., float]) -> Estimate:
     """The smallest or largest of several figures; its limits are those of all of them."""
     return Estimate(
-        pick(one.value for one in found),
-        pick(one.low for one in found),
-        pick(1.0 if one.high is None else one.high for one in found),
+        pick(estimate.value for estimate in estimates),
+        pick(estimate.low for estimate in estimates),
+        pick(1.0 if estimate.high is None else estimate.high for estimate in estimates),
     )
 
 
@@ -295,9 +295,9 @@ def _figures(findings: Sequence[Finding], metric: str) -> list[Estimate]:
     for finding in findings:
         if finding.status is Status.FAILED:
             raise DataError(f"expected {finding.label} to end, it failed: {finding.reason}")
-    found = [finding.metrics[metric] for finding in findings if metric in finding.metrics]
-    if not found:
+    estimates = [finding.metrics[metric] for finding in findings if metric in finding.metrics]
+    if not estimates:
         raise NotApplicable(
             f"expected an attack with {metric} that can be run, got none: {findings[0].reason}"
         )
-    return found
+    return estimates

@@ -77,7 +77,7 @@ class HardenDesign:
 
     models: SearchedModels
     """Of the search; their folder is that of the run."""
-    asked: SearchSettings
+    settings: SearchSettings
     class_names: tuple[str, ...]
     records: FreshRecords
     final_attacks: tuple[MembershipAttack, ...]
@@ -159,7 +159,7 @@ def audit_final(
     shadows: int,
     class_names: tuple[str, ...],
     track: Track[Any],
-    who: Workers,
+    workers: Workers,
 ) -> Audit:
     """A whole audit of the final model, by its file or as it is, on the fresh records.
 
@@ -197,4 +197,4 @@ def audit_final(
         subject = subject.behind(plan.answers, key)
     with open_run_folder(folder / AUDIT, resume=True) as run:
         assert isinstance(run, Run)
-        return audit_subject(subject, attacks, heading, None, run, track, who)
+        return audit_subject(subject, attacks, heading, None, run, track, workers)

@@ -25,7 +25,7 @@ def finish(
     log: ModelLog,
     path: Path,
     track: Track[Any],
-    who: Workers,
+    workers: Workers,
 ) -> HardenedModel:
     """Train the model of the chosen setting, audit its file on fresh records, and report.
 
@@ -35,15 +35,15 @@ def finish(
         log: of the search.
         path: the run folder; what it holds already is not computed again.
         track: shows progress.
-        who: trains.
+        workers: trains.
 
     Raises:
         TargetError: the model, or a shadow model, could not be trained.
         StoreError: something cannot be written.
     """
-    asked, records = design.asked, design.records
+    settings, records = design.settings, design.records
     proposal = find_chosen(log, head.facts.ceilings).proposal
-    variant = make_variant(proposal, design.models.base, asked.final_models)
+    variant = make_variant(proposal, design.models.base, settings.final_models)
     with track.step("Training the final model"):
         model = train_final(variant, records, path, head.seed)
     audit = audit_final(
@@ -53,38 +53,38 @@ def finish(
         path,
         design.final_attacks,
         RunHeading(f"{head.name}, final model", head.seed, {"trained with": variant.name}),
-        asked.shadows,
+        settings.shadows,
         design.class_names,
         track,
-        who,
+        workers,
     )
-    found = HardenedModel(head, log, path, audit)
-    found.report()
-    _write_card(found, len(records.searched) + int(records.member.sum()))
-    return found
+    hardened = HardenedModel(head, log, path, audit)
+    hardened.report()
+    _write_card(hardened, len(records.searched) + int(records.member.sum()))
+    return hardened
 
 
-def _write_card(found: HardenedModel, records: int) -> None:
+def _write_card(hardened: HardenedModel, records: int) -> None:
     """A model card: how the model was trained, whether it is under the ceilings, and its audit."""
-    told = found.story
-    claim, promised = found.audit.facts.claim, "Guarantee: none."
+    story = hardened.story
+    claim, promised = hardened.audit.facts.claim, "Guarantee: none."
     if claim is not None:
         epsilon, delta = claim.guarantee.epsilon, claim.guarantee.delta
         promised = (
             f"Guarantee: ({epsilon:.3g}, {delta:g})-differentially private for adding or removing "
-            f"{neighbour(by_person=found.audit.facts.people is not None)}. It covers one training, "
-            "and not the choice of settings."
+            f"{neighbour(by_person=hardened.audit.facts.people is not None)}. It covers one "
+            "training, and not the choice of settings."
         )
     lines = [
-        f"# {make_inert(told.name)}",
-        f"Trained with {make_inert(found.chosen.label)} on {records:,} records.",
+        f"# {make_inert(story.name)}",
+        f"Trained with {make_inert(hardened.chosen.label)} on {records:,} records.",
         promised,
-        *map(make_inert, told.sentences),
-        make_inert(f"{told.headline}. {told.next_step}"),
+        *map(make_inert, story.sentences),
+        make_inert(f"{story.headline}. {story.next_step}"),
     ]
-    head = found.audit.head
-    report = make_showable(markdown.render(found.audit.summary))
+    head = hardened.audit.head
+    report = make_showable(markdown.render(hardened.audit.summary))
     made = make_showable(head.created), make_showable(head.divulge)
     beside = make_all_showable(head.environment)
     card = put_section("\n\n".join(lines) + "\n", report, *made, beside)
-    atomic.write_within(found.path, f"{MODEL}/{CARD}", card.encode())
+    atomic.write_within(hardened.path, f"{MODEL}/{CARD}", card.encode())

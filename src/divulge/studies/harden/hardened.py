@@ -79,10 +79,10 @@ class SearchRun(FinishedRun, Generic[P, T]):
         """The files of the report: page, tables, figures, and all that they show as JSON."""
         from divulge.studies.harden import charts  # draws, so it loads the chart library
 
-        told, drawn = self.contents, self.draw()
+        contents, drawn = self.contents, self.draw()
         return {
-            PAGE: charts.render_page(told, drawn),
+            PAGE: charts.render_page(contents, drawn),
             "summary.json": (json.dumps(self.as_json(), indent=1, default=str) + "\n").encode(),
-            **told.as_files(),
+            **contents.as_files(),
             **{f"figures/trials-{metric}.svg": svg.encode() for metric, svg in drawn.items()},
         }

@@ -19,7 +19,7 @@ class Draft(Generic[S]):
     """A setting that was proposed, and what was seen of it so far."""
 
     setting: S
-    asked: "optuna.Trial"
+    trial: "optuna.Trial"
     number: int = 0
     """Of the trial, from 1; 0 as long as it is not tried."""
     orders: list[Any] = field(default_factory=list)

@@ -115,7 +115,7 @@ Answers = Float64[np.ndarray, "looks queries classes"]
 
 
 def train_all(
-    shared: SearchedModels, trainings: Sequence[Training], track: Track[Any], who: Workers
+    shared: SearchedModels, trainings: Sequence[Training], track: Track[Any], workers: Workers
 ) -> dict[int, DivulgeError]:
     """Train the models of settings side by side, and store what each answers.
 
@@ -125,7 +125,7 @@ def train_all(
         shared: what they share.
         trainings: the settings and their models.
         track: shows progress.
-        who: trains.
+        workers: trains.
 
     Returns:
         By number of the trial, why a model of it could not be trained.
@@ -140,16 +140,16 @@ def train_all(
             tasks += [TrainingTask(work, k) for k in missing]
             places += [(training.number, training.place(shared, k)) for k in missing]
     done = sum(len(training.models) for training in trainings) - len(tasks)
-    fresh = who.train_each(tasks)
+    fresh = workers.train_each(tasks)
     for _ in track(tasks, "Training models", done):
         k, trained = next(fresh)
         number, place = places[k]
         if isinstance(trained, DivulgeError):
             failed[number] = trained
             continue
-        answers = [one.answers for look in trained.stages for one in look]
+        answers = [stage.answers for look in trained.stages for stage in look]
         file = io.BytesIO()
-        np.save(file, np.stack([one for one in answers if one is not None]))
+        np.save(file, np.stack([rows for rows in answers if rows is not None]))
         atomic.write_within(shared.folder, place, file.getvalue())
     return failed
 
@@ -185,20 +185,20 @@ def look_at(shared: SearchedModels, trainings: Sequence[Training]) -> list[Look]
         NotApplicable: no attack has a metric that has a ceiling.
         StoreError: answers are damaged.
     """
-    fewest = min(trainings, key=lambda one: len(one.epochs))
+    fewest = min(trainings, key=lambda training: len(training.epochs))
     shape = (len(fewest.epochs) or 1, len(shared.defences))
     files = [
-        _read(shared, shared.folder / one.place(shared, k), len(one.epochs) or 1)
-        for one in trainings
-        for k in one.models
+        _read(shared, shared.folder / training.place(shared, k), len(training.epochs) or 1)
+        for training in trainings
+        for k in training.models
     ]
-    found = []
+    results = []
     for k in range(shape[0]):
         for behind, name in enumerate((UNDEFENDED, *shared.answers)):
             answers = [file[k * shape[1] + behind] for file in files]
             epochs = fewest.epochs[k] if fewest.epochs else None
-            found.append(_look(shared, answers, epochs, name))
-    return found
+            results.append(_look(shared, answers, epochs, name))
+    return results
 
 
 def _read(shared: SearchedModels, place: Path, looks: int) -> Answers:
@@ -223,10 +223,10 @@ def _look(
     member = random_halves(int(person.max()) + 1, models, shared.seed)[:, person]
     texts = records.unlabelled_texts
     accuracy = [
-        mean_by_record(one[: len(records)][~mine, 0], None, 0.0, 1.0)
+        mean_by_record(predictions[: len(records)][~mine, 0], None, 0.0, 1.0)
         if texts
-        else _rate_labels(one[: len(records)][~mine], records.y[~mine])
-        for one, mine in zip(answers, member, strict=True)
+        else _rate_labels(predictions[: len(records)][~mine], records.y[~mine])
+        for predictions, mine in zip(answers, member, strict=True)
     ]
     mean = means.mean_over_targets("accuracy", accuracy)
     guessing = 0.0 if texts else np.bincount(records.y).max() / len(records)
@@ -260,23 +260,23 @@ def _leaks(
         limits_by_metric(dict(_attacked(shared, k, game)))
         for k, game in enumerate(_games(shared, answers, member, behind))
     ]
-    found = {}
+    leaks = {}
     for name in shared.ceilings:
-        limits = [one[name] for one in each if name in one]
+        limits = [by_name[name] for by_name in each if name in by_name]
         if len(limits) < len(each):
             raise NotApplicable(
                 f"expected an attack with {name} on each of {len(each)} targets, got "
                 f"{len(limits)} of them with one"
             )
-        highs = [1.0 if one.highest is None else one.highest for one in limits]
-        found[name] = Leak(
-            value=_mean(one.most for one in limits),
-            low=_mean(one.estimate.low for one in limits),
+        highs = [1.0 if limit.highest is None else limit.highest for limit in limits]
+        leaks[name] = Leak(
+            value=_mean(limit.most for limit in limits),
+            low=_mean(limit.estimate.low for limit in limits),
             high=float(np.mean(highs)),
             attack=limits[0].attack,
             spread=float(np.std(highs, ddof=1)),
         )
-    return found
+    return leaks
 
 
 def _games(
@@ -290,8 +290,8 @@ def _games(
     edges = np.cumsum([len(group) for group in shared.queries])[:-1]
     phi = [
         np.stack([
-            signals.compute_phi(one, group)
-            for one in (np.split(each, edges)[place] for each in answers)
+            signals.compute_phi(part, group)
+            for part in (np.split(each, edges)[place] for each in answers)
         ])
         for place, group in enumerate(shared.queries)
     ]  # fmt: skip
@@ -304,8 +304,10 @@ def _games(
         target = RecordedTarget(
             shared.queries, own, allowed if defence is None else defence.offers(allowed)
         )
-        asked = np.empty((0, len(others))) if reference is None else phi[1][others].T
-        shadows = Shadows(phi[0][others].T, member[others].T, asked, softened=(softened[others].T,))
+        on_reference = np.empty((0, len(others))) if reference is None else phi[1][others].T
+        shadows = Shadows(
+            phi[0][others].T, member[others].T, on_reference, softened=(softened[others].T,)
+        )
         mine = first_of_each(member[k], person)
         yield Game(ModelView(target, records, reference, shadows), Membership(mine, "coins"))
 

@@ -57,15 +57,15 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
 
     Args:
         design: what is asked for.
-        who: trains.
+        workers: trains.
     """
 
     misses, together, by_chance = 25, 4, 5
 
-    def __init__(self, design: HardenDesign, who: Workers) -> None:
+    def __init__(self, design: HardenDesign, workers: Workers) -> None:
         super().__init__()
-        self._design, self._who = design, who
-        self._models, self._asked = design.models, design.asked
+        self._design, self._workers = design, workers
+        self._models, self._settings = design.models, design.settings
         self._base, self._ceilings = self._models.base, self._models.ceilings
         self._refused: dict[str, str] = {}
         self._whole = self._base.epochs
@@ -76,7 +76,7 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         self._undefended: SearchTrial | None = None
         """The undefended model after all epochs, as it was seen then."""
         tuned = isinstance(self._base, Tunable)
-        self._families = choose_families(self._asked.defences, tuned=tuned)
+        self._families = choose_families(self._settings.defences, tuned=tuned)
         self._needed: int | None = None
         """The budget that pays for all settings that are tried first, where this one does not."""
 
@@ -85,19 +85,19 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         self._models = replace(self._models, folder=folder)
         log = result.read_trials(folder) or self._search(track)
         result.store_trials(folder, log)
-        return finish(self._design, head, log, folder, track, self._who)
+        return finish(self._design, head, log, folder, track, self._workers)
 
     def _search(self, track: Track[Any]) -> ModelLog:
         (study := Study(self, track)).run()
         leader = self._confirm(track)
         trials = (
-            leader if one.number == leader.number else self._best([one])
-            for one in self.tried
-            if one.looks
+            leader if draft.number == leader.number else self._best([draft])
+            for draft in self.tried
+            if draft.looks
         )
         cost = self._final_cost(leader)
-        told = self._undefended, self._needed, study.ended
-        return ModelLog(tuple(trials), self._refused, leader.number, cost, *told)
+        rest = self._undefended, self._needed, study.ended
+        return ModelLog(tuple(trials), self._refused, leader.number, cost, *rest)
 
     def firsts(self, study: Study[Proposal]) -> Iterator[list[Draft[Proposal]]]:
         """The undefended model for all epochs; then each defence as its authors set it."""
@@ -108,29 +108,29 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         )
         group, waiting = list[Draft[Proposal]](), list[Draft[Proposal]]()
         for firsts in self._first_choices(plain):
-            possible = [one for one in firsts if self._work(one) is not None]
+            possible = [first for first in firsts if self._work(first) is not None]
             for first in possible:  # the longest that the budget pays for
-                one = study.propose(first)
-                if self._affords([*group, one]):
-                    group.append(one)
+                draft = study.propose(first)
+                if self._affords([*group, draft]):
+                    group.append(draft)
                     break
-                study.drop(one)
+                study.drop(draft)
             else:
                 if possible:
-                    waiting.append(one)
-                    self._refused[one.setting.label] = (
-                        f"the budget of {self._asked.budget} trainings does not pay for {FIRST} "
+                    waiting.append(draft)
+                    self._refused[draft.setting.label] = (
+                        f"the budget of {self._settings.budget} trainings does not pay for {FIRST} "
                         "models, further ones if they lead, and a final audit"
                     )
         if waiting:
-            spent = self._asked.budget - self._left
+            spent = self._settings.budget - self._left
             self._needed = math.ceil(spent + self._cost([*group, *waiting]))
         yield group
 
     def _first_choices(self, plain: Draft[Proposal]) -> list[list[Proposal]]:
         """Each setting that is tried before any is proposed, the longest training of it first."""
         if isinstance(self._base, Tunable):
-            return [[one] for one in first_tuned(self._families, self._base)]
+            return [[proposal] for proposal in first_tuned(self._families, self._base)]
         self._short, longer = useful_epochs(plain.looks, self._ceilings, self._whole)
         self._lengths = tuple(sorted({self._short, *longer, self._whole}))
         return first_choices(self._families[1:], (*longer, self._short), self._whole)
@@ -148,33 +148,33 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         del missed
         return int(stream(self._models.seed, "trial", proposed).integers(2**31))
 
-    def admits(self, one: Draft[Proposal], group: Sequence[Draft[Proposal]]) -> bool:
+    def admits(self, draft: Draft[Proposal], group: Sequence[Draft[Proposal]]) -> bool:
         """See `Bench.admits`."""
-        return self._work(one.setting) is not None and self._affords([*group, one])
+        return self._work(draft.setting) is not None and self._affords([*group, draft])
 
-    def lessons(self, one: Draft[Proposal]) -> Iterator[tuple[float, float]]:
+    def lessons(self, draft: Draft[Proposal]) -> Iterator[tuple[float, float]]:
         """See `Bench.lessons`; the optimiser proposes no defences of answers."""
-        for trial in self._trials(one):
+        for trial in self._trials(draft):
             if trial.proposal.answers == UNDEFENDED:
                 yield trial.accuracy.value, trial.excess(self._ceilings)
 
     def _confirm(self, track: Track[Any]) -> SearchTrial:
         """Give more models to the setting that leads, then to any that overtakes it."""
-        more = range(FIRST, self._asked.models)
+        more = range(FIRST, self._settings.models)
         while True:
             leader = self._best(self.tried)
-            one = self.tried[leader.number - 1]
-            if len(one.orders) > 1 or not more:
+            draft = self.tried[leader.number - 1]
+            if len(draft.orders) > 1 or not more:
                 return leader
-            first: Training = one.orders[0]
+            first: Training = draft.orders[0]
             # one look later than it leads with, in case its leak was overestimated
-            seen = [k for k in first.epochs if k <= (leader.proposal.stop_after or k)]
-            further = replace(first, epochs=first.epochs[: len(seen) + 1], models=more)
+            epochs = [k for k in first.epochs if k <= (leader.proposal.stop_after or k)]
+            further = replace(first, epochs=first.epochs[: len(epochs) + 1], models=more)
             if further.work(self._base) + self._final_cost(leader) > self._left:
-                confirmed = [one for one in self.tried if len(one.orders) > 1]
-                kept = self._best(confirmed) if confirmed else leader
-                return kept if kept.excess(self._ceilings) <= 0 else leader
-            self._run([(one, further)], track)
+                confirmed = [draft for draft in self.tried if len(draft.orders) > 1]
+                best = self._best(confirmed) if confirmed else leader
+                return best if best.excess(self._ceilings) <= 0 else leader
+            self._run([(draft, further)], track)
 
     # How it is tried.
 
@@ -182,52 +182,50 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         """Train all for a while; then the better half for twice as long, and so on."""
         until, going = self._short, list(group)
         while going:
-            self._run([(one, self._first(one, until)) for one in going], track)
+            self._run([(draft, self._first(draft, until)) for draft in going], track)
             until = next_stage(2 * until, self._whole)
             going = self._promising(going, until)
 
     def _promising(self, group: Sequence[Draft[Proposal]], until: int) -> list[Draft[Proposal]]:
         """The more accurate half of those that may still be under when trained for so long."""
-        waiting = [
-            one
-            for one in group
-            if one.looks and not is_ended(one) and not one.looks[-1].surely_exceeds(self._ceilings)
-        ]
-        waiting.sort(key=lambda one: -self._best([one]).accuracy.value)
-        found: list[Draft[Proposal]] = []
-        for one in waiting[: (len(waiting) + 1) // 2]:
-            if self._affords([*found, one], until):
-                found.append(one)
-        return found
+        going = [draft for draft in group if draft.looks and not is_ended(draft)]
+        waiting = [draft for draft in going if not draft.looks[-1].surely_exceeds(self._ceilings)]
+        waiting.sort(key=lambda draft: -self._best([draft]).accuracy.value)
+        promising: list[Draft[Proposal]] = []
+        for draft in waiting[: (len(waiting) + 1) // 2]:
+            if self._affords([*promising, draft], until):
+                promising.append(draft)
+        return promising
 
-    def _first(self, one: Draft[Proposal], until: int) -> Training:
+    def _first(self, draft: Draft[Proposal], until: int) -> Training:
         """Its first models, trained for so many epochs; what prepares for long is trained whole."""
-        trainer = one.setting.as_trainer(self._base)
-        every = stages(one.setting.epochs) if is_staged(trainer) else ()
+        trainer = draft.setting.as_trainer(self._base)
+        every = stages(draft.setting.epochs) if is_staged(trainer) else ()
         if not getattr(trainer, "preparation", 0.0):
             every = tuple(k for k in every if k <= max(until, every[0]))
-        return Training(one.number, one.setting, every, range(FIRST))
+        return Training(draft.number, draft.setting, every, range(FIRST))
 
     def _run(self, wanted: Sequence[tuple[Draft[Proposal], Training]], track: Track[Any]) -> None:
         """Train, side by side, and look at what came of it."""
         if not wanted:
             return
-        best = self._best(self.tried) if any(one.looks for one in self.tried) else None
-        spent = self._asked.budget - self._left, self._asked.budget
-        title = describe_progress([one.number for one, _ in wanted], spent, best, self._ceilings)
+        best = self._best(self.tried) if any(draft.looks for draft in self.tried) else None
+        spent = self._settings.budget - self._left, self._settings.budget
+        numbers = [draft.number for draft, _ in wanted]
+        title = describe_progress(numbers, spent, best, self._ceilings)
         trainings = [training for _, training in wanted]
-        failed = looks.train_all(self._models, trainings, with_title(track, title), self._who)
-        for one, training in track(wanted, f"{title}: Attacking models"):
-            one.spent += training.work(self._base)
-            further = [*one.orders, training] if training.models.start else [training]
+        failed = looks.train_all(self._models, trainings, with_title(track, title), self._workers)
+        for draft, training in track(wanted, f"{title}: Attacking models"):
+            draft.spent += training.work(self._base)
+            further = [*draft.orders, training] if training.models.start else [training]
             try:
                 if training.number in failed:
                     raise failed[training.number]
-                one.looks = looks.look_at(self._models, further)
+                draft.looks = looks.look_at(self._models, further)
             except DivulgeError as error:
-                self._refuse(one.setting, error)
+                self._refuse(draft.setting, error)
             else:
-                one.orders = further
+                draft.orders = further
 
     def _refuse(self, proposal: Proposal, error: DivulgeError) -> None:
         """Note why a setting cannot be tried.
@@ -235,7 +233,7 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         Raises:
             DivulgeError: it is the undefended model.
         """
-        if proposal.defence == UNDEFENDED and not any(one.looks for one in self.tried):
+        if proposal.defence == UNDEFENDED and not any(draft.looks for draft in self.tried):
             if not isinstance(error, NotApplicable):
                 raise error
             raise SpecError(
@@ -251,24 +249,24 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
 
     def _best(self, tried: Sequence[Draft[Proposal]]) -> SearchTrial:
         """What leads of these, after the epochs at which it does; one whose final audit is paid."""
-        every = [trial for one in tried for trial in self._trials(one)]
+        every = [trial for draft in tried for trial in self._trials(draft)]
         paid = [trial for trial in every if self._final_cost(trial) <= self._left]
         return choose(paid or every, self._ceilings)
 
-    def _trials(self, one: Draft[Proposal]) -> list[SearchTrial]:
+    def _trials(self, draft: Draft[Proposal]) -> list[SearchTrial]:
         """A setting at each look, by the limits of all that was tried; nothing if none was seen."""
-        return summarise(one, self.tried, self._ceilings).at_each_look() if one.looks else []
+        return summarise(draft, self.tried, self._ceilings).at_each_look() if draft.looks else []
 
     @property
     def _left(self) -> float:
         """The work that is left."""
-        return self._asked.budget - sum(one.spent for one in self.tried)
+        return self._settings.budget - sum(draft.spent for draft in self.tried)
 
     def _final_cost(self, trial: SearchTrial) -> float:
-        return self._asked.final_models * trial.proposal.work(self._base)
+        return self._settings.final_models * trial.proposal.work(self._base)
 
-    def _first_cost(self, one: Draft[Proposal], until: int | None = None) -> float:
-        return self._first(one, until or self._short).work(self._base)
+    def _first_cost(self, draft: Draft[Proposal], until: int | None = None) -> float:
+        return self._first(draft, until or self._short).work(self._base)
 
     def _affords(self, group: Sequence[Draft[Proposal]], until: int | None = None) -> bool:
         """Whether the budget pays for first models, and for what comes if any of them leads.
@@ -282,9 +280,9 @@ class ModelBench(Bench[Proposal, HardeningFacts, HardenedModel]):
         return self._cost(group, until) <= self._left
 
     def _cost(self, group: Sequence[Draft[Proposal]], until: int | None = None) -> float:
-        costs = [self._first_cost(one, until) for one in group]
+        costs = [self._first_cost(draft, until) for draft in group]
         leading = self._best(self.tried).proposal.work(self._base)
-        later = _CONFIRMED * (self._asked.models - FIRST) + self._asked.final_models
+        later = _CONFIRMED * (self._settings.models - FIRST) + self._settings.final_models
         return sum(costs) + later * max(leading, *(cost / FIRST for cost in costs))
 
     def _work(self, proposal: Proposal) -> float | None:

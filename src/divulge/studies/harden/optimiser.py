@@ -54,13 +54,13 @@ def ask(
 
 
 def show(
-    study: "optuna.Study", asked: "optuna.Trial", accuracy: float, leak: float, excess: float
+    study: "optuna.Study", trial: "optuna.Trial", accuracy: float, leak: float, excess: float
 ) -> None:
     """Show the study what a model with the values of a trial came to.
 
     Args:
         study: of accuracy and leakage.
-        asked: what was tried; one trial may have several models, of different epochs.
+        trial: what was tried; one trial may have several models, of different epochs.
         accuracy: of the model.
         leak: what is to be small.
         excess: by how much a ceiling is exceeded; 0 or less where none is.
@@ -70,21 +70,21 @@ def show(
     study.add_trial(
         optuna.trial.create_trial(
             values=[accuracy, leak],
-            params=asked.params,
-            distributions=asked.distributions,
+            params=trial.params,
+            distributions=trial.distributions,
             constraints={"ceiling": excess},
         )
     )
 
 
-def end(study: "optuna.Study", asked: "optuna.Trial") -> None:
+def end(study: "optuna.Study", trial: "optuna.Trial") -> None:
     """Say that a trial is over: all that it came to was shown, or it was not carried out.
 
     Until then the estimator expects it to be bad, so that what it proposes meanwhile differs.
     """
     import optuna
 
-    study.tell(asked, state=optuna.trial.TrialState.FAIL)
+    study.tell(trial, state=optuna.trial.TrialState.FAIL)
 
 
 def holds(values: Range | tuple[Any, ...], value: Any) -> bool:
@@ -97,6 +97,6 @@ def holds(values: Range | tuple[Any, ...], value: Any) -> bool:
 def suggest(trial: "optuna.Trial", name: str, values: Range | tuple[Any, ...]) -> Any:
     """A value; numbers with three digits, which is all that matters of them."""
     if isinstance(values, Range):
-        found = trial.suggest_float(name, values.low, values.high, log=values.log)
-        return float(f"{found:.3g}")
+        value = trial.suggest_float(name, values.low, values.high, log=values.log)
+        return float(f"{value:.3g}")
     return trial.suggest_categorical(name, values)

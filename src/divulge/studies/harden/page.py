@@ -110,7 +110,7 @@ class HardenStory:
     def sentences(self) -> tuple[str, ...]:
         """What was measured, what it costs, and how far the search was off."""
         return (
-            *(_ceiling_sentence(one, self.fresh) for one in self.ceilings),
+            *(_ceiling_sentence(ceiling, self.fresh) for ceiling in self.ceilings),
             *(f"Undecided: {sentence.rstrip('.')}." for sentence in self.undecided),
             self._accuracy_sentence(),
             self._optimism_sentence(),
@@ -157,9 +157,9 @@ class HardenStory:
             note="The final model was trained on all records of the search and on a random half of "
             "the fresh ones, and audited on the fresh ones."
             + "".join(
-                f" Strongest attack by {words.metric_title(one.metric)}: {one.attack}."
-                for one in self.ceilings
-                if one.attack
+                f" Strongest attack by {words.metric_title(ceiling.metric)}: {ceiling.attack}."
+                for ceiling in self.ceilings
+                if ceiling.attack
             ),
             audit="audit/report.html",
             toml="",
@@ -173,10 +173,11 @@ class HardenStory:
     def _numbers(self) -> Iterator[tuple[str, str]]:
         if self.accuracy:
             yield "Accuracy", words.format_rate(self.accuracy)
-        for one in self.ceilings:
-            shown = words.format_metric(one.metric, one.fresh) if one.fresh else "not measured"
-            yield words.metric_title(one.metric), shown
-            yield "Ceiling", f"{one.ceiling:g}"
+        for ceiling in self.ceilings:
+            metric, fresh = ceiling.metric, ceiling.fresh
+            shown = words.format_metric(metric, fresh) if fresh else "not measured"
+            yield words.metric_title(metric), shown
+            yield "Ceiling", f"{ceiling.ceiling:g}"
 
     def _accuracy_sentence(self) -> str:
         mine, plain = self.trial(self.chosen), self.undefended
@@ -200,19 +201,19 @@ class HardenStory:
 
     def _optimism_sentence(self) -> str:
         mine = self.trial(self.chosen)
-        told = [
-            f"{words.metric_title(one.metric)} {one.search.value:.3f} there, "
-            f"{one.fresh.value:.3f} on fresh records"
-            for one in self.ceilings
-            if one.fresh is not None and one.search is not None
+        comparisons = [
+            f"{words.metric_title(ceiling.metric)} {ceiling.search.value:.3f} there, "
+            f"{ceiling.fresh.value:.3f} on fresh records"
+            for ceiling in self.ceilings
+            if ceiling.fresh is not None and ceiling.search is not None
         ]
         if self.accuracy is not None:
-            told.append(
+            comparisons.append(
                 f"accuracy {mine.accuracy.value:.3f} there, {self.accuracy.value:.3f} on fresh ones"
             )
         return (
-            f"The search saw models trained on fewer records: {'; '.join(told)}. The figures of "
-            "fresh records count."
+            f"The search saw models trained on fewer records: {'; '.join(comparisons)}. The "
+            "figures of fresh records count."
         )
 
     def _down_sentence(self) -> str:
@@ -243,48 +244,48 @@ class HardenStory:
         )
 
 
-def _ceiling_sentence(one: MeasuredCeiling, fresh: int) -> str:
-    title = words.metric_title(one.metric)
-    if one.fresh is None or one.fresh.high is None:
+def _ceiling_sentence(ceiling: MeasuredCeiling, fresh: int) -> str:
+    title = words.metric_title(ceiling.metric)
+    if ceiling.fresh is None or ceiling.fresh.high is None:
         return f"{title} could not be measured on {fresh:,} fresh records."
     return (
-        f"{title} of the strongest attack is {one.fresh.value:.3f}, at least {one.fresh.low:.3f} "
-        f"and at most {one.fresh.high:.3f} (95 %, for all attacks at once); the ceiling is "
-        f"{one.ceiling:g}."
+        f"{title} of the strongest attack is {ceiling.fresh.value:.3f}, at least "
+        f"{ceiling.fresh.low:.3f} and at most {ceiling.fresh.high:.3f} (95 %, for all attacks at "
+        f"once); the ceiling is {ceiling.ceiling:g}."
     )
 
 
-def _headings(told: HardenStory) -> tuple[str, ...]:
-    leaks = [f"{words.metric_title(one.metric)} (upper limit)" for one in told.ceilings]
+def _headings(story: HardenStory) -> tuple[str, ...]:
+    leaks = [f"{words.metric_title(ceiling.metric)} (upper limit)" for ceiling in story.ceilings]
     return ("Trial", "Setting", "Accuracy", *leaks, "Models", "Trainings", "State")
 
 
-def _cells(told: HardenStory, row: TrialRow) -> tuple[str, ...]:
-    leaks = [f"{one.value:.3f} ({one.high:.3f})" for one in row.leaks.values()]
+def _cells(story: HardenStory, row: TrialRow) -> tuple[str, ...]:
+    leaks = [f"{leak.value:.3f} ({leak.high:.3f})" for leak in row.leaks.values()]
     state = "under" if row.under else "given up early" if row.given_up else "over"
-    if row.number == told.chosen:
+    if row.number == story.chosen:
         state = f"chosen, {state}"
     accuracy = f"{row.accuracy.value:.3f} ({row.accuracy.low:.3f}-{row.accuracy.high:.3f})"
     models, work = str(row.models), f"{row.trainings:.3g}"
     return (str(row.number), row.label, accuracy, *leaks, models, work, state)
 
 
-def _basis(told: HardenStory) -> str:
-    count = words.format_count(len(told.trials), "setting")
-    were = "was" if len(told.trials) == 1 else "were"
-    last = "" if told.final is None else f" and {told.final:.1f} for the final audit"
+def _basis(story: HardenStory) -> str:
+    count = words.format_count(len(story.trials), "setting")
+    were = "was" if len(story.trials) == 1 else "were"
+    last = "" if story.final is None else f" and {story.final:.1f} for the final audit"
     return (
-        f"{count} {were} tried on {told.searched:,} records; {told.fresh:,} further records were "
-        f"left for the final audit. Work: {told.spent:.1f} trainings for the search{last}, of "
-        f"{told.budget}; one is an undefended model{_epochs_note(told)} "
+        f"{count} {were} tried on {story.searched:,} records; {story.fresh:,} further records were "
+        f"left for the final audit. Work: {story.spent:.1f} trainings for the search{last}, of "
+        f"{story.budget}; one is an undefended model{_epochs_note(story)} "
         "Accuracy: mean over models with its 95 % interval. Leaks: mean over models of the "
         "strongest attack, and the upper limit that three of four audits would stay under. A "
-        f"setting counts as under the ceiling where this limit is. {told.ended}".rstrip()
+        f"setting counts as under the ceiling where this limit is. {story.ended}".rstrip()
     )
 
 
-def _epochs_note(told: HardenStory) -> str:
-    if not any("epochs=" in row.label for row in told.trials):
+def _epochs_note(story: HardenStory) -> str:
+    if not any("epochs=" in row.label for row in story.trials):
         return "."
     return (
         " for all its epochs, and a shorter training counts its share. Each setting is shown after "
@@ -292,7 +293,7 @@ def _epochs_note(told: HardenStory) -> str:
     )
 
 
-def as_json(told: HardenStory) -> dict[str, JSON]:
+def as_json(story: HardenStory) -> dict[str, JSON]:
     """What ``summary.json`` holds."""
-    found: dict[str, JSON] = {"schema": SCHEMA, "headline": told.headline, **asdict(told)}
-    return found
+    contents: dict[str, JSON] = {"schema": SCHEMA, "headline": story.headline, **asdict(story)}
+    return contents

@@ -43,17 +43,19 @@ class Proposal:
     @property
     def label(self) -> str:
         """What tells it from others, for people."""
-        told = _name_settings(self.settings)
+        settings = _name_settings(self.settings)
         stop = self.stop_after
         if self.epochs:
-            told.append(f"epochs={self.epochs}" + ("" if stop is None else f", stop_after={stop}"))
-        told += [] if self.weight_decay is None else [f"weight_decay={self.weight_decay:g}"]
+            settings.append(
+                f"epochs={self.epochs}" + ("" if stop is None else f", stop_after={stop}")
+            )
+        settings += [] if self.weight_decay is None else [f"weight_decay={self.weight_decay:g}"]
         behind = "" if self.answers == UNDEFENDED else f", answers by {self.answers}"
         name = "undefended" if self.defence == UNDEFENDED else self.defence
         over = ""
         if self.beneath != UNDEFENDED:
             over = f" over {self.beneath} ({', '.join(_name_settings(self.beneath_settings))})"
-        return name + (f" ({', '.join(told)})" if told else "") + over + behind
+        return name + (f" ({', '.join(settings)})" if settings else "") + over + behind
 
     def as_trainer(self, base: "Recipe | Tunable") -> Trainer:
         """The way to train.
@@ -105,9 +107,9 @@ class Proposal:
         used: list[Any] = [self.as_trainer(base)]
         if self.beneath != UNDEFENDED and not _is_tunable(base):
             used.append(self._beneath(base))
-        for one in used:
-            if hasattr(one, "check_records"):
-                one.check_records(records)
+        for trainer in used:
+            if hasattr(trainer, "check_records"):
+                trainer.check_records(records)
 
     def work(self, base: "Recipe | Tunable") -> float:
         """How much work one model is, in trainings of an undefended one for all its epochs.

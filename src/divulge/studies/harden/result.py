@@ -66,7 +66,7 @@ class HardenedModel(SearchRun[HardeningFacts, SearchTrial]):
                 "with --resume"
             )
         ceilings = head.facts.ceilings.keys()
-        if not log.trials or any(one.leaks.keys() != ceilings for one in log.trials):
+        if not log.trials or any(trial.leaks.keys() != ceilings for trial in log.trials):
             raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
         audit = SecretAudit.load(path / AUDIT)
         if not isinstance(audit, Audit):
@@ -100,13 +100,13 @@ class HardenedModel(SearchRun[HardeningFacts, SearchTrial]):
     @property
     def measured(self) -> Mapping[str, Leak]:
         """By metric with a ceiling, what the strongest attack reached on fresh records."""
-        found = {}
+        leaks = {}
         for name in self.facts.ceilings:
-            one = self.audit.limits.get(name)
-            if one is not None:
-                high = 1.0 if one.highest is None else one.highest
-                found[name] = Leak(one.most, one.estimate.low, high, one.attack)
-        return found
+            limit = self.audit.limits.get(name)
+            if limit is not None:
+                high = 1.0 if limit.highest is None else limit.highest
+                leaks[name] = Leak(limit.most, limit.estimate.low, high, limit.attack)
+        return leaks
 
     @property
     def outcome(self) -> Outcome:

@@ -90,7 +90,7 @@ def harden(
         MissingExtra: Optuna or PyTorch is not installed.
         DivulgeError: the records, the recipe or a setting cannot be used; says what to do.
     """
-    who = workers_by_name(search.workers)
+    workers = workers_by_name(search.workers)
     options = options.of_several_models("harden")
     config.check_ceilings(ceiling)
     base = _make_base(how, search)
@@ -109,7 +109,7 @@ def harden(
         tuple(options.person_scores),
     )
     path = numbered_folder(Path("runs") / "hardening") if run is None else Path(run)
-    bench = ModelBench(wanted, who)
+    bench = ModelBench(wanted, workers)
     return run_search(bench, head, path, options.track, resume=options.resume)
 
 
@@ -134,14 +134,14 @@ def harden_file(
     Raises:
         DivulgeError: see `harden`.
     """
-    who = workers_by_name(workers)
+    workers_object = workers_by_name(workers)
     path = Path(path)
     settings = config.read(path)
     extras.require("optuna")
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     with track.step("Loading the data"):
         wanted, head = design_from_config(settings, path.parent)
-    return run_search(ModelBench(wanted, who), head, folder, track, resume=resume)
+    return run_search(ModelBench(wanted, workers_object), head, folder, track, resume=resume)
 
 
 def design_from_config(
@@ -169,23 +169,23 @@ def design_from_config(
     )
 
 
-def _make_base(how: Any, asked: SearchSettings) -> Recipe | Tunable:
+def _make_base(how: Any, search: SearchSettings) -> Recipe | Tunable:
     """How an undefended model is trained.
 
     Raises:
         SpecError: it is no way to train, or a defence or the space is not for it.
     """
     if not isinstance(how, Recipe):
-        base = make_tunable(how, asked.space)
-        families = choose_families(asked.defences, tuned=True)
+        base = make_tunable(how, search.space)
+        families = choose_families(search.defences, tuned=True)
         if not base.space and set(families) == {UNDEFENDED, HYPERPARAMETERS}:
             raise SpecError(
                 "expected settings of the training to try, got none: name their values in space, "
                 'such as SearchSettings(space={"max_depth": (8, 4, 2)}), the mildest first'
             )
         return base
-    choose_families(asked.defences, tuned=False)
-    if asked.space is not None:
+    choose_families(search.defences, tuned=False)
+    if search.space is not None:
         raise SpecError(
             "expected no space beside a Recipe, got one: its settings are searched as they are"
         )
@@ -212,13 +212,13 @@ def _design(
     pool: RecordPool,
     ceilings: Ceilings,
     attacks: tuple[MembershipAttack, ...] | None,
-    asked: SearchSettings,
+    search: SearchSettings,
     heading: RunHeading,
     class_names: tuple[str, ...],
     person_scores: tuple[Rule, ...],
 ) -> tuple[HardenDesign, Head[HardeningFacts]]:
     distinct = set_copies_aside(pool)
-    searched, fresh = final.split_records(distinct.records, asked.fresh, heading.seed)
+    searched, fresh = final.split_records(distinct.records, search.fresh, heading.seed)
     of_search, untouched = distinct.records.take(searched), distinct.records.take(fresh)
     member = final.draw_members(untouched, heading.seed)
     whole = tuple(catalog.default_attacks(shadows=True)) if attacks is None else attacks
@@ -233,13 +233,13 @@ def _design(
             base=base,
             pool=RecordPool(of_search, distinct.reference, None),
             ceilings=ceilings,
-            answers=asked.answers,
+            answers=search.answers,
             attacks=of_search_attacks,
             final_attacks=final_attacks,
             seed=heading.seed,
             folder=Path(),
         ),
-        asked,
+        search,
         class_names,
         records,
         whole,
@@ -247,10 +247,10 @@ def _design(
     head = new_head(
         "hardening",
         *heading,
-        challenge=_challenge_digest(base, records, ceilings, attacks, asked, heading.seed),
+        challenge=_challenge_digest(base, records, ceilings, attacks, search, heading.seed),
         facts=HardeningFacts(
             ceilings=dict(ceilings),
-            budget=asked.budget,
+            budget=search.budget,
             searched=len(of_search),
             fresh=len(untouched),
         ),

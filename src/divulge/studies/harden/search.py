@@ -67,7 +67,7 @@ class Bench(ABC, Generic[S, P, H]):
         """
 
     @abstractmethod
-    def admits(self, one: Draft[S], group: Sequence[Draft[S]]) -> bool:
+    def admits(self, draft: Draft[S], group: Sequence[Draft[S]]) -> bool:
         """Whether a setting can be tried beside a group, within the budget."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class Bench(ABC, Generic[S, P, H]):
         """
 
     @abstractmethod
-    def lessons(self, one: Draft[S]) -> Iterable[tuple[float, float]]:
+    def lessons(self, draft: Draft[S]) -> Iterable[tuple[float, float]]:
         """Each accuracy that a setting came to, and by how much it exceeds the limits there."""
 
     @abstractmethod
@@ -113,14 +113,16 @@ class Study(Generic[S]):
         while missed < self._bench.misses:
             group: list[Draft[S]] = []
             while len(group) < self._bench.together and missed < self._bench.misses:
-                one = self.propose(None, missed)
-                again = any(one.setting == other.setting for other in (*self._bench.tried, *group))
+                draft = self.propose(None, missed)
+                again = any(
+                    draft.setting == other.setting for other in (*self._bench.tried, *group)
+                )
                 missed, known = missed + 1, known + again
-                if not again and self._bench.admits(one, group):
-                    group.append(one)
+                if not again and self._bench.admits(draft, group):
+                    group.append(draft)
                     missed, known = 0, 0
                 else:
-                    self.drop(one)
+                    self.drop(draft)
             self._try(group)
         self.ended = (
             f"The search ended as its last {missed} proposals came to nothing: {known} of them had "
@@ -134,25 +136,25 @@ class Study(Generic[S]):
         by_chance = self._bench.by_chance is not None and missed >= self._bench.by_chance
         seed = self._bench.seed_of(self._proposed, missed)
         given = None if first is None else self._bench.values_of(first)
-        asked = optimiser.ask(self._optimiser, seed, given, by_chance=by_chance)
-        return Draft(self._bench.propose(asked), asked)
+        trial = optimiser.ask(self._optimiser, seed, given, by_chance=by_chance)
+        return Draft(self._bench.propose(trial), trial)
 
-    def drop(self, one: Draft[S]) -> None:
+    def drop(self, draft: Draft[S]) -> None:
         """Say that a proposal is not tried."""
-        optimiser.end(self._optimiser, one.asked)
+        optimiser.end(self._optimiser, draft.trial)
 
     def _try(self, group: Sequence[Draft[S]]) -> None:
         if not group:
             return
-        for one in group:
-            self._bench.tried.append(one)
-            one.number = len(self._bench.tried)
+        for draft in group:
+            self._bench.tried.append(draft)
+            draft.number = len(self._bench.tried)
         self._bench.try_group(group, self._track)
-        for one in group:
-            for accuracy, excess in self._bench.lessons(one):
+        for draft in group:
+            for accuracy, excess in self._bench.lessons(draft):
                 # to leak less than allowed is worth nothing here
-                optimiser.show(self._optimiser, one.asked, accuracy, max(excess, 0.0), excess)
-            optimiser.end(self._optimiser, one.asked)
+                optimiser.show(self._optimiser, draft.trial, accuracy, max(excess, 0.0), excess)
+            optimiser.end(self._optimiser, draft.trial)
 
 
 def run_search(

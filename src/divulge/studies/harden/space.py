@@ -143,9 +143,9 @@ def first_tuned(families: Sequence[str], base: Tunable) -> list[Proposal]:
         families: the defences, by name.
         base: how an undefended model is trained.
     """
-    found = []
+    proposals = []
     if HYPERPARAMETERS in families and base.space:
-        found = [
+        proposals = [
             tuned_proposal({
                 name: values[max(1, round(step / STEPS * len(values))) - 1]
                 for name, values in base.space.items()
@@ -153,23 +153,23 @@ def first_tuned(families: Sequence[str], base: Tunable) -> list[Proposal]:
             for step in range(1, STEPS + 1)
         ]  # fmt: skip
     if AVERAGING in families:
-        found.append(tuned_proposal({}, first_proposal(AVERAGING, 0).settings))
-    return list({one.label: one for one in found}.values())
+        proposals.append(tuned_proposal({}, first_proposal(AVERAGING, 0).settings))
+    return list({proposal.label: proposal for proposal in proposals}.values())
 
 
 def _values_of_tuned(first: Proposal, families: Sequence[str], base: Tunable) -> dict[str, Any]:
     known = _proposed(families)
-    found: dict[str, Any] = {
+    values: dict[str, Any] = {
         "defence": first.defence if first.defence in known else HYPERPARAMETERS
     }
     changed = first.settings
     if first.defence == AVERAGING:
-        found |= {f"{AVERAGING}.{name}": value for name, value in first.settings.items()}
+        values |= {f"{AVERAGING}.{name}": value for name, value in first.settings.items()}
         changed = first.beneath_settings
-    for name, values in base.space.items():
-        at = values.index(changed[name]) + 1 if name in changed else 0
-        found[f"{HYPERPARAMETERS}.{name}"] = at
-    return found
+    for name, choices in base.space.items():
+        at = choices.index(changed[name]) + 1 if name in changed else 0
+        values[f"{HYPERPARAMETERS}.{name}"] = at
+    return values
 
 
 SEVERAL_LENGTHS = ("complementary-distillation", "selena", "dap", "dp-sgd")
@@ -217,13 +217,13 @@ def values_of(first: Proposal, families: Sequence[str], base: Recipe | Tunable) 
     """A first proposal as values of the optimiser's trial."""
     if isinstance(base, Tunable):
         return _values_of_tuned(first, families, base)
-    found: dict[str, Any] = {"defence": first.defence, "weight_decay": _AS_GIVEN}
-    found |= {f"{first.defence}.{name}": value for name, value in first.settings.items()}
+    values: dict[str, Any] = {"defence": first.defence, "weight_decay": _AS_GIVEN}
+    values |= {f"{first.defence}.{name}": value for name, value in first.settings.items()}
     if first.defence in SEVERAL_LENGTHS:
-        found[f"{first.defence}.epochs"] = first.epochs
+        values[f"{first.defence}.epochs"] = first.epochs
     if first.defence in _OVER:
-        found[f"{first.defence}.beneath"] = UNDEFENDED
-    return found
+        values[f"{first.defence}.beneath"] = UNDEFENDED
+    return values
 
 
 def _usual(defence: str, name: str, values: Range | tuple[Any, ...]) -> Any:
@@ -241,8 +241,8 @@ def _usual(defence: str, name: str, values: Range | tuple[Any, ...]) -> Any:
 def _space_of(defence: str) -> SearchSpace:
     if defence == UNDEFENDED:
         return {}
-    found: SearchSpace = _class_of(defence).search
-    return found
+    space: SearchSpace = _class_of(defence).search
+    return space
 
 
 def _class_of(defence: str) -> Any:

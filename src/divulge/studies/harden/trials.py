@@ -77,7 +77,7 @@ class ModelLog(SearchLog[SearchTrial]):
 
 
 def summarise(
-    one: Draft[Proposal], tried: Sequence[Draft[Proposal]], ceilings: Ceilings
+    draft: Draft[Proposal], tried: Sequence[Draft[Proposal]], ceilings: Ceilings
 ) -> SearchTrial:
     """A setting that was seen, with upper limits that three of four audits would stay under.
 
@@ -85,30 +85,30 @@ def summarise(
     together: three models of one setting do not show it.
 
     Args:
-        one: the setting.
+        draft: the setting.
         tried: all settings.
         ceilings: by metric.
     """
     spread = {name: _spread(name, tried, ceiling) for name, ceiling in ceilings.items()}
-    seen = [_with_margin(look, spread) for look in one.looks]
-    last = seen[-1]
+    looks = [_with_margin(look, spread) for look in draft.looks]
+    last = looks[-1]
     return SearchTrial(
-        number=one.number,
-        proposal=one.setting,
+        number=draft.number,
+        proposal=draft.setting,
         models=last.models,
-        trainings=one.spent,
+        trainings=draft.spent,
         accuracy=last.accuracy,
         leaks=last.leaks,
-        given_up=not is_ended(one) and excess(last.leaks, ceilings) > 0,
+        given_up=not is_ended(draft) and excess(last.leaks, ceilings) > 0,
         useful=last.useful,
-        looks=tuple(seen),
+        looks=tuple(looks),
     )
 
 
-def is_ended(one: Draft[Proposal]) -> bool:
+def is_ended(draft: Draft[Proposal]) -> bool:
     """Whether a setting was trained to the end."""
-    epochs = one.orders[0].epochs
-    return not epochs or max(epochs) >= one.setting.epochs
+    epochs = draft.orders[0].epochs
+    return not epochs or max(epochs) >= draft.setting.epochs
 
 
 def _with_margin(look: Look, spread: Mapping[str, float]) -> Look:
@@ -123,8 +123,8 @@ def _spread(name: str, tried: Sequence[Draft[Proposal]], ceiling: float) -> floa
     """The standard deviation of upper limits over their mean, of settings near the ceiling."""
     near = [
         (leak.spread / leak.high) ** 2
-        for one in tried
-        for look in one.looks
+        for draft in tried
+        for look in draft.looks
         if look.useful and ceiling / 2 <= (leak := look.leaks[name]).high <= 2 * ceiling
     ]
     return (sum(near) / len(near)) ** 0.5 if near else 0.0
@@ -155,8 +155,8 @@ def useful_epochs(
 def find_chosen(log: SearchLog[SearchTrial], ceilings: Ceilings) -> SearchTrial:
     """The trial whose setting the final model has."""
     if log.chosen is None:
-        return choose([one for one in log.trials if not one.given_up] or log.trials, ceilings)
-    return next(one for one in log.trials if one.number == log.chosen)
+        return choose([trial for trial in log.trials if not trial.given_up] or log.trials, ceilings)
+    return next(trial for trial in log.trials if trial.number == log.chosen)
 
 
 def choose(trials: Iterable[SearchTrial], ceilings: Ceilings) -> SearchTrial:
@@ -167,7 +167,7 @@ def choose(trials: Iterable[SearchTrial], ceilings: Ceilings) -> SearchTrial:
     Settings that are no better than a constant answer count only if all are.
     """
     given = list(trials)
-    whole: Sequence[SearchTrial] = [one for one in given if one.useful] or given
+    whole: Sequence[SearchTrial] = [trial for trial in given if trial.useful] or given
     figures: tuple[Callable[[Leak], float], ...] = (
         lambda leak: leak.limit,
         lambda leak: leak.high,

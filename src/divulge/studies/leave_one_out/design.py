@@ -210,24 +210,24 @@ def set_copies_aside(given: RecordPool) -> DistinctRecords:
     check_groups({"records": records, "reference": reference}, ("records",))
     if reference is not None and not len(reference):
         raise DataError("expected records in reference, got none: pass some, or no reference")
-    found = duplicates.find_copies_in_pool(records, reference)
-    duplicates.check_pool(found.copies)
-    if found.copies.repeated:
-        records = records.take(found.records)
-        ids = None if ids is None else ids[found.records]
-    if reference is not None and found.copies.known:
-        reference = reference.take(found.reference)
-    return DistinctRecords(records, reference, ids, found.records, found.copies)
+    distinct = duplicates.find_copies_in_pool(records, reference)
+    duplicates.check_pool(distinct.copies)
+    if distinct.copies.repeated:
+        records = records.take(distinct.records)
+        ids = None if ids is None else ids[distinct.records]
+    if reference is not None and distinct.copies.known:
+        reference = reference.take(distinct.reference)
+    return DistinctRecords(records, reference, ids, distinct.records, distinct.copies)
 
 
 def _challenge_digest(
     plan: ShadowPlan, queries: Sequence[Records], seed: int, given: DistinctRecords
 ) -> str:
     """What the answers depend on, and the positions under which records are reported."""
-    found = shadow_key(plan, queries, seed)
+    key = shadow_key(plan, queries, seed)
     if not given.copies.repeated:
-        return found
-    digest = hashlib.blake2b(found.encode(), digest_size=16)
+        return key
+    digest = hashlib.blake2b(key.encode(), digest_size=16)
     digest.update(given.positions.tobytes())
     return digest.hexdigest()
 
@@ -252,7 +252,7 @@ def read_pool(data: data_sections.DataSpec, folder: Path, *, values: bool = Fals
         places = dict(zip(all_names, sets, strict=True))
         groups = {name: grouping.read_values(name, data.group, folder) for name in places}
         attached, _ = grouping.attach(places, groups, None)
-        sets = [one for name in all_names if (one := attached[name]) is not None]
+        sets = [part for name in all_names if (part := attached[name]) is not None]
     own_reference = sets.pop() if data.reference else None
     first, second = data_records.make_alike(sets[0], sets[1] if len(sets) > 1 else None)
     records, reference = data_records.make_alike(
@@ -270,19 +270,21 @@ def design_from_config(settings: config.LeaveOneOutAuditSpec, folder: Path) -> L
     Raises:
         DivulgeError: a file, a name in it, or what it holds is not what was expected.
     """
-    asked, data = settings.leave_one_out, settings.data
-    answers = inputs.answer_defence_from_config(asked.answers)
-    plan = inputs.plan_shadows(asked.train, asked.models, asked.output, folder, answers=answers)
+    section, data = settings.leave_one_out, settings.data
+    answers = inputs.answer_defence_from_config(section.answers)
+    plan = inputs.plan_shadows(
+        section.train, section.models, section.output, folder, answers=answers
+    )
     regression = trains_regression(plan.trainer)
     shown = settings.model_dump(mode="json", exclude_defaults=True)
     return design_leave_one_out(
         read_pool(data, folder, values=regression),
         plan,
         Rotation(
-            asked.models,
-            asked.targets,
-            asked.shadows,
-            data_records.resolve_augmentations(asked.augment, folder),
+            section.models,
+            section.targets,
+            section.shadows,
+            data_records.resolve_augmentations(section.augment, folder),
         ),
         requested_attacks(settings, folder, Need.VALUES if regression else Need.NONE),
         RunHeading(settings.name, settings.seed, shown),

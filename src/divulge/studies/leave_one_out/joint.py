@@ -64,14 +64,14 @@ def permute_together(
     for draw in track(range(DRAWS), "Permuting memberships"):
         shuffled = drawn_as[:, rng.permutation(drawn_as.shape[1])]
         by_record = shuffled if person is None else shuffled[:, person]
-        seen = [_with_members(*pair, by_record) for pair in zip(views, others, strict=True)]
+        member_views = [_with_members(*pair, by_record) for pair in zip(views, others, strict=True)]
         for k, (attack, fixed) in enumerate(zip(attacks, scores, strict=True)):
             if fixed is None:
                 continue
             if Need.SHADOWS not in attack.needs:
                 again = fixed
             elif attack.name in FAST:
-                again = [attack(view, rng).score for view in seen]
+                again = [attack(view, rng).score for view in member_views]
             else:
                 continue
             drawn[k, :, draw] = add_deviations(again, list(shuffled[: len(views)]))

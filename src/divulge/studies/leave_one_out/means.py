@@ -32,7 +32,7 @@ def mean_over_targets(
     low, high = intervals.student_mean(values, 1 - (1 - intervals.CONFIDENCE) / best_of, covariance)
     if min(values) == max(values):
         low = min(estimate.low for estimate in each)
-        high = max(one.value if one.high is None else one.high for one in each)
+        high = max(estimate.value if estimate.high is None else estimate.high for estimate in each)
     least = -1.0 if name in _CAN_BE_NEGATIVE else 0.0
     return Estimate(sum(values) / len(values), max(low, least), min(high, 1.0))
 
@@ -50,11 +50,11 @@ def mean_difference(
         those: of the same targets, or of others that were trained on the same records.
         covariance: of the differences of any two targets.
     """
-    each = [one.value - other.value for one, other in zip(these, those, strict=True)]
+    each = [this.value - other.value for this, other in zip(these, those, strict=True)]
     low, high = intervals.student_mean(each, covariance=covariance)
     if min(each) == max(each):
-        one, other = mean_over_targets("", these), mean_over_targets("", those)
-        assert one.high is not None
+        this, other = mean_over_targets("", these), mean_over_targets("", those)
+        assert this.high is not None
         assert other.high is not None
-        low, high = one.low - other.high, one.high - other.low
+        low, high = this.low - other.high, this.high - other.low
     return Estimate(sum(each) / len(each), max(-1.0, low), min(1.0, high))

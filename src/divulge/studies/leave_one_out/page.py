@@ -51,27 +51,28 @@ class LeaveOneOutStory:
     """What was drawn and counted."""
 
 
-def render(told: LeaveOneOutStory) -> str:
+def render(story: LeaveOneOutStory) -> str:
     """Render the page; every text is escaped."""
-    done = [finding for finding in told.findings if finding.status is Status.DONE]
+    done = [finding for finding in story.findings if finding.status is Status.DONE]
     done.sort(key=lambda finding: strength(finding.metrics, sound=True))
     return (
         template_environment("divulge.studies")
         .get_template("leave_one_out.html.j2")
         .render(
-            told=told,
-            verdict=told.verdict,
-            p_value=p_value_note(told.verdict),
-            columns=told.columns,
+            story=story,
+            verdict=story.verdict,
+            p_value=p_value_note(story.verdict),
+            columns=story.columns,
             rows=[
-                (finding.label, [_cell(finding, name) for name in told.columns]) for finding in done
+                (finding.label, [_cell(finding, name) for name in story.columns])
+                for finding in done
             ],
             lost={
-                (status.value, reason): [finding.label for finding in found]
-                for (status, reason), found in group_lost(told.findings).items()
+                (status.value, reason): [finding.label for finding in findings]
+                for (status, reason), findings in group_lost(story.findings).items()
             },
             settings=json.dumps(
-                showable.make_all_showable(told.settings),
+                showable.make_all_showable(story.settings),
                 indent=2,
                 ensure_ascii=False,
                 default=str,
@@ -81,5 +82,5 @@ def render(told: LeaveOneOutStory) -> str:
 
 
 def _cell(finding: Finding, name: str) -> str:
-    found = finding.metrics.get(name)
-    return "not measurable" if found is None else words.format_metric(name, found)
+    estimate = finding.metrics.get(name)
+    return "not measurable" if estimate is None else words.format_metric(name, estimate)

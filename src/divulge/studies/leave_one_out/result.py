@@ -95,12 +95,12 @@ class LeaveOneOut(GatedAudit):
         for k in range(head.facts.targets):
             place = target_folder(path, k)
             run = place.relative_to(path) / HEAD  # what is measured again is written beside it
-            found = SecretAudit.load(untrusted.path_within(path, str(run), StoreError).parent)
-            if not isinstance(found, Audit) or found.contents.missing:
+            audit = SecretAudit.load(untrusted.path_within(path, str(run), StoreError).parent)
+            if not isinstance(audit, Audit) or audit.contents.missing:
                 raise StoreError(
                     f"expected every attack on every target in {path}: finish with --resume"
                 )
-            audits.append(found)
+            audits.append(audit)
         return cls(head, tuple(audits), path, joint.load(path, len(head.attacks)))
 
     @property
@@ -139,12 +139,12 @@ class LeaveOneOut(GatedAudit):
 
     def scores(self, label: str) -> list[Score] | None:
         """Of an attack those on every target; None if it did not end well on each."""
-        ended = all(one.status is Status.DONE for one in self._findings_of(label))
+        ended = all(finding.status is Status.DONE for finding in self._findings_of(label))
         return [each_target.score_of(audit, label) for audit in self.targets] if ended else None
 
     def influences(self, label: str, name: str) -> list[Influence]:
         """Of each target, how far each candidate moves a metric of an attack that is done."""
-        return [each_target.influence_of(one, label, name) for one in self.targets]
+        return [each_target.influence_of(audit, label, name) for audit in self.targets]
 
     def reads_shadows(self, label: str) -> bool:
         """Whether the scores of one target may depend on what the others were trained on."""
@@ -210,10 +210,10 @@ class LeaveOneOut(GatedAudit):
         }
         rows = [
             each_target.unsound_first(rows)
-            for rows in zip(*(one.attacks for one in summaries), strict=True)
+            for rows in zip(*(summary.attacks for summary in summaries), strict=True)
         ]
         checks: dict[str, Check] = {}
-        for check in (check for one in summaries for check in one.checks):
+        for check in (check for summary in summaries for check in summary.checks):
             if check.verdict is Verdict.WARNING or check.name not in checks:
                 checks[check.name] = check
         terms = Terms(self.targets[0].facts.shadows, trained=True, unit=self.unit)
@@ -226,13 +226,13 @@ class LeaveOneOut(GatedAudit):
         """The test of all attacks that ended well on all targets; None if there are none."""
         if not done:
             return None
-        asked = {showable.make_showable(label): k for k, label in enumerate(self.head.attacks)}
+        positions = {showable.make_showable(label): k for k, label in enumerate(self.head.attacks)}
         labels = {showable.make_showable(label): label for label in self._by_attack()}
         return joint_test(
             [np.stack([scores[label] for label in done]) for scores, _ in models],
             [member for _, member in models],
             np.array([not self.reads_shadows(labels[label]) for label in done]),
-            None if self.drawn is None else self.drawn[[asked[label] for label in done]],
+            None if self.drawn is None else self.drawn[[positions[label] for label in done]],
         )
 
     @check_arguments
@@ -278,7 +278,7 @@ class LeaveOneOut(GatedAudit):
     @property
     def checks(self) -> tuple[Check, ...]:
         """Those of the audits of all targets."""
-        return tuple(check for one in self.targets for check in one.checks)
+        return tuple(check for audit in self.targets for check in audit.checks)
 
     @property
     def sizes(self) -> Mapping[str, JSON]:
@@ -300,7 +300,7 @@ class LeaveOneOut(GatedAudit):
     @property
     def untested(self) -> Mapping[str, str]:
         """By label of an attack, why its controls could not be run on some target."""
-        return {label: why for one in self.targets for label, why in one.untested.items()}
+        return {label: why for audit in self.targets for label, why in audit.untested.items()}
 
     def _findings_of(self, label: str) -> Sequence[Finding]:
         by_attack = self._by_attack()
@@ -311,7 +311,7 @@ class LeaveOneOut(GatedAudit):
     def _lacking(self, label: str) -> Mapping[str, str]:
         """Why lower limits of single targets mean nothing; the mean's is one if all are alike."""
         findings = self._findings_of(label)
-        return {name: why for one in findings for name, why in one.unmeasured.items()}
+        return {name: why for finding in findings for name, why in finding.unmeasured.items()}
 
     def accuracies(self, group: str) -> list[Estimate]:
         """Of each target the accuracy on ``members`` or ``non-members``.
@@ -319,9 +319,11 @@ class LeaveOneOut(GatedAudit):
         Raises:
             StoreError: that of a target is gone.
         """
-        checks = [check for one in self.targets for check in one.checks]
-        found = [one.estimates.get(group) for one in checks if one.name == "model accuracy"]
-        known = [one for one in found if one is not None]
+        checks = [check for audit in self.targets for check in audit.checks]
+        estimates = [
+            check.estimates.get(group) for check in checks if check.name == "model accuracy"
+        ]
+        known = [estimate for estimate in estimates if estimate is not None]
         if len(known) < len(self.targets):
             raise StoreError(
                 f"expected the accuracy on {group} of {len(self.targets)} models in "
@@ -346,7 +348,7 @@ class LeaveOneOut(GatedAudit):
             "",
             f"Success per {self.unit.one}, over targets: {make_inert(self._describe_success())}",
             "",
-            f"Not measured: {make_inert('; '.join(one.what for one in self.not_measured))}.",
+            f"Not measured: {make_inert('; '.join(gap.what for gap in self.not_measured))}.",
         ])  # fmt: skip
 
     def _describe_success(self) -> str:
@@ -368,8 +370,8 @@ class LeaveOneOut(GatedAudit):
     @property
     def not_measured(self) -> list[NotMeasured]:
         """What no target's audit looks at; further training runs are what this one is about."""
-        scope = [one for one in self.targets[0].summary.not_measured if one.kind == "scope"]
-        return [one for one in scope if one.what != OTHER_RUNS]
+        scope = [gap for gap in self.targets[0].summary.not_measured if gap.kind == "scope"]
+        return [gap for gap in scope if gap.what != OTHER_RUNS]
 
     def to_frame(self) -> "pd.DataFrame":
         """One row per attack, metric and target, and one for the mean, of target -1.
@@ -423,13 +425,13 @@ class LeaveOneOut(GatedAudit):
 
         verdict, rows = self.verdict, []
         for audit in self.targets:
-            found = {row.label: row for row in audit.findings}.get(verdict.attack or "")
+            finding = {row.label: row for row in audit.findings}.get(verdict.attack or "")
             checks = [check for check in audit.checks if check.name == "model accuracy"]
             accuracy = checks[0].estimates if checks else {}
             rows.append(
                 leave_one_out_page.TargetRow(
                     audit.verdict.level,
-                    None if found is None else found.metrics.get("auc"),
+                    None if finding is None else finding.metrics.get("auc"),
                     accuracy.get("members"),
                     accuracy.get("non-members"),
                 )
@@ -457,9 +459,9 @@ class LeaveOneOut(GatedAudit):
         with hold_run(self.path):
             again = []
             for audit in self.targets:
-                found = audit.measure()
-                assert isinstance(found, Audit)
-                again.append(found)
+                measured = audit.measure()
+                assert isinstance(measured, Audit)
+                again.append(measured)
             whole = replace(self, targets=tuple(again))
             if self.path is not None:
                 whole.report()
@@ -479,11 +481,11 @@ class LeaveOneOut(GatedAudit):
         return pooled_bound(scores, members, delta, blind=blind, confidence=confidence)
 
     def _by_attack(self) -> dict[str, list[Finding]]:
-        found: dict[str, list[Finding]] = {}
+        by_label: dict[str, list[Finding]] = {}
         for audit in self.targets:
             for finding in audit.findings:
-                found.setdefault(finding.label, []).append(finding)
-        return found
+                by_label.setdefault(finding.label, []).append(finding)
+        return by_label
 
 
 def target_folder(path: Path, target: int) -> Path:

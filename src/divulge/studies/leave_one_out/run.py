@@ -84,7 +84,7 @@ def leave_one_out(
         >>> len(found.targets), found.across["calibrated"]["auc"].low > 0.6
         (4, True)
     """
-    who = workers_by_name(rotation.workers)
+    workers = workers_by_name(rotation.workers)
     access = access.only_output_and_answers("leave_one_out")
     options = options.of_several_models("leave_one_out")
     output, answers = access.output, access.answers
@@ -92,7 +92,7 @@ def leave_one_out(
     regression = trains_regression(trainer)
     if attacks is None:
         attacks = catalog.default_attacks(shadows=True, regression=regression)
-    asked = design_leave_one_out(
+    design = design_leave_one_out(
         pool_from(records, reference, options.ids, groups=groups, values=regression),
         ShadowPlan(
             trainer,
@@ -112,83 +112,83 @@ def leave_one_out(
         person_scores=tuple(options.person_scores),
     )
     if run is None:
-        return audit_each(asked, None, options.track, who)
+        return audit_each(design, None, options.track, workers)
     with take_folder(Path(run), resume=options.resume):
-        return audit_each(asked, Path(run), options.track, who)
+        return audit_each(design, Path(run), options.track, workers)
 
 
 def audit_each(
-    asked: LeaveOneOutDesign, run: Path | None, track: Track[Any], who: Workers
+    design: LeaveOneOutDesign, run: Path | None, track: Track[Any], workers: Workers
 ) -> LeaveOneOut:
     """Train and audit; what the folder holds already is not computed again.
 
     Args:
-        asked: who is trained, and compared with whom.
+        design: who is trained, and compared with whom.
         run: an empty folder, or one that was begun with the same question.
         track: shows progress.
-        who: trains.
+        workers: trains.
     """
-    head, targets = asked.head, asked.head.facts.targets
+    head, targets = design.head, design.head.facts.targets
     with ExitStack() as stack:
         path = run or Path(stack.enter_context(TemporaryDirectory(ignore_cleanup_errors=True)))
         if run:
             head = continue_head(run, head, "records, trainer and seed")
             store_head(run, head)
             joint.store(run, None)  # what stands there may be of fewer targets
-        work = training.prepare_workload(asked.shadows, asked.queries, head.seed, targets)
+        work = training.prepare_workload(design.shadows, design.queries, head.seed, targets)
         places = [result.target_folder(path, k) / target.ANSWERS for k in range(targets)]
         matrix = training.load_or_train_rows(
             path / training.FOLDER,
             head.challenge,
             work,
             track,
-            who,
+            workers,
             keep=lambda trained: _keep_predictions(path, trained.model, trained.answers),
             again=[k for k, place in enumerate(places) if not place.exists()],
         )
         audits = tuple(
-            target.audit_target(asked, k, matrix, work.subsets, path, run is not None)
+            target.audit_target(design, k, matrix, work.subsets, path, run is not None)
             for k in track(range(targets), "Auditing models")
         )
-        found = LeaveOneOut(head, audits, run)
-        drawn = _permute_together(asked, found, matrix, work.subsets, path, track)
-    found = replace(found, drawn=drawn)
+        rotation = LeaveOneOut(head, audits, run)
+        drawn = _permute_together(design, rotation, matrix, work.subsets, path, track)
+    rotation = replace(rotation, drawn=drawn)
     if run:
         joint.store(run, drawn)
-        found.report()
-    return found
+        rotation.report()
+    return rotation
 
 
 def _permute_together(
-    asked: LeaveOneOutDesign,
-    found: LeaveOneOut,
+    design: LeaveOneOutDesign,
+    rotation: LeaveOneOut,
     matrix: training.RowMatrix,
     subsets: target.Subsets,
     path: Path,
     track: Track[Any],
 ) -> Drawn | None:
     """What the test of all targets holds their scores against."""
-    targets = range(asked.head.facts.targets)
+    targets = range(design.head.facts.targets)
     return joint.permute_together(
-        asked.attacks,
-        [found.scores(label) for label in asked.head.attacks],
+        design.attacks,
+        [rotation.scores(label) for label in design.head.attacks],
         [
-            target.view_target(asked, k, target.answers_of(asked, k, path), matrix, subsets)
+            target.view_target(design, k, target.answers_of(design, k, path), matrix, subsets)
             for k in targets
         ],
-        [asked.others(k) for k in targets],
+        [design.others(k) for k in targets],
         subsets,
-        asked.head.seed,
-        asked.queries[0].people,
+        design.head.seed,
+        design.queries[0].people,
         track,
     )
 
 
 def train_once(
-    asked: Sequence[LeaveOneOutDesign],
+    designs: Sequence[LeaveOneOutDesign],
     paths: Sequence[Path],
     track: Track[Any],
-    who: Workers,
+    workers: Workers,
 ) -> None:
     """Train the models of designs that differ in their answer defence alone, once for all.
 
@@ -196,36 +196,36 @@ def train_once(
     bit for bit. What the folders hold already is not trained again.
 
     Args:
-        asked: the designs.
+        designs: the designs.
         paths: the folder of each.
         track: shows progress.
-        who: trains.
+        workers: trains.
     """
-    first = asked[0]
+    first = designs[0]
     work = replace(
         training.prepare_workload(
             first.shadows, first.queries, first.head.seed, first.head.facts.targets
         ),
-        also=tuple(one.shadows.answers for one in asked[1:]),
+        also=tuple(design.shadows.answers for design in designs[1:]),
     )
     files = [
-        training.open_rows(path / training.FOLDER, one.head.challenge, work)
-        for one, path in zip(asked, paths, strict=True)
+        training.open_rows(path / training.FOLDER, design.head.challenge, work)
+        for design, path in zip(designs, paths, strict=True)
     ]
     missing = {k for file in files for k in file.missing}
-    for path, one in zip(paths, asked, strict=True):
-        for k in range(one.head.facts.targets):
+    for path, design in zip(paths, designs, strict=True):
+        for k in range(design.head.facts.targets):
             missing |= set() if (result.target_folder(path, k) / target.ANSWERS).exists() else {k}
     models = sorted(missing)
     for file in files:  # whichever is continued alone later goes on in the same way
         work, models = strategy.resolve_trainer(
-            work, models, file.folder / f"{file.key}.way.json", who
+            work, models, file.folder / f"{file.key}.way.json", workers
         )
-    with closing(who.train(work, models)) as fresh:
+    with closing(workers.train(work, models)) as fresh:
         for _ in track(models, training.training_text(work), len(work.seeds) - len(models)):
             trained = next(fresh)
-            seen = [(trained.row, trained.answers), *trained.also]
-            for path, file, (row, answers) in zip(paths, files, seen, strict=True):
+            rows = [(trained.row, trained.answers), *trained.also]
+            for path, file, (row, answers) in zip(paths, files, rows, strict=True):
                 _keep_predictions(path, trained.model, answers)
                 file.put(trained.model, row)
 

@@ -33,7 +33,7 @@ Subsets = Bool[np.ndarray, "models records"]
 
 
 def audit_target(
-    asked: LeaveOneOutDesign,
+    design: LeaveOneOutDesign,
     k: int,
     matrix: training.RowMatrix,
     subsets: Subsets,
@@ -41,22 +41,22 @@ def audit_target(
     stored: bool,  # noqa: FBT001
 ) -> Audit:
     """An ordinary audit of one model against others."""
-    head, records, others = asked.head, asked.queries[0], asked.others(k)
-    answers = answers_of(asked, k, path)
-    asking.check_classes(records, answers[: len(records)], asked.class_names)
-    view = view_target(asked, k, answers, matrix, subsets)
-    candidates, people = Candidates(subsets[k], records.stratum, asked.index, asked.ids), None
-    claim = facts.promised_claim(asked.shadows, records, int(subsets[k].sum()))
+    head, records, others = design.head, design.queries[0], design.others(k)
+    answers = answers_of(design, k, path)
+    asking.check_classes(records, answers[: len(records)], design.class_names)
+    view = view_target(design, k, answers, matrix, subsets)
+    candidates, people = Candidates(subsets[k], records.stratum, design.index, design.ids), None
+    claim = facts.promised_claim(design.shadows, records, int(subsets[k].sum()))
     most = count_most_records(records)
     claim, doubts = claim_for_people(claim, most)
     if (person := records.people) is not None:
         candidates = keep_one_a_person(candidates, person)
-        people = describe_people(candidates, most, asked.person_scores)
+        people = describe_people(candidates, most, design.person_scores)
     game = Game(view, Membership(candidates.member, "coins"))
     known = facts.AuditorKnowledge(
         answers[: len(records)],
-        asked.shadows,
-        class_names=asked.class_names,
+        design.shadows,
+        class_names=design.class_names,
         claim=claim,
         copies=head.facts.copies,
         further=doubts,
@@ -65,21 +65,21 @@ def audit_target(
     seed = int(stream(head.seed, "target", k).integers(2**31))
     challenge = MembershipChallenge(
         game,
-        facts.describe_facts(game, known, seed, asked.delta),
+        facts.describe_facts(game, known, seed, design.delta),
         candidates,
-        digest=f"{head.challenge}-{k}-{asked.delta!r}",
+        digest=f"{head.challenge}-{k}-{design.delta!r}",
         compared=repr(others),
     )
     name = f"{head.name}, target {k} of {head.facts.targets}"
     settings: dict[str, JSON] = {"leave_one_out": {"target": k, "shadows": others}}
     run = _open_target(result.target_folder(path, k)) if stored else None
-    found = runner.run_audit(challenge, asked.attacks, RunHeading(name, seed, settings), run)
-    assert isinstance(found, Audit)
-    return found
+    audit = runner.run_audit(challenge, design.attacks, RunHeading(name, seed, settings), run)
+    assert isinstance(audit, Audit)
+    return audit
 
 
 def answers_of(
-    asked: LeaveOneOutDesign, k: int, path: Path
+    design: LeaveOneOutDesign, k: int, path: Path
 ) -> Float64[np.ndarray, "queries classes"]:
     """What target k answers about all queries, as the folder has it.
 
@@ -87,27 +87,27 @@ def answers_of(
         StoreError: it is damaged.
     """
     place = result.target_folder(path, k) / ANSWERS
-    return _read_predictions(place, sum(map(len, asked.queries)))
+    return _read_predictions(place, sum(map(len, design.queries)))
 
 
 def view_target(
-    asked: LeaveOneOutDesign,
+    design: LeaveOneOutDesign,
     k: int,
     answers: Float64[np.ndarray, "queries classes"],
     matrix: training.RowMatrix,
     subsets: Subsets,
 ) -> ModelView:
     """The attacker's view on one target, with the others as its shadows."""
-    records, others = asked.queries[0], asked.others(k)
-    further = asked.queries[1 : len(asked.queries) - asked.reference]
-    reference = asked.queries[-1] if asked.reference else None
+    records, others = design.queries[0], design.others(k)
+    further = design.queries[1 : len(design.queries) - design.reference]
+    reference = design.queries[-1] if design.reference else None
     output: Output = "values" if records.regression else "probabilities"
-    defence, allowed = asked.shadows.answers, access_of(output)
+    defence, allowed = design.shadows.answers, access_of(output)
     recorded = RecordedTarget(
-        asked.queries, answers, allowed if defence is None else defence.offers(allowed)
+        design.queries, answers, allowed if defence is None else defence.offers(allowed)
     )
     view = ModelView(recorded, records, reference, augmented=further)
-    shadows = training.as_shadows(view, asked.shadows, matrix[others], subsets[others])
+    shadows = training.as_shadows(view, design.shadows, matrix[others], subsets[others])
     return ModelView(view.target, records, reference, shadows, further)
 
 
