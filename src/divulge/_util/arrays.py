@@ -140,5 +140,5 @@ def read_header(file: Any, size: int) -> tuple[tuple[int, ...], np.dtype[Any]]:
 
 
 def _one_line(problem: Exception) -> str:
-    said = str(problem).splitlines()
-    return said[0][:200] if said else type(problem).__name__
+    lines = str(problem).splitlines()
+    return lines[0][:200] if lines else type(problem).__name__

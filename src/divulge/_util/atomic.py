@@ -49,10 +49,10 @@ def translate_os_errors(path: Path) -> Iterator[None]:
 
 def damaged_file_error(path: Path, error: Exception) -> StoreError:
     """The error to raise when a file does not hold what was written."""
-    said = (str(error) or type(error).__name__).splitlines()[0]
+    problem = (str(error) or type(error).__name__).splitlines()[0]
     return StoreError(
         f"expected {path} as divulge wrote it, got something else "
-        f"({said}): restore it, or run the audit again"
+        f"({problem}): restore it, or run the audit again"
     )
 
 
@@ -169,15 +169,15 @@ def read_arrays(path: Path, *names: str) -> dict[str, np.ndarray]:
         StoreError: it cannot be read, or holds something else.
     """
     try:
-        found = arrays.read_npz(path, error=StoreError, links=False)
+        stored = arrays.read_npz(path, error=StoreError, links=False)
     except arrays.DamagedArrays as error:
         raise damaged_file_error(path, error) from error
     for name in names:
-        if name not in found:
+        if name not in stored:
             raise damaged_file_error(path, KeyError(name))
-    if any(array.ndim != 1 for array in found.values()):
+    if any(array.ndim != 1 for array in stored.values()):
         raise damaged_file_error(path, ValueError("an array has more than one dimension"))
-    return found
+    return stored
 
 
 def map_array(path: Path) -> np.ndarray:

@@ -62,7 +62,7 @@ def mask_numbers(text: str) -> str:
         >>> mask_numbers("row 17 of 120: 7319314.159, born 1961-02-03, NumPy 1.26.4")
         'row 17 of 120: 9999999.999, born 9999-99-99, NumPy 1.26.4'
     """
-    return _FIGURE.sub(lambda found: _mask_figure(found[0]), text)
+    return _FIGURE.sub(lambda match: _mask_figure(match[0]), text)
 
 
 def mask_sent(text: str, sent: Iterable[Any]) -> str:
@@ -84,16 +84,16 @@ def mask_sent(text: str, sent: Iterable[Any]) -> str:
     words: set[str] = set()
     for cell in _flatten(sent):
         if isinstance(cell, str):
-            found = _words(cell)
-            words.update(found)
-            size = min(len(found), _PHRASE)
-            phrases.update(tuple(found[k : k + size]) for k in range(len(found) - size + 1))
+            spoken = _words(cell)
+            words.update(spoken)
+            size = min(len(spoken), _PHRASE)
+            phrases.update(tuple(spoken[k : k + size]) for k in range(len(spoken) - size + 1))
         elif isinstance(cell, int | float) and not isinstance(cell, bool):
             numbers.add(abs(cell))
-    text = _UNICODE.sub(lambda found: chr(int(found[1], 16)), text)
-    text = _QUOTED.sub(lambda found: _mask_words(found, words), text)
+    text = _UNICODE.sub(lambda match: chr(int(match[1], 16)), text)
+    text = _QUOTED.sub(lambda match: _mask_words(match, words), text)
     text = _mask_phrases(text, phrases, words)
-    return _NUMBER.sub(lambda found: _mask_if_sent(found[0], numbers), text)
+    return _NUMBER.sub(lambda match: _mask_if_sent(match[0], numbers), text)
 
 
 def quote_error(error: BaseException) -> str:
@@ -107,7 +107,7 @@ def quote_error(error: BaseException) -> str:
     if isinstance(error, KeyError) and len(error.args) == 1 and _QUOTED.search(str(error.args[0])):
         text = str(error.args[0])  # a sentence, such as of pandas, which Python quotes as a whole
     known = {*dir(builtins), *_texts_of_code(error.__traceback__)}
-    return mask_numbers(_QUOTED.sub(lambda found: _mask_quoted(found, known), redact_foreign(text)))
+    return mask_numbers(_QUOTED.sub(lambda match: _mask_quoted(match, known), redact_foreign(text)))
 
 
 def _mask_sign(sign: str) -> str:
@@ -132,34 +132,34 @@ def _mask_if_sent(number: str, sent: set[float]) -> str:
 
 
 def _mask_words(quoted: re.Match[str], sent: set[str]) -> str:
-    found = _words(quoted["text"])
+    own = _words(quoted["text"])
     is_key = re.search(r"[{,]\s*$", quoted.string[: quoted.start()]) and re.match(
         r"\s*:", quoted.string[quoted.end() :]
     )
-    if is_key or not found or not sent.issuperset(found[:-1]):
+    if is_key or not own or not sent.issuperset(own[:-1]):
         return quoted[0]
-    last = found[-1]  # may be cut
-    if last not in sent and not (len(found) > 1 and _begins(last, sent)):
+    last = own[-1]  # may be cut
+    if last not in sent and not (len(own) > 1 and _begins(last, sent)):
         return quoted[0]
     return _in_quotes(quoted)
 
 
 def _mask_phrases(text: str, phrases: set[tuple[str, ...]], words: set[str]) -> str:
-    found = list(_WORD.finditer(text))
+    matches = list(_WORD.finditer(text))
     hidden: set[int] = set()
-    for k, word in enumerate(found):
+    for k, word in enumerate(matches):
         for size in range(1, _PHRASE + 1):
-            phrase = tuple(one[0].casefold() for one in found[k : k + size])
+            phrase = tuple(part[0].casefold() for part in matches[k : k + size])
             if phrase in phrases and (len(phrase) > 1 or _means_something(phrase[0])):
-                hidden.update(range(word.start(), found[k + len(phrase) - 1].end()))
-        after_hidden = k > 0 and found[k - 1].start() in hidden
+                hidden.update(range(word.start(), matches[k + len(phrase) - 1].end()))
+        after_hidden = k > 0 and matches[k - 1].start() in hidden
         if (after_hidden or len(word[0]) >= _LONG) and _begins(word[0].casefold(), words):
             hidden.update(range(*word.span()))
     return "".join(_mask_sign(sign) if k in hidden else sign for k, sign in enumerate(text))
 
 
 def _begins(word: str, words: set[str]) -> bool:
-    return any(one.startswith(word) for one in words)
+    return any(longer.startswith(word) for longer in words)
 
 
 def _means_something(word: str) -> bool:
@@ -170,15 +170,15 @@ def _words(text: str) -> list[str]:
     return [word.casefold() for word in _WORD.findall(text)]
 
 
-def _mask_quoted(found: re.Match[str], known: set[str]) -> str:
-    is_type = found["type"] and found["text"].replace(".", "").isidentifier()
-    if is_type or found["text"] in known:
-        return found[0]
-    return _in_quotes(found)
+def _mask_quoted(match: re.Match[str], known: set[str]) -> str:
+    is_type = match["type"] and match["text"].replace(".", "").isidentifier()
+    if is_type or match["text"] in known:
+        return match[0]
+    return _in_quotes(match)
 
 
-def _in_quotes(found: re.Match[str]) -> str:
-    return f"{found['sign']}{mask(found['text'])}{found['sign']}{found['type'] or ''}"
+def _in_quotes(match: re.Match[str]) -> str:
+    return f"{match['sign']}{mask(match['text'])}{match['sign']}{match['type'] or ''}"
 
 
 def _texts_of_code(place: TracebackType | None) -> Iterator[str]:
@@ -186,7 +186,7 @@ def _texts_of_code(place: TracebackType | None) -> Iterator[str]:
     while place is not None:
         code = place.tb_frame.f_code
         yield from (*code.co_names, *code.co_varnames, *code.co_freevars)
-        yield from (one for one in _flatten(code.co_consts) if isinstance(one, str))
+        yield from (constant for constant in _flatten(code.co_consts) if isinstance(constant, str))
         place = place.tb_next
 
 

@@ -103,7 +103,7 @@ def _is_random(run: str) -> bool:
     pieces = [len(piece) for piece in re.split(r"[+/_=-]+", run)]
     if sum(pieces) < _SHORTEST or max(pieces) < _LONGEST_PIECE:
         return False
-    if any(not found.isdigit() and not found.isalpha() for found in _HEXADECIMAL.findall(run)):
+    if any(not group.isdigit() and not group.isalpha() for group in _HEXADECIMAL.findall(run)):
         return True
     pairs = [a + b for a, b in _PAIR.findall(run) if not (a + b).isdigit()]
     frequent = sum(
@@ -201,7 +201,7 @@ def fill(text: str, where: str, change: Callable[[str], str] = str) -> tuple[str
                 f"expected a value in the environment variable {name} for {where}, got {got}: set "
                 "it"
             )
-    filled = REFERENCE.sub(lambda found: change(os.environ[found[1]]), text)
+    filled = REFERENCE.sub(lambda match: change(os.environ[match[1]]), text)
     return filled, tuple(os.environ[name] for name in REFERENCE.findall(text))
 
 

@@ -135,14 +135,14 @@ def _remove_unfinished(path: Path) -> None:
 def _describe_holder(path: Path, place: Path) -> str:
     """The message for who comes second."""
     holder = _read_holder(place)
-    who = "another process"
+    holder_name = "another process"
     if holder.get("pid", "").isdecimal():
         host = holder.get("host", "").partition("?")[0]
-        who = f"process {holder['pid'][:10]} on {ascii(host[:200])[1:-1]}"
+        holder_name = f"process {holder['pid'][:10]} on {ascii(host[:200])[1:-1]}"
     return (
-        f"expected {path} for this process alone, {who} works in it: wait until that has ended, or "
-        f"choose another folder; only if it has ended for certain, such as on a machine or in a "
-        f"container that is gone, delete {place}"
+        f"expected {path} for this process alone, {holder_name} works in it: wait until that has "
+        f"ended, or choose another folder; only if it has ended for certain, such as on a machine "
+        f"or in a container that is gone, delete {place}"
     )
 
 
@@ -182,7 +182,7 @@ def take_folder(path: Path, preparations: tuple[str, ...] = ()) -> Iterator[None
 def _remove_preparations(path: Path, names: tuple[str, ...]) -> None:
     """Empty a folder in which nothing was computed yet."""
     below = sorted(path.rglob("*"), reverse=True)  # what is in a folder comes before the folder
-    files = [one for one in below if not one.is_dir() and one != path / LOCK]
+    files = [entry for entry in below if not entry.is_dir() and entry != path / LOCK]
     if not all(any(fnmatch(file.name, name) for name in names) for file in files):
         return
     with contextlib.suppress(OSError):
@@ -195,7 +195,7 @@ def _remove_preparations(path: Path, names: tuple[str, ...]) -> None:
 
 def has_content(path: Path) -> bool:
     """Whether there is anything in a folder, apart from the lock of who holds it."""
-    return any(one.name != LOCK for one in path.iterdir())
+    return any(entry.name != LOCK for entry in path.iterdir())
 
 
 def create_folder(path: Path, *, resumes: bool = False) -> None:

@@ -51,15 +51,15 @@ def _module(file: str, folder: Path) -> ModuleType:
     content = read_file(folder / file, MAX_TEXT_BYTES, SpecError)
     path = (folder / file).resolve()
     # a file that was changed since is another module: a long-lived session loads it anew
-    told = str(path).encode() + b"\0" + content
-    name = USER_MODULE_PREFIX + hashlib.blake2b(told, digest_size=8).hexdigest()
+    identity = str(path).encode() + b"\0" + content
+    name = USER_MODULE_PREFIX + hashlib.blake2b(identity, digest_size=8).hexdigest()
     if name in sys.modules:
         return sys.modules[name]
-    found = importlib.util.spec_from_file_location(name, path)
-    assert found is not None
-    loader = found.loader
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    loader = spec.loader
     assert loader is not None
-    module = importlib.util.module_from_spec(found)
+    module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(path.parent))
     try:

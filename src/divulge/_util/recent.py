@@ -31,9 +31,9 @@ class RecentResults(Generic[T]):
         with self._lock:
             if key in self._kept:
                 return self._kept[key]
-        found = compute()  # not within: others may be computed meanwhile
+        result = compute()  # not within: others may be computed meanwhile
         with self._lock:
-            self._kept[key] = found
+            self._kept[key] = result
             while len(self._kept) > self._most:
                 del self._kept[next(iter(self._kept))]
-        return found
+        return result

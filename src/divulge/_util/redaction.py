@@ -88,17 +88,17 @@ class Redactor:
 
     def _search(self, letters: list[_Letter]) -> Iterator[tuple[int, int]]:
         """The parts of the text that hold pieces of keys."""
-        kept = [
+        solid = [
             _Letter(folded, letter.start, letter.end)
             for letter in letters
             if letter.text.isalnum()
             for folded in letter.text.casefold()
         ]
-        squashed = "".join(letter.text for letter in kept)
+        squashed = "".join(letter.text for letter in solid)
         for length, pieces in self._pieces.items():
             for k in range(len(squashed) - length + 1):
                 if squashed[k : k + length] in pieces:
-                    yield kept[k].start, kept[k + length - 1].end
+                    yield solid[k].start, solid[k + length - 1].end
 
 
 def redact_foreign(text: str, url: str = "") -> str:
@@ -112,10 +112,10 @@ def redact_foreign(text: str, url: str = "") -> str:
         text: the message of an error.
         url: where the library sent something, if it was told so; its keys are replaced as well.
     """
-    held = [credentials.keys_in_url(url)]
+    secrets = [credentials.keys_in_url(url)]
     for name, value in os.environ.items():
-        held.append([value] if credentials.is_key_like(name) else credentials.keys_in_url(value))
-    keys = [key for some in held for key in some if sum(map(str.isalnum, key)) >= 8]
+        secrets.append([value] if credentials.is_key_like(name) else credentials.keys_in_url(value))
+    keys = [key for some in secrets for key in some if sum(map(str.isalnum, key)) >= 8]
     return Redactor(keys).redact(credentials.hide_in_urls(text))
 
 
@@ -139,13 +139,13 @@ def _forms(key: str) -> Iterator[str]:
 def _unescape(letters: list[_Letter]) -> list[_Letter]:
     """The letters, each escaped one as what it stands for."""
     text = "".join(letter.text for letter in letters)
-    found, end = [], 0
+    plain_letters, end = [], 0
     for match in _ESCAPE.finditer(text):
-        found.extend(letters[end : match.start()])
+        plain_letters.extend(letters[end : match.start()])
         start, end = match.span()
         plain = _meaning(match[0])
-        found.append(_Letter(plain, letters[start].start, letters[end - 1].end))
-    return [*found, *letters[end:]]
+        plain_letters.append(_Letter(plain, letters[start].start, letters[end - 1].end))
+    return [*plain_letters, *letters[end:]]
 
 
 _CONTROLS = dict(zip("nrtbfv", "\n\r\t\b\f\v", strict=True))

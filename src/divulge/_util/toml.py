@@ -66,20 +66,20 @@ def read_pairs(pairs: Iterable[str]) -> dict[str, JSON]:
         >>> read_pairs(["power=2.0", "signal='margin'"])
         {'power': 2.0, 'signal': 'margin'}
     """
-    found: dict[str, JSON] = {}
+    settings: dict[str, JSON] = {}
     for pair in pairs:
         try:
-            one = tomllib.loads(pair)
+            setting = tomllib.loads(pair)
         except ValueError:
-            one = {}
-        if len(one) != 1 or one.keys() & found.keys():
+            setting = {}
+        if len(setting) != 1 or setting.keys() & settings.keys():
             raise SpecError(
                 f"expected settings as key=value, each once, got {pair!r}: write a value as in "
                 "TOML, with texts in quotes: \"signal='margin'\""
             )
-        found |= one
-    check_finite(found, "settings", ())
-    return found
+        settings |= setting
+    check_finite(settings, "settings", ())
+    return settings
 
 
 A = TypeVar("A")
@@ -103,8 +103,8 @@ def validate_section(model: type[S], table: dict[str, JSON], where: str) -> S:
         # by way of JSON, where a list may stand for a tuple while other types stay strict
         return model.model_validate_json(pydantic.TypeAdapter(Any).dump_json(table))
     except pydantic.ValidationError as error:
-        said = (_explain(item, where, model) for item in error.errors())
-        raise SpecError("\n".join(said)) from error
+        problems = (_explain(item, where, model) for item in error.errors())
+        raise SpecError("\n".join(problems)) from error
 
 
 def check_finite(value: Any, where: str, place: tuple[str, ...]) -> None:
@@ -143,9 +143,9 @@ def check_keys(table: Iterable[str], known: Collection[str], where: str) -> None
     Raises:
         SpecError: names each, and the nearest known one.
     """
-    said = [_explain_unknown(key, known, where, key) for key in table if key not in known]
-    if said:
-        raise SpecError("\n".join(said))
+    problems = [_explain_unknown(key, known, where, key) for key in table if key not in known]
+    if problems:
+        raise SpecError("\n".join(problems))
 
 
 def _explain_unknown(key: str, known: Iterable[str], where: str, place: str) -> str:

@@ -109,11 +109,11 @@ def check_file(
         DivulgeError: of this class.
     """
     try:
-        found = path.stat() if links else path.lstat()
+        status = path.stat() if links else path.lstat()
     except (OSError, ValueError) as problem:
         raise error(_explain(path, problem)) from problem
-    _check(found, path, usual, error)
-    return found
+    _check(status, path, usual, error)
+    return status
 
 
 def open_file(
@@ -171,16 +171,16 @@ def path_within(folder: Path, name: str, error: type[DivulgeError]) -> Path:
     return path
 
 
-def _check(found: os.stat_result, path: Path, usual: int, error: type[DivulgeError]) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = _KINDS.get(stat.S_IFMT(found.st_mode), "something else")
+def _check(status: os.stat_result, path: Path, usual: int, error: type[DivulgeError]) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = _KINDS.get(stat.S_IFMT(status.st_mode), "something else")
         raise error(f"expected a file at {path}, got {kind}: put the file itself there")
-    check_size(found.st_size, usual, str(path), error)
+    check_size(status.st_size, usual, str(path), error)
 
 
 def _explain(path: Path, problem: OSError | ValueError) -> str:
     place = str(path) if len(str(path)) < 500 else f"{str(path)[:200]}...{str(path)[-100:]}"
     if isinstance(problem, (FileNotFoundError, NotADirectoryError)):
         return f"expected a file at {place}, there is none: check the path"
-    said = getattr(problem, "strerror", None) or problem
-    return f"expected access to {place}, got {said}: check the path and its permissions"
+    reason = getattr(problem, "strerror", None) or problem
+    return f"expected access to {place}, got {reason}: check the path and its permissions"

@@ -183,7 +183,7 @@ def audit_predictions(
     """
     if options.ids is not None:
         raise SpecError("expected ids as the name of a column, got options with ids: pass ids=")
-    told: dict[str, Any] = {
+    given: dict[str, Any] = {
         "loss": loss,
         "score": score,
         "blind": blind,
@@ -198,13 +198,13 @@ def audit_predictions(
         "class_names": tuple(options.class_names) or None,
     }
     if texts is not None:
-        told |= asdict(texts)
+        given |= asdict(texts)
     settings = data_sections.PredictionsSpec(
         file=str(Path(path).resolve()),
         membership=options.membership,
         person_scores=tuple(options.person_scores),
         smallest_stratum=options.smallest_stratum,
-        **{name: value for name, value in told.items() if value is not None},
+        **{name: value for name, value in given.items() if value is not None},
     )
     config_checks.check_given(settings, "audit_predictions")
     wanted = table_attacks(settings, attacks, Path())
@@ -232,10 +232,10 @@ def audit_subject(
     posed = membership.pose(subject, heading.seed, delta, answers, track)
     inspects = any(Need.PARTIAL in attack.needs for attack in attacks)
     challenge = replace(posed, inspects_shadow=inspects)
-    found = runner.run_audit(challenge, attacks, heading, folder, track, workers)
-    assert isinstance(found, Audit)
+    audit = runner.run_audit(challenge, attacks, heading, folder, track, workers)
+    assert isinstance(audit, Audit)
     del posed, challenge  # the page needs no answers, nor what the controls remember of them
     if folder is not None:
         with track.step("Writing the report"):
-            found.report()
-    return found
+            audit.report()
+    return audit

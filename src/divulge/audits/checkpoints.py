@@ -125,26 +125,26 @@ def trace_losses(
 
 def _named(text: str, spec: TargetSpec, access: Access, folder: Path) -> Iterable[Checkpoint]:
     if imports.split_reference(text)[1]:
-        found = imports.load_object(text, folder)
-        if inspect.isfunction(found) and not inspect.signature(found).parameters:
-            found = imports.call_user_code(found, text)
-        if not isinstance(found, Iterable):
+        named = imports.load_object(text, folder)
+        if inspect.isfunction(named) and not inspect.signature(named).parameters:
+            named = imports.call_user_code(named, text)
+        if not isinstance(named, Iterable):
             raise SpecError(
-                f"expected a list of models as {text}, got {type(found).__name__}: name a list, or "
+                f"expected a list of models as {text}, got {type(named).__name__}: name a list, or "
                 "a function without parameters that returns one"
             )
-        return from_models(tuple(found), access)
+        return from_models(tuple(named), access)
     return (partial(load_file, spec, path, folder) for path in _files(text, folder))
 
 
 def _files(pattern: str, folder: Path) -> Iterator[Path]:
     whole = Path(folder, pattern)
-    found = sorted(Path(whole.anchor or ".").glob(str(whole.relative_to(whole.anchor))), key=_place)
-    if not found:
+    paths = sorted(Path(whole.anchor or ".").glob(str(whole.relative_to(whole.anchor))), key=_place)
+    if not paths:
         raise SpecError(
             f"expected one or more checkpoints {pattern!r} in {folder}, got none: check the path"
         )
-    yield from found
+    yield from paths
 
 
 def _place(path: Path) -> list[tuple[int, str]]:
@@ -167,5 +167,5 @@ def _losses(target: Target, records: Records, classes: int, batch_size: int) -> 
 
 
 def _loss(answers: Float64[np.ndarray, "records classes"], records: Records) -> Losses:
-    found: Losses = -signals.compute_signal("loss", answers, records.y)
-    return found
+    losses: Losses = -signals.compute_signal("loss", answers, records.y)
+    return losses

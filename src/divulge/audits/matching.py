@@ -46,11 +46,11 @@ def _match_labels(subject: AuditInputs) -> tuple[AuditInputs, tuple[Check, ...]]
             was not trained on.
     """
     sets = name_alike(_sets(subject))
-    own, told = model_facts.class_labels(subject.target), subject.class_names
+    own, names = model_facts.class_labels(subject.target), subject.class_names
     matched = isinstance(subject.target, TableTarget) or subject.members.regression
-    if matched or not (own or told or any(one.classes for one in sets)):
+    if matched or not (own or names or any(records.classes for records in sets)):
         return subject, ()
-    if not own and not told:
+    if not own and not names:
         shown = ", ".join(repr(label) for label in subject.members.classes[:10])
         raise DataError(
             f"expected a model that says in which order its classes are, got labels such as "
@@ -62,14 +62,14 @@ def _match_labels(subject: AuditInputs) -> tuple[AuditInputs, tuple[Check, ...]]
     match = match_classes(
         find_labels(sets),
         columns,
-        told,
+        names,
         numbered=model_facts.numbers_classes(subject.target),
         trained=find_labels(sets[:1]) if own else None,
     )
     trained = range(len(columns)) if numbers is None else numbers
     if own:
         _check_members(sets[0], match, trained, columns)
-    sets = number_records(sets, match, _training_labels(match, columns or told, bool(own)))
+    sets = number_records(sets, match, _training_labels(match, columns or names, bool(own)))
     subject = _with_sets(subject, sets)
     if match.further:
         classes = len(columns) + match.further
@@ -79,7 +79,7 @@ def _match_labels(subject: AuditInputs) -> tuple[AuditInputs, tuple[Check, ...]]
         )
     subject = replace(subject, class_names=tuple(map(str, match.titles)))
     text = describe_classes(match, "the model's own order" if own else "class_names")
-    known = match.names and (match.by_position or any(one.classes for one in sets))
+    known = match.names and (match.by_position or any(records.classes for records in sets))
     return subject, (Check("labels", Verdict.PASS, text),) if known else ()
 
 
@@ -121,10 +121,10 @@ def _training_labels(match: ClassMatch, names: Sequence[Any], own: bool) -> tupl
     others = match.names or tuple(range(size))
     if match.by_position:
         left = iter(sorted(set(range(size)) - set(labels.values())))
-        found = tuple(labels[k] if k in labels else next(left) for k in range(size))
+        ordered = tuple(labels[k] if k in labels else next(left) for k in range(size))
     else:
-        found = tuple(labels.get(k, others[k]) for k in range(size))
-    return () if found == tuple(range(size)) and not match.further else found
+        ordered = tuple(labels.get(k, others[k]) for k in range(size))
+    return () if ordered == tuple(range(size)) and not match.further else ordered
 
 
 def _describe_encoding(records: Records) -> tuple[Check, ...]:

@@ -19,7 +19,7 @@ from divulge.targets.token_table import has_shadows
 
 
 def table_attacks(
-    spec: PredictionsSpec, asked: Iterable[MembershipAttack] | None, folder: Path
+    spec: PredictionsSpec, requested: Iterable[MembershipAttack] | None, folder: Path
 ) -> tuple[MembershipAttack, ...]:
     """The attacks on a table: those asked for, or the default ones.
 
@@ -27,15 +27,15 @@ def table_attacks(
         SpecError: an attack needs more than the one number a record that the table has.
         DataError: the table cannot be read.
     """
-    if asked is None:
-        asked = catalog.default_attacks(
+    if requested is None:
+        requested = catalog.default_attacks(
             regression=spec.output == "values",
             scores=spec.given is not None,
             tokens=spec.logprobs is not None,
             shadows=spec.logprobs is not None and has_shadows(folder / spec.file),
             known_members=spec.known_members is not None,
         )
-    attacks = tuple(asked)
+    attacks = tuple(requested)
     for attack in attacks:
         if spec.given and (missing := attack.needs & ~Need.SCORES):
             raise SpecError(
@@ -64,11 +64,11 @@ def requested_attacks(
         usual = spec.secret.default_attacks(getattr(spec, spec.section))
         return tuple(toml.build_attacks(spec.attacks, make)) or tuple(map(make, usual))
     make = own.builder(spec.about, folder)
-    asked = tuple(toml.build_attacks(spec.attacks, make))
+    requested = tuple(toml.build_attacks(spec.attacks, make))
     if isinstance(spec, PredictionsAuditSpec):
-        return table_attacks(spec.predictions, asked or None, folder)
-    if asked:
-        return asked
+        return table_attacks(spec.predictions, requested or None, folder)
+    if requested:
+        return requested
     if isinstance(spec, ModelAuditSpec):
         return catalog.default_attacks(
             shadows=bool(spec.shadows),

@@ -107,10 +107,10 @@ def check_attacks(attacks: Iterable[Attack[Any, Any]]) -> None:
     Raises:
         SpecError: names the attack, and what it lacks.
     """
-    seen: set[str] = set()
+    labels: set[str] = set()
     for attack in attacks:
         own.check_attack_object(attack)
         label = wrapped.attack_label(attack)
-        if label in seen:
+        if label in labels:
             raise SpecError(f"expected different attacks, got {label} twice: drop one")
-        seen.add(label)
+        labels.add(label)

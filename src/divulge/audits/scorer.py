@@ -109,7 +109,7 @@ def scorer(
     for fold in pairs:
         for rows in fold:
             known = folds.setdefault(_digest(_take(x, rows), _take(y, rows)), fold)
-            if any(set(one) != set(other) for one, other in zip(known, fold, strict=True)):
+            if any(set(side) != set(other) for side, other in zip(known, fold, strict=True)):
                 raise SpecError(
                     "expected folds that can be told apart by their records, got two with equal "
                     "records on one side: use larger folds, or remove copies of records"
@@ -182,7 +182,7 @@ def _split(cv: Any, x: Any, y: Any) -> list[Fold]:
         )
     try:
         draws = [list(cv.split(x, y)) if hasattr(cv, "split") else list(cv) for _ in range(2)]
-        first, again = ([tuple(np.asarray(side) for side in fold) for fold in one] for one in draws)
+        first, again = ([tuple(map(np.asarray, fold)) for fold in draw] for draw in draws)
     except Exception as error:  # whatever a splitter raises about these records
         raise SpecError(
             f"expected a cv that splits these records, got {type(error).__name__} from it: try "
@@ -190,15 +190,15 @@ def _split(cv: Any, x: Any, y: Any) -> list[Fold]:
         ) from error
     alike = len(first) == len(again) and all(
         np.array_equal(side, other)
-        for one, two in zip(first, again, strict=True)
-        for side, other in zip(one, two, strict=True)
+        for fold, again_fold in zip(first, again, strict=True)
+        for side, other in zip(fold, again_fold, strict=True)
     )
     if not alike:
         raise SpecError(
             f"expected a cv with the same folds each time, got {cv!r}, which draws others: give it "
             "a random_state, or pass list(cv.split(x, y)) here and to the search"
         )
-    if not all(len(fold) == 2 and all(_are_rows(one, records) for one in fold) for fold in first):
+    if not all(len(fold) == 2 and all(_are_rows(side, records) for side in fold) for fold in first):
         raise SpecError(
             "expected pairs of training rows and test rows as cv, got others: give two arrays of "
             f"whole numbers from 0 to {records - 1} a fold"

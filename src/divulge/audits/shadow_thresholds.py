@@ -84,16 +84,18 @@ def thresholds_from_shadows(
     turns = list(_attack_each(view, attack, rows, seed, shared or attempt.SharedScores()))
     chosen = ((intended, _choose(turns, intended)) for intended in INTENDED)
     return tuple(
-        _hold_against_target(intended, found, guess, truth) for intended, found in chosen if found
+        _hold_against_target(intended, threshold, guess, truth)
+        for intended, threshold in chosen
+        if threshold
     )
 
 
 def _choose(turns: Sequence[Turn], intended: float) -> list[float]:
     """The threshold of each shadow model that can say one."""
-    found = [
+    thresholds = [
         threshold_at(*turn, intended) for turn in turns if (~turn.member).sum() * intended >= 1
     ]
-    return [threshold for threshold in found if np.isfinite(threshold)]
+    return [threshold for threshold in thresholds if np.isfinite(threshold)]
 
 
 def threshold_at(score: Score, member: Member, fpr: float) -> float:
@@ -124,11 +126,11 @@ def _attack_each(
     for k in range(min(TURNS, view.shadows.phi.shape[1])):
         stand_in, member = put_in_place_of_target(view, rows, k)
         score = partial(_score, stand_in, attack, shared, (view, k))
-        found = attempt.attempt(attack, seed, score, _measure_nothing)
+        result = attempt.attempt(attack, seed, score, _measure_nothing)
         if (person := stand_in.records.people) is not None:
             member = people.first_of_each(member, person)
-        if found.guess is not None and member.any() and not member.all():
-            yield Turn(found.guess.score, member)
+        if result.guess is not None and member.any() and not member.all():
+            yield Turn(result.guess.score, member)
 
 
 def _score(

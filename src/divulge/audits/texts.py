@@ -42,25 +42,25 @@ USUAL = Completion()
 
 
 def measure_texts(
-    view: ModelView, member: Bool[np.ndarray, " texts"], asked: Completion, seed: int
+    view: ModelView, member: Bool[np.ndarray, " texts"], completion: Completion, seed: int
 ) -> TextFacts | None:
     """Completions, and data-set inference; None where the target is no language model.
 
     Args:
         view: the attacker's, with the candidates.
         member: which texts were trained on.
-        asked: what is completed.
+        completion: what is completed.
         seed: of the audit.
     """
     if Need.TOKENS not in view.target.offers:
         return None
     records, person = view.records, view.records.people
     tokens = as_token_target(view.target).tokens(records.x)
-    done, long = measure_completions(tokens, member, asked.prefix, asked.suffix, person)
+    done, long = measure_completions(tokens, member, completion.prefix, completion.suffix, person)
     known = records.features if records.encoding is not None else None
     collection = infer_collection(all_signals(tokens), member, person, seed, known)
     return TextFacts(
-        int(tokens.start[-1]), asked.prefix, asked.suffix, CHANCE, long, done, collection
+        int(tokens.start[-1]), completion.prefix, completion.suffix, CHANCE, long, done, collection
     )
 
 

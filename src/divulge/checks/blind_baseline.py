@@ -54,12 +54,12 @@ def recall_separation(
     members: Records, nonmembers: Records, reference: Records | None, seed: int = 0
 ) -> tuple[Check, ...]:
     """What `check_separation` says, or has said last of the same records."""
-    sets = [one for one in (members, nonmembers, reference) if one is not None]
+    sets = [each for each in (members, nonmembers, reference) if each is not None]
 
     def check() -> tuple[Check, ...]:
         return check_separation(members, nonmembers, reference, seed)
 
-    if any(one.encoding is not None for one in sets):  # the features are not those in `x`
+    if any(each.encoding is not None for each in sets):  # the features are not those in `x`
         return check()
     arrays = [
         array
@@ -79,47 +79,49 @@ def check_separation(
     which of them differs from the reference. The second asks whether the reference differs from
     either: that misleads attacks that learn from it, but not the figures.
     """
-    found = separate(members, nonmembers, stream(seed, BLIND))
-    if found is None:
+    separation = separate(members, nonmembers, stream(seed, BLIND))
+    if separation is None:
         few = f"Fewer than {FEWEST} members or non-members that are no near copies."
         return (Check(BLIND, Verdict.NOT_APPLICABLE, few),)
     if reference is None or len(reference) < FEWEST:
-        return (_blind(found, {}),)
+        return (_blind(separation, {}),)
     groups = {"members": members, "non-members": nonmembers}
     beside = {
-        which: told
+        which: other
         for which, group in groups.items()
-        if (told := separate(group, reference, stream(seed, BLIND, which))) is not None
+        if (other := separate(group, reference, stream(seed, BLIND, which))) is not None
     }
-    return (_blind(found, beside), _reference(beside))
+    return (_blind(separation, beside), _reference(beside))
 
 
-def _blind(found: Separation, beside: Mapping[str, Separation]) -> Check:
-    said = f"(p = {found.p_value:.2g})"
-    if found.p_value > FALSE_ALARM:
-        text = f"A classifier that never saw the model cannot tell members from non-members {said}."
-        return Check(BLIND, Verdict.PASS, text, {"auc": found.auc})
+def _blind(separation: Separation, beside: Mapping[str, Separation]) -> Check:
+    shown = f"(p = {separation.p_value:.2g})"
+    if separation.p_value > FALSE_ALARM:
+        text = (
+            f"A classifier that never saw the model cannot tell members from non-members {shown}."
+        )
+        return Check(BLIND, Verdict.PASS, text, {"auc": separation.auc})
     text = (
-        f"A classifier that never saw the model tells members from non-members {said}. The two "
+        f"A classifier that never saw the model tells members from non-members {shown}. The two "
         "sets differ in themselves, so the attacks measure that difference and the model's memory."
     )
     if far := _far(beside):
         differ = "both sets differ" if len(far) == 2 else f"the {far[0]} differ"
-        aucs = ", ".join(f"{told.auc.value:.3f} for {which}" for which, told in beside.items())
+        aucs = ", ".join(f"{other.auc.value:.3f} for {which}" for which, other in beside.items())
         text += f" Compared with the reference records, {differ} (AUC {aucs})."
-    return Check(BLIND, Verdict.WARNING, text, {"auc": found.auc})
+    return Check(BLIND, Verdict.WARNING, text, {"auc": separation.auc})
 
 
 def _reference(beside: Mapping[str, Separation]) -> Check:
-    name, said = "reference baseline", "A classifier that never saw the model"
-    p_value = min(1.0, len(beside) * min(told.p_value for told in beside.values()))
-    estimates = {which: told.auc for which, told in beside.items()}
+    name, judge = "reference baseline", "A classifier that never saw the model"
+    p_value = min(1.0, len(beside) * min(separation.p_value for separation in beside.values()))
+    estimates = {which: separation.auc for which, separation in beside.items()}
     far = _far(beside)
     if not far:
-        text = f"{said} cannot tell reference records from candidates (p = {p_value:.2g})."
+        text = f"{judge} cannot tell reference records from candidates (p = {p_value:.2g})."
         return Check(name, Verdict.PASS, text, estimates)
     text = (
-        f"{said} tells reference records from {' and '.join(far)} (p = {p_value:.2g}). Attacks "
+        f"{judge} tells reference records from {' and '.join(far)} (p = {p_value:.2g}). Attacks "
         "that learn from the reference what non-members look like are misled: draw it from the "
         "population of the candidates."
     )
@@ -128,7 +130,11 @@ def _reference(beside: Mapping[str, Separation]) -> Check:
 
 def _far(beside: Mapping[str, Separation]) -> list[str]:
     """The sets that differ from the reference; each comparison has its part of the false alarms."""
-    return [which for which, told in beside.items() if told.p_value <= FALSE_ALARM / len(beside)]
+    return [
+        which
+        for which, separation in beside.items()
+        if separation.p_value <= FALSE_ALARM / len(beside)
+    ]
 
 
 def separate(first: Records, second: Records, rng: np.random.Generator) -> Separation | None:
@@ -154,17 +160,17 @@ def separate(first: Records, second: Records, rng: np.random.Generator) -> Separ
     records, which = groups[0].joined(groups[1]).take(order), order < len(groups[0])
     x = describe_features(records, int(rng.integers(2**31)))
     if (person := records.people) is None:
-        kept = near_copies.keep_one_of_each(near_copies.find_clumps(x, which), rng)
-        x, records, which = x[kept], records.take(kept), which[kept]
+        distinct = near_copies.keep_one_of_each(near_copies.find_clumps(x, which), rng)
+        x, records, which = x[distinct], records.take(distinct), which[distinct]
         person = np.arange(len(which))
     which = people.first_of_each(which, person)  # from here on of each person
     if min(which.sum(), (~which).sum()) < FEWEST:
         return None
     part = _parts(which, rng)
     score = _scores(np.column_stack([x, records.y]), which, part, person, rng)
-    seen = part > 0
-    p_value = rank_sum_p(score[seen], which[seen], part[seen], rng, two_sided=False)
-    return Separation(membership.auc(score[seen], which[seen]), p_value)
+    tested = part > 0
+    p_value = rank_sum_p(score[tested], which[tested], part[tested], rng, two_sided=False)
+    return Separation(membership.auc(score[tested], which[tested]), p_value)
 
 
 def _sample(records: Records, rng: np.random.Generator) -> Int[np.ndarray, " chosen"]:

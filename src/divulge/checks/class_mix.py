@@ -41,13 +41,13 @@ def check_true_values(subject: CheckInputs) -> Check:
         member = people.first_of_each(member, person)
         values = people.combine(values, person, "mean")
     p_value = float(stats.ks_2samp(values[member], values[~member]).pvalue)
-    said = f"(Kolmogorov-Smirnov p = {p_value:.2g})"
+    shown = f"(Kolmogorov-Smirnov p = {p_value:.2g})"
     if p_value >= 0.001:
-        text = f"Members and non-members share one distribution of true values {said}."
+        text = f"Members and non-members share one distribution of true values {shown}."
         return Check(VALUES, Verdict.PASS, text)
     return Check(
         VALUES,
         Verdict.WARNING,
-        f"Members and non-members differ in their true values {said}: part of any AUC is that "
+        f"Members and non-members differ in their true values {shown}: part of any AUC is that "
         "difference. Draw both sets from one population.",
     )

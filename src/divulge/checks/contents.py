@@ -27,42 +27,42 @@ def check_contents(
         member: who of them was trained on.
     """
     try:
-        seen = look_into(target, x, member)
+        contents = look_into(target, x, member)
     except (TargetError, ValueError) as error:
         text = f"What the model object holds could not be read: {error}"
         return (Check(ROWS, Verdict.NOT_APPLICABLE, text),)
-    if seen is None:
+    if contents is None:
         return ()
-    found = []
-    if seen.members:
-        found.append(Check(ROWS, Verdict.WARNING, _describe_rows(seen, int(member.sum()))))
-    if seen.leaves:
-        lone = seen.trees == 1 and seen.single > 0
+    checks = []
+    if contents.members:
+        checks.append(Check(ROWS, Verdict.WARNING, _describe_rows(contents, int(member.sum()))))
+    if contents.leaves:
+        lone = contents.trees == 1 and contents.single > 0
         verdict = Verdict.WARNING if lone else Verdict.PASS
-        found.append(Check(LEAVES, verdict, _describe_leaves(seen)))
-    return tuple(found)
+        checks.append(Check(LEAVES, verdict, _describe_leaves(contents)))
+    return tuple(checks)
 
 
-def _describe_rows(seen: ModelContents, members: int) -> str:
-    chance = f" (so do {seen.nonmembers:,} non-members, by chance)" if seen.nonmembers else ""
+def _describe_rows(stored: ModelContents, members: int) -> str:
+    chance = f" (so do {stored.nonmembers:,} non-members, by chance)" if stored.nonmembers else ""
     return (
-        f"This model contains {seen.members:,} of its {members:,} training records{chance}: they "
-        f"stand, as the model sees them, in {seen.rows:,} rows of the object. Whoever gets the "
+        f"This model contains {stored.members:,} of its {members:,} training records{chance}: they "
+        f"stand, as the model sees them, in {stored.rows:,} rows of the object. Whoever gets the "
         "model can read them without an attack; whoever can only query it cannot. Do not hand it "
         "out, or train a kind of model that keeps no records."
     )
 
 
-def _describe_leaves(seen: ModelContents) -> str:
-    trees = "1 tree" if seen.trees == 1 else f"{seen.trees:,} trees"
-    pure = f" In {seen.pure:,} leaves one class alone was seen." if seen.pure else ""
+def _describe_leaves(model: ModelContents) -> str:
+    trees = "1 tree" if model.trees == 1 else f"{model.trees:,} trees"
+    pure = f" In {model.pure:,} leaves one class alone was seen." if model.pure else ""
     advice = ""
-    if seen.single and seen.trees == 1:
+    if model.single and model.trees == 1:
         advice = (
             " Whoever gets the tree reads the conditions and the answer of such a record. Train "
             f"it with leaves of {SMALL} records or more."
         )
     return (
-        f"Of {seen.leaves:,} leaves in {trees}, {seen.small:,} were made from fewer than {SMALL} "
-        f"training records, and {seen.single:,} from one.{pure}{advice}"
+        f"Of {model.leaves:,} leaves in {trees}, {model.small:,} were made from fewer than {SMALL} "
+        f"training records, and {model.single:,} from one.{pure}{advice}"
     )

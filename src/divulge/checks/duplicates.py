@@ -148,8 +148,8 @@ def find_copies(members: Records, nonmembers: Records, reference: Records | None
         tuple(len(codes) - len(np.unique(codes)) for codes in (inside, outside, own)),  # type: ignore[arg-type]
         count_repeats(inside[~both[0]], outside[~both[1]]),
     )
-    kept = [np.flatnonzero(~left) for left in (*both, of_member | of_nonmember)]
-    return DistinctSets(kept[0], kept[1], kept[2], copies)
+    rows = [np.flatnonzero(~left) for left in (*both, of_member | of_nonmember)]
+    return DistinctSets(rows[0], rows[1], rows[2], copies)
 
 
 def find_copies_in_pool(records: Records, reference: Records | None) -> DistinctPool:
@@ -160,7 +160,7 @@ def find_copies_in_pool(records: Records, reference: Records | None) -> Distinct
     not be defined whether a model was trained on the record. A reference record that also stands
     in the pool is not kept.
     """
-    codes, *others = number_contents([one.x for one in (records, reference) if one is not None])
+    codes, *others = number_contents([each.x for each in (records, reference) if each is not None])
     own = others[0] if others else np.zeros(0, np.int64)
     first = np.sort(np.unique(codes, return_index=True)[1])
     known = np.isin(own, codes)

@@ -68,22 +68,27 @@ def check_labels(
         soft: whether the model gives probabilities, so that one can tell how sure it is.
     """
     answered, (records, classes) = answers.argmax(axis=1), answers.shape
-    said, told = (np.bincount(one, minlength=classes) / records for one in (answered, label))
-    shuffled = float(said @ told) or 1 / classes
+    answer_shares, label_shares = (
+        np.bincount(labels, minlength=classes) / records for labels in (answered, label)
+    )
+    shuffled = float(answer_shares @ label_shares) or 1 / classes
     guessing = max(shuffled, 1 / classes)
     deviation = float(np.sqrt(guessing * (1 - guessing) / records))
-    if float(np.minimum(np.sort(said), np.sort(told)).sum()) - guessing < ROOM * deviation:
+    if (
+        float(np.minimum(np.sort(answer_shares), np.sort(label_shares)).sum()) - guessing
+        < ROOM * deviation
+    ):
         return None
-    found = _share(int((answered == label).sum()), records)
-    accuracy = f"The accuracy on members is {words.format_rate(found)}"
+    accurate = _share(int((answered == label).sum()), records)
+    accuracy = f"The accuracy on members is {words.format_rate(accurate)}"
     renaming = _find_renaming(answered, label, classes, (1 + guessing) / 2)
-    if renaming is not None and renaming.right.value > 2 * found.value:
+    if renaming is not None and renaming.right.value > 2 * accurate.value:
         text = f"{accuracy}, but {words.format_rate(renaming.right)} if {renaming.text}."
-        return Check(NAME, Verdict.WARNING, text, {"members": found, RENAMED: renaming.right})
-    if found.value >= guessing + NEAR * deviation:
+        return Check(NAME, Verdict.WARNING, text, {"members": accurate, RENAMED: renaming.right})
+    if accurate.value >= guessing + NEAR * deviation:
         return None
-    assert found.high is not None
-    below = found.high < shuffled
+    assert accurate.high is not None
+    below = accurate.high < shuffled
     than = "below guessing" if below else "no better than guessing"
     accuracy += f", {than} ({words.format_percent(guessing)})"
     sure = float(answers.max(axis=1).mean())
@@ -92,7 +97,7 @@ def check_labels(
             f"{accuracy}, but the model gives its answers a probability of {sure:.2f} on average: "
             "the labels look like those of other records or classes."
         )
-        return Check(NAME, Verdict.WARNING, text, {"members": found})
+        return Check(NAME, Verdict.WARNING, text, {"members": accurate})
     return Check(NAME, Verdict.PASS, f"{accuracy}.")
 
 
@@ -137,13 +142,13 @@ def _describe_renaming(pairs: list[tuple[int, int]], classes: int) -> str:
         >>> _describe_renaming([(1, 0), (2, 1), (3, 2)], classes=9)
         'label k - 1 means class k: labels look shifted by 1'
     """
-    steps = {(told - said) % classes for said, told in pairs}
+    steps = {(given - answer) % classes for answer, given in pairs}
     if len(pairs) == 2 and pairs[0] == pairs[1][::-1]:
         return f"classes {pairs[0][0]} and {pairs[0][1]} are exchanged"
     if len(steps) == 1 and len(pairs) > 1:
         step = steps.pop()
         sign, size = ("+", step) if 2 * step <= classes else ("-", classes - step)
         return f"label k {sign} {size} means class k: labels look shifted by {size}"
-    shown = ", ".join(f"label {told} means class {said}" for said, told in pairs[:_SHOWN])
+    shown = ", ".join(f"label {given} means class {answer}" for answer, given in pairs[:_SHOWN])
     more = f" (and {len(pairs) - _SHOWN} more)" if len(pairs) > _SHOWN else ""
     return f"{shown}{more}: classes look to be in another order"

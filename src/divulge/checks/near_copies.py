@@ -196,7 +196,10 @@ def _find_neighbours(
     """The nearest other records of each row, and the squares of their distances."""
     x = x - x.mean(axis=0)
     squares = np.einsum("rc,rc->r", x, x)
-    found, distance = np.empty((len(rows), ranks), np.int64), np.empty((len(rows), ranks), x.dtype)
+    neighbours, distance = (
+        np.empty((len(rows), ranks), np.int64),
+        np.empty((len(rows), ranks), x.dtype),
+    )
     step = max(1, _AT_ONCE // len(x))
     for start in range(0, len(rows), step):
         some = slice(start, start + step)
@@ -206,6 +209,6 @@ def _find_neighbours(
         apart = x[near] - x[rows[some], None]  # exactly zero for copies
         exact = np.einsum("rkc,rkc->rk", apart, apart)
         order = np.argsort(exact, axis=1, kind="stable")
-        found[some] = np.take_along_axis(near, order, axis=1)
+        neighbours[some] = np.take_along_axis(near, order, axis=1)
         distance[some] = np.take_along_axis(exact, order, axis=1)
-    return found, distance
+    return neighbours, distance

@@ -65,13 +65,13 @@ def compare_columns(
         names: of the columns, where they have any.
     """
     tests = 2 * x.shape[1] * (len(_DECIMALS) + len(_TYPES))
-    found = []
+    results = []
     for unit, fits in _units(x):
         differs = fits[member].all(axis=0) != fits[~member].all(axis=0)
         for column in np.flatnonzero(differs).tolist():
             what = names[column] if names else f"column {column}"
-            found.append(_compare(x[:, [column]], fits[:, column], member, what, unit, tests))
-    return min(filter(None, found), key=lambda one: one.p_value, default=None)
+            results.append(_compare(x[:, [column]], fits[:, column], member, what, unit, tests))
+    return min(filter(None, results), key=lambda result: result.p_value, default=None)
 
 
 def compare_probabilities(
@@ -84,17 +84,17 @@ def compare_probabilities(
         for whole in 10**decimals + _AROUND:
             fits |= _are_multiples(answers, float(max(1, whole))).all(axis=1)
         unit = f"multiples of {10.0**-decimals:g}"
-        one = _compare(answers, fits, member, "the answers", unit, tests)
-        if one is not None:
-            return one
+        coarser = _compare(answers, fits, member, "the answers", unit, tests)
+        if coarser is not None:
+            return coarser
     return None
 
 
 def warn(coarser: Coarser) -> Check:
     """The warning about one set with fewer digits."""
-    one, other = ("members", "non-members")[:: 1 if coarser.members else -1]
+    these, other = ("members", "non-members")[:: 1 if coarser.members else -1]
     text = (
-        f"In {coarser.what}, all values of the {one} are {coarser.unit}, and most of the {other} "
+        f"In {coarser.what}, all values of the {these} are {coarser.unit}, and most of the {other} "
         f"are not (p = {coarser.p_value:.2g}): attacks may see who wrote a record. Write both sets "
         "with one program, with the same digits."
     )
@@ -134,14 +134,14 @@ def _compare(
     unit: str,
     tests: int,
 ) -> Coarser | None:
-    for members, one in ((True, member), (False, ~member)):
-        sizes = int(one.sum()), int((~one).sum())
-        off = int((~fits[~one]).sum())
+    for members, coarse in ((True, member), (False, ~member)):
+        sizes = int(coarse.sum()), int((~coarse).sum())
+        off = int((~fits[~coarse]).sum())
         if (
             min(sizes) >= FEWEST
-            and fits[one].all()
+            and fits[coarse].all()
             and 2 * off >= sizes[1]
-            and len(np.unique(values[one], axis=0)) >= DISTINCT
+            and len(np.unique(values[coarse], axis=0)) >= DISTINCT
         ):
             p_value = min(1.0, tests * float(stats.hypergeom.pmf(0, sum(sizes), off, sizes[0])))
             return Coarser(what, members, unit, p_value) if p_value <= FALSE_ALARM else None

@@ -82,14 +82,14 @@ def check_for_doubts(subject: CheckInputs, *, alike: bool) -> tuple[Check, ...]:
     repeated = repeats.check_repeats(known, answers[rows], records.y[rows], member[rows])
     if repeated is None and alike:
         repeated = _check_near_copies(records.take(rows), member[rows])
-    found = [of_answers.check_equal_answers(answers, records.y), repeated]
+    checks = [of_answers.check_equal_answers(answers, records.y), repeated]
     if not (records.regression or subject.scores or records.unlabelled_texts):
-        found.append(
+        checks.append(
             fit_of_labels.check_labels(answers[member], records.y[member], soft=subject.soft)
         )
         if subject.declared:
-            found.append(of_answers.check_certain_answers(answers))
-    return tuple(check for check in found if check is not None)
+            checks.append(of_answers.check_certain_answers(answers))
+    return tuple(check for check in checks if check is not None)
 
 
 def _choose_one_a_person(records: Records) -> Int[np.ndarray, " people"] | None:
@@ -150,8 +150,8 @@ def _compare_answers(subject: CheckInputs) -> precision.Coarser | None:
     answers, member = subject.answers, subject.member
     valued = subject.records.regression or subject.scores
     # a model may repeat what it remembers: values digit by digit, classes with certainty
-    told = answers[:, 0] == subject.records.y if valued else answers.max(axis=1) == 1
-    rows = np.flatnonzero(~told)[precision.choose(member[~told])]
+    revealing = answers[:, 0] == subject.records.y if valued else answers.max(axis=1) == 1
+    rows = np.flatnonzero(~revealing)[precision.choose(member[~revealing])]
     compare = precision.compare_columns if valued else precision.compare_probabilities
     return compare(answers[rows], member[rows])
 

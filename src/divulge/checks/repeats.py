@@ -61,22 +61,22 @@ def check_repeats(
     sets = {"members": codes[member], "non-members": codes[~member]}
     times = {name: find_common_factor(rows) for name, rows in sets.items()}
     if max(times.values()) > 1:
-        said = " and ".join(
+        cause = " and ".join(
             f"every row of the {name} stands there {_describe_times(count)}"
             for name, count in times.items()
             if count > 1
         )
         grown = sum(times[name] / len(rows) for name, rows in sets.items())
-        return warn(said.capitalize(), grown / sum(1 / len(rows) for rows in sets.values()))
+        return warn(cause.capitalize(), grown / sum(1 / len(rows) for rows in sets.values()))
     if known is None:
         known = _count_fine_repeats(answers, codes, member)
     if known.effect <= LARGEST_EFFECT:
         return None
-    said = (
+    cause = (
         f"{known.members:,} of {int(member.sum()):,} members and {known.nonmembers:,} of "
         f"{int((~member).sum()):,} non-members repeat another row of their set"
     )
-    return warn(said, known.effect)
+    return warn(cause, known.effect)
 
 
 def find_common_factor(codes: Codes) -> int:
@@ -137,10 +137,10 @@ def _describe_times(times: int) -> str:
     return f"{'twice' if times == 2 else f'{times} times'}, or a multiple of that"
 
 
-def warn(said: str, effect: float) -> Check:
+def warn(cause: str, effect: float) -> Check:
     """The warning for what was seen, which raises variances by this factor."""
     text = (
-        f"{said}: standard errors, which take each row for a record of its own, are too small by a "
-        f"factor of about {np.sqrt(effect):.2g}."
+        f"{cause}: standard errors, which take each row for a record of its own, are too small by "
+        f"a factor of about {np.sqrt(effect):.2g}."
     )
     return Check(NAME, Verdict.WARNING, text)

@@ -120,13 +120,13 @@ def _qualities(
     Offline shadows were trained on their pool alone; what they were trained on is unknown where
     nobody asked them about it.
     """
-    told = shadows if shadows.online or shadows.pool is None else shadows.pool
-    whose = person if told is shadows else pool_people
+    predictions = shadows if shadows.online or shadows.pool is None else shadows.pool
+    whose = person if predictions is shadows else pool_people
     count = shadows.phi.shape[1]
     if whose is not None:
-        return _qualities_by_person(told, whose, regression=regression)
+        return _qualities_by_person(predictions, whose, regression=regression)
     inside, outside = np.zeros((3, count)), np.zeros((3, count))
-    for block in read_blocks(told):
+    for block in read_blocks(predictions):
         quality = np.abs(block.phi[0]) if regression else special.expit(block.phi[0])
         moments = np.stack([np.ones_like(quality), quality, quality**2])
         inside += (moments * block.member).sum(axis=1)
@@ -135,12 +135,12 @@ def _qualities(
 
 
 def _qualities_by_person(
-    told: Shadows | PoolPredictions, person: Int[np.ndarray, " records"], *, regression: bool
+    predictions: Shadows | PoolPredictions, person: Int[np.ndarray, " records"], *, regression: bool
 ) -> tuple[Quality, Quality]:
     """The same where shadows learned from all records of a person or from none."""
-    total = np.zeros((int(person.max()) + 1, told.phi.shape[1]))
+    total = np.zeros((int(person.max()) + 1, predictions.phi.shape[1]))
     member = np.zeros(total.shape, np.bool_)
-    for block in read_blocks(told):
+    for block in read_blocks(predictions):
         quality = np.abs(block.phi[0]) if regression else special.expit(block.phi[0])
         np.add.at(total, person[block.rows], quality)
         member[person[block.rows]] = block.member
@@ -160,8 +160,8 @@ def _quality(sums: Float64[np.ndarray, "3 models"]) -> Quality:
 
 def _of_target(quality: Float64[np.ndarray, " records"]) -> Quality:
     count = len(quality)
-    found = np.var(quality, ddof=1) / count if count > 1 else np.nan
-    return Quality(np.array([quality.mean()]), np.array([found]), count - 1)
+    variance = np.var(quality, ddof=1) / count if count > 1 else np.nan
+    return Quality(np.array([quality.mean()]), np.array([variance]), count - 1)
 
 
 def _surprises(

@@ -39,52 +39,54 @@ def bench(attack: str, settings: tuple[str, ...], run: Path | None, seed: int) -
         from divulge._util.toml import read_pairs
         from divulge.studies.bench.run import CSV, LATEX, PLOT, bench_attack
 
-    found = bench_attack(attack, settings=read_pairs(settings), run=run, seed=seed, progress=True)
-    _show(found)
+    result = bench_attack(attack, settings=read_pairs(settings), run=run, seed=seed, progress=True)
+    _show(result)
     for name in (CSV, LATEX, PLOT):
-        echo(found.path / name)
-    lost = any(row.status == "failed" for audit in found.audits.values() for row in audit.findings)
+        echo(result.path / name)
+    lost = any(row.status == "failed" for audit in result.audits.values() for row in audit.findings)
     sys.exit(FAILED if lost else 0)
 
 
-def _show(found: AttackBench) -> None:
+def _show(result: AttackBench) -> None:
     from divulge.cli.terminal import Grid, show, show_table
     from divulge.report import words
     from divulge.studies.bench.result import METRICS
     from divulge.studies.bench.targets import TARGETS
 
-    figures = Grid(f"AUC of {found.attack}, and of the best other attack, with 95 % intervals")
+    figures = Grid(f"AUC of {result.attack}, and of the best other attack, with 95 % intervals")
     figures.add_columns(["target"])
     figures.add_columns(["AUC", "best other", "its AUC"], right=True)
     for name, about in TARGETS.items():
-        figures.add_row([f"{name} ({about.about})", *_figures_of(found, name)])
+        figures.add_row([f"{name} ({about.about})", *_figures_of(result, name)])
     show_table(figures)
-    means = Grid(f"{found.attack} less each other attack, the mean over targets")
+    means = Grid(f"{result.attack} less each other attack, the mean over targets")
     means.add_columns(["other attack"])
     means.add_columns([words.metric_title(name) for name in METRICS], right=True)
-    for label in found.builtin:
-        each = [found.mean(label, name) for name in METRICS]
-        cells = ["" if one is None else words.format_difference(one) for one in each]
+    for label in result.builtin:
+        each = [result.mean(label, name) for name in METRICS]
+        cells = [
+            "" if difference is None else words.format_difference(difference) for difference in each
+        ]
         means.add_row([label, *cells])
     show_table(means)
     show(
         "Differences are paired: both attacks score the same records. Their intervals hold for all "
         "other attacks at once. Targets are small and over-fitted, and stand for no model in use."
     )
-    for row in found.rows:
-        if row.attack == found.attack and row.reason:
+    for row in result.rows:
+        if row.attack == result.attack and row.reason:
             show(f"{row.target}: no figure, {row.reason}")
 
 
-def _figures_of(found: AttackBench, target: str) -> list[str]:
+def _figures_of(result: AttackBench, target: str) -> list[str]:
     from divulge.report import words
 
     counting = {
         row.attack: row.metrics["auc"]
-        for row in found.rows
+        for row in result.rows
         if row.target == target and not row.reason and "auc" in row.metrics
     }
-    mine = counting.pop(found.attack, None)
+    mine = counting.pop(result.attack, None)
     best = max(counting, key=lambda label: counting[label].value, default=None)
     return [
         "" if mine is None else words.format_auc(mine),

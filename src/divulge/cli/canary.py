@@ -105,10 +105,10 @@ def make(
         from divulge.data.records import load_record_sets, load_texts
 
         if texts:
-            found = load_texts(records, Path())
+            loaded = load_texts(records, Path())
         else:
-            (found,) = load_record_sets([records], label, Path())
-        made = make_canaries(found, folder, count, records_each=records_each, kind=kind)
+            (loaded,) = load_record_sets([records], label, Path())
+        made = make_canaries(loaded, folder, count, records_each=records_each, kind=kind)
     many = f" people, each with {records_each:,} records," if records_each > 1 else ""
     echo(f"Train on: your records and the {made.inserted:,}{many} of {folder / files.TRAIN}")
     echo(f"Score: the {made.canaries:,}{many} of {folder / files.CANDIDATES} (kind {made.kind})")

@@ -87,7 +87,7 @@ def run_(
     with track_visibly.step("Loading divulge"):
         from divulge.canaries.pipeline import CanaryOrder, audit_script
 
-    found = audit_script(
+    result = audit_script(
         script,
         records,
         folder,
@@ -99,7 +99,7 @@ def run_(
         label=label,
         run=run,
     )
-    _finish(found, fail_on, shape)
+    _finish(result, fail_on, shape)
 
 
 @click.command(cls=Command)
@@ -143,7 +143,7 @@ def audit(
         from divulge.canaries.audit import audit_canaries
 
         place = run or numbered_folder(Path("runs") / "canaries")
-        found = audit_canaries(
+        result = audit_canaries(
             folder,
             scores,
             epsilon=epsilon,
@@ -153,18 +153,18 @@ def audit(
             utility=utility,
             run=place,
         )
-    _finish(found, fail_on, shape)
+    _finish(result, fail_on, shape)
 
 
-def _finish(found: CanaryAudit, fail_on: tuple[str, ...], shape: str) -> NoReturn:
+def _finish(result: CanaryAudit, fail_on: tuple[str, ...], shape: str) -> NoReturn:
     """Say what the gate rules, then what was found, and exit."""
-    assert found.path is not None
-    ruling = found.gate(fail_on=fail_on)
+    assert result.path is not None
+    ruling = result.gate(fail_on=fail_on)
     show_ruling(ruling)
-    report = found.path / found.page
+    report = result.path / result.page
     if shape == "json":
-        echo(json.dumps({**found.as_json(), "report": str(report)}))
+        echo(json.dumps({**result.as_json(), "report": str(report)}))
     else:
-        echo(found)
+        echo(result)
     echo(f"Report: {report}", err=shape == "json")
     sys.exit(ruling_code(ruling))

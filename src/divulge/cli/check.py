@@ -29,7 +29,7 @@ def check(attack: str, settings: tuple[str, ...], about: str | None) -> None:
     from divulge._util.toml import read_pairs
     from divulge.testing.check import check_attack
 
-    found = check_attack(attack, settings=read_pairs(settings), about=about)
-    code = _CODES[found.outcome]
-    echo(found)
+    result = check_attack(attack, settings=read_pairs(settings), about=about)
+    code = _CODES[result.outcome]
+    echo(result)
     click.get_current_context().exit(code)

@@ -75,7 +75,7 @@ def compare(
     with begin(settings, run, config.read(settings).name, resume=resume) as folder:
         from divulge.studies.compare.run import compare_file
 
-        found = compare_file(
+        comparison = compare_file(
             settings,
             folder,
             resume=resume,
@@ -86,4 +86,4 @@ def compare(
         )
     if exported is not None:
         echo(f"Model: {exported[1]}", err=shape == "json")
-    finish(found, shape)
+    finish(comparison, shape)

@@ -77,23 +77,23 @@ def evidence(
     echo(place)
 
 
-def _show_check(found: EvidenceCheck) -> None:
-    told = found.manifest
-    made = f", {told.created}" if told.created else ""
-    _echo_line(f"Whole: {len(told.files)} files as the manifest says ({told.name}{made})")
-    for about, headline in told.verdicts.items():
+def _show_check(result: EvidenceCheck) -> None:
+    manifest = result.manifest
+    made = f", {manifest.created}" if manifest.created else ""
+    _echo_line(f"Whole: {len(manifest.files)} files as the manifest says ({manifest.name}{made})")
+    for about, headline in manifest.verdicts.items():
         _echo_line(f"Verdict on {about}: {headline}" if about else f"Verdict: {headline}")
-    if found.signed_by is None:
+    if result.signed_by is None:
         echo("Not signed: anybody can have made this pack")
-    elif found.is_known:
-        _echo_line(f"Signed by your key {found.signed_by}: {found.comment}")
+    elif result.is_known:
+        _echo_line(f"Signed by your key {result.signed_by}: {result.comment}")
     else:
         echo(
-            f"Signed by the key {found.signed_by}, which came with the pack: give --public-key to "
+            f"Signed by the key {result.signed_by}, which came with the pack: give --public-key to "
             "check whose it is"
         )
-    for how in dict.fromkeys(found.parts.values()):
-        parts = [part for part, other in found.parts.items() if other == how]
+    for how in dict.fromkeys(result.parts.values()):
+        parts = [part for part, other in result.parts.items() if other == how]
         echo(f"{how.capitalize()}: {', '.join(parts)}")
 
 

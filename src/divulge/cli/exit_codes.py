@@ -19,7 +19,7 @@ FAILED, TRIPPED, UNDECIDED = 1, 3, 4
 
 
 def finish(
-    found: FinishedRun,
+    result: FinishedRun,
     shape: str,
     code: int = 0,
     *,
@@ -28,20 +28,20 @@ def finish(
     """Print what was found, and exit.
 
     Args:
-        found: by an audit, a comparison or a search, with a run folder.
+        result: by an audit, a comparison or a search, with a run folder.
         shape: ``text``, or ``json`` for one object as the last line.
         code: the exit code; where it is 0, an attack that failed makes it 1.
         ruling: what the gate says, if there is one; then the code is its own.
     """
     from divulge.cli import render
 
-    failed = any(finding.status == "failed" for finding in found.findings)
+    failed = any(finding.status == "failed" for finding in result.findings)
     code = (ruling_code(ruling) if ruling else code) or (FAILED if failed else 0)
     if ruling is not None:
         show_ruling(ruling)
     if shape == "text":
-        render.show_result(found)
-    answer = render.result_as_json(found)
+        render.show_result(result)
+    answer = render.result_as_json(result)
     echo(f"Report: {answer['report']}", err=shape == "json")
     if shape == "json":
         echo(json.dumps(answer))

@@ -73,14 +73,14 @@ def harden(
             f"expected --workers local for a federation, got {workers}: its clients train here"
         )
     name = (federations if federated else config).read(settings).name
-    found: HardenedModel | HardenedFederation
+    hardened: HardenedModel | HardenedFederation
     with begin(settings, run, name, resume=resume) as folder:
         if federated:
             from divulge.studies.harden.federated import harden_federation_file
 
-            found = harden_federation_file(settings, folder, resume=resume, progress=True)
+            hardened = harden_federation_file(settings, folder, resume=resume, progress=True)
         else:
             from divulge.studies.harden.run import harden_file
 
-            found = harden_file(settings, folder, resume=resume, progress=True, workers=workers)
-    finish(found, shape, _CODES[found.outcome])
+            hardened = harden_file(settings, folder, resume=resume, progress=True, workers=workers)
+    finish(hardened, shape, _CODES[hardened.outcome])

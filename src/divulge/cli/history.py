@@ -41,12 +41,12 @@ def history(runs: tuple[Path, ...], page: Path | None, shape: str) -> None:
     """
     from divulge.exports.history import history as put_together
 
-    found = put_together(runs)
-    written = None if page is None else found.report(page)
+    joined = put_together(runs)
+    written = None if page is None else joined.report(page)
     if shape == "json":
-        echo(json.dumps(found.as_json()))
+        echo(json.dumps(joined.as_json()))
         return
-    _show_history(found)
+    _show_history(joined)
     if written is not None:
         echo(f"Page: {written}")
 
@@ -62,51 +62,61 @@ def diff(before: Path, after: Path, shape: str) -> None:
     """
     from divulge.exports.history import diff as compare
 
-    found = compare(before, after)
+    difference = compare(before, after)
     if shape == "json":
-        echo(json.dumps(found.as_json()))
+        echo(json.dumps(difference.as_json()))
         return
-    _show_difference(found)
+    _show_difference(difference)
 
 
-def _show_history(found: History) -> None:
+def _show_history(joined: History) -> None:
     from divulge.exports.history import describe_change
     from divulge.report import words
 
-    show((found.headline, "bold"))
-    for number, one in enumerate(found.versions, 1):
-        show(f"{number}: {one.run}, {one.created or 'no date'}, verdict: {one.level}")
-    for metric, rows in found.figures.items():
+    show((joined.headline, "bold"))
+    for number, version in enumerate(joined.versions, 1):
+        show(f"{number}: {version.run}, {version.created or 'no date'}, verdict: {version.level}")
+    for metric, rows in joined.figures.items():
         table = Grid(f"{words.metric_title(metric)}, with 95 % intervals")
         table.add_columns(["attack"])
-        table.add_columns([str(number + 1) for number in range(len(found.versions))], right=True)
+        table.add_columns([str(number + 1) for number in range(len(joined.versions))], right=True)
         for label, figures in rows.items():
-            cells = ["none" if one is None else words.format_metric(metric, one) for one in figures]
+            cells = [
+                "none" if estimate is None else words.format_metric(metric, estimate)
+                for estimate in figures
+            ]
             table.add_row([label, *cells])
         show_table(table)
     show("A lower limit of 0 may mean too few records: the report of the run says so.")
-    for number, changes in enumerate(found.changes, 1):
+    for number, changes in enumerate(joined.changes, 1):
         show(f"From {number} to {number + 1}; intervals of all differences hold at once:")
         for change in changes:
             show(f"  {describe_change(change)}", wrap=False)
 
 
-def _show_difference(found: RunDifference) -> None:
+def _show_difference(difference: RunDifference) -> None:
     from divulge.exports.history import describe_change
 
-    for name, one in (("Before", found.before), ("After", found.after)):
-        show(f"{name}: {one.run}, {one.created or 'no date'}, verdict: {one.level}")
-    for title, changed in (("Data", found.data), ("Settings", found.settings)):
+    for name, version in (("Before", difference.before), ("After", difference.after)):
+        show(f"{name}: {version.run}, {version.created or 'no date'}, verdict: {version.level}")
+    for title, changed in (("Data", difference.data), ("Settings", difference.settings)):
         show((title, "bold"), ": no difference" if not changed else "")
         for key, (earlier, later) in changed.items():
             show(f"  {key}: {json.dumps(earlier)} to {json.dumps(later)}", wrap=False)
-    if found.same_candidates is not None:
-        said = "the same, so differences allow for it" if found.same_candidates else "not the same"
-        show(("Candidates", "bold"), f": {said}")
+    if difference.same_candidates is not None:
+        sameness = (
+            "the same, so differences allow for it"
+            if difference.same_candidates
+            else "not the same"
+        )
+        show(("Candidates", "bold"), f": {sameness}")
     intervals = "95 % intervals, which hold for all attacks at once"
-    show(("Figures", "bold"), f": {intervals}" if found.figures else ": no attack stands in both")
-    for change in found.figures:
+    show(
+        ("Figures", "bold"),
+        f": {intervals}" if difference.figures else ": no attack stands in both",
+    )
+    for change in difference.figures:
         show(f"  {describe_change(change)}", wrap=False)
-    for title, labels in (("Only before", found.lost), ("Only after", found.gained)):
+    for title, labels in (("Only before", difference.lost), ("Only after", difference.gained)):
         if labels:
             show(f"  {title}: {', '.join(labels)}")

@@ -14,36 +14,36 @@ SHOWN = 20
 """Rows of a table before it is cut: the first and the last ones are told."""
 
 
-def as_json(found: Inspection) -> str:
+def as_json(inspection: Inspection) -> str:
     """All of it, in ASCII for any stream; what is not a finite number is null."""
-    return json.dumps(json.loads(pydantic.TypeAdapter(Inspection).dump_json(found)))
+    return json.dumps(json.loads(pydantic.TypeAdapter(Inspection).dump_json(inspection)))
 
 
-def show(found: Inspection) -> None:
+def show(facts: Inspection) -> None:
     """Print a summary, a row a round, a row a client, and the flags."""
-    rule = f", {found.rule}" if found.rule else ""
+    rule = f", {facts.rule}" if facts.rule else ""
     terminal.show(
         "\n",
-        (found.name, "bold"),
-        f": {len(found.rounds)} rounds, "
-        f"{len(found.clients)} clients, {found.tensors} tensors of {found.parameters} numbers; "
-        f"clients send their {found.kind}{rule}; written by {found.writer}",
+        (facts.name, "bold"),
+        f": {len(facts.rounds)} rounds, "
+        f"{len(facts.clients)} clients, {facts.tensors} tensors of {facts.parameters} "
+        f"numbers; clients send their {facts.kind}{rule}; written by {facts.writer}",
     )
-    metrics = sorted({name for line in found.rounds for name in line.metrics})
+    metrics = sorted({name for line in facts.rounds for name in line.metrics})
     names = ["round", "clients", "records", "global step", *metrics]
-    _print(names, [_round(line, metrics) for line in found.rounds])
+    _print(names, [_round(line, metrics) for line in facts.rounds])
     names = ["client", "rounds", "records", "mean change", "claimed guarantee"]
-    _print(names, [_client(line) for line in sorted(found.clients, key=_by_name)])
-    if found.clients:
+    _print(names, [_client(line) for line in sorted(facts.clients, key=_by_name)])
+    if facts.clients:
         terminal.show(
             "Clients have the names that the run gave them: with Flower the ids of its nodes, not "
             "the numbers of their data. A mean change is the L2 norm of an update."
         )
-    if not found.clients:
-        terminal.show((_describe_empty(found), "yellow"))
-    for flag in found.flags:
+    if not facts.clients:
+        terminal.show((_describe_empty(facts), "yellow"))
+    for flag in facts.flags:
         terminal.show((_where(flag), "yellow"), f" {flag.text}")
-    if found.clients and not found.flags:
+    if facts.clients and not facts.flags:
         terminal.show("Nothing looks odd.")
 
 
@@ -53,8 +53,8 @@ def _by_name(line: ClientLine) -> list[tuple[int, str]]:
     return [(int(part) if part.isdecimal() and len(part) < 100 else 0, part) for part in parts]
 
 
-def _describe_empty(found: Inspection) -> str:
-    rounds = words.format_count(len(found.rounds), "round")
+def _describe_empty(inspection: Inspection) -> str:
+    rounds = words.format_count(len(inspection.rounds), "round")
     return (
         f"This transcript holds nothing to audit: {rounds}, and no update of any client. If "
         "clients ended with an error, mend it, and record the run into a new folder."

@@ -135,8 +135,8 @@ def demo(run: Path | None, shape: str) -> None:
     with take(run or numbered_folder(Path("runs") / "demo")) as folder:
         from divulge.studies import demo as demonstration
 
-        found = demonstration.demo(folder, progress=True)
-    finish(found, shape)
+        result = demonstration.demo(folder, progress=True)
+    finish(result, shape)
 
 
 @main.command()
@@ -193,11 +193,11 @@ def audit(
         return
     from divulge.finished_runs import gate
 
-    asked = config.read_config(settings)
+    requested = config.read_config(settings)
     # a wrong word is refused before the work, and before there is a folder
     whole_gate = gate.join_gate(
-        asked.gate,
-        asked.about,
+        requested.gate,
+        requested.about,
         fail_on,
         tuple(map(gate.read_ceiling, ceilings)),
         judge,
@@ -205,10 +205,10 @@ def audit(
         settings.parent,
         tuple(map(gate.read_ceiling, agreed)),
     )
-    with begin(settings, run, asked.name, resume=resume) as folder:
+    with begin(settings, run, requested.name, resume=resume) as folder:
         from divulge.studies import from_file
 
-        found = from_file.audit_file(
+        result = from_file.audit_file(
             settings,
             folder,
             resume=resume,
@@ -216,7 +216,7 @@ def audit(
             progress=True,
             workers=workers,
         )
-    finish(found, shape, ruling=found.rule(whole_gate))
+    finish(result, shape, ruling=result.rule(whole_gate))
 
 
 @main.command()
@@ -259,10 +259,10 @@ def questions(run: Path) -> None:
     from divulge.cli import render
     from divulge.finished_runs.finished_run import load
 
-    found = load(run)
-    if not isinstance(found, Audit):
+    result = load(run)
+    if not isinstance(result, Audit):
         raise SpecError(f"expected an audit of one model in {run}, got another: name such a run")
-    render.show_questions(found.questions())
+    render.show_questions(result.questions())
 
 
 @main.command("list")

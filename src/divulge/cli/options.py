@@ -49,7 +49,9 @@ class SecretChoice(click.Choice):  # type: ignore[type-arg]
 
 def _refuse_repeated(order: list[Any]) -> None:
     """Refuse an option with one value that was given more often, also where the values agree."""
-    for option, times in Counter(one for one in order if isinstance(one, click.Option)).items():
+    for option, times in Counter(
+        parameter for parameter in order if isinstance(parameter, click.Option)
+    ).items():
         single = not (option.multiple or option.is_flag or option.count)
         if single and times > 1:
             raise SpecError(

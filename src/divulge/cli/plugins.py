@@ -22,12 +22,12 @@ OF_PAPERS = ("data", "reproduce")
 
 def find_commands() -> Iterator[tuple[str, click.Command]]:
     """Name and command of each that is installed, and of those of divulge-papers in any case."""
-    found = {}
+    commands = {}
     for point in entry_points(group=GROUP):
         if module := import_optional(point.module):
-            found[point.name] = getattr(module, point.attr)
-    yield from found.items()
-    yield from ((name, _absent(name)) for name in OF_PAPERS if name not in found)
+            commands[point.name] = getattr(module, point.attr)
+    yield from commands.items()
+    yield from ((name, _absent(name)) for name in OF_PAPERS if name not in commands)
 
 
 def _absent(name: str) -> click.Command:

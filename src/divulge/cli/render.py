@@ -29,23 +29,23 @@ COLUMNS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "ε ≥": "epsilon"}
 MEANS = {"AUC": "auc", "TPR at 1 % FPR": "tpr@0.01", "at 0.1 %": "tpr@0.001", "ε ≥": "epsilon"}
 
 
-def show_result(found: FinishedRun) -> None:
+def show_result(result: FinishedRun) -> None:
     """Print the verdict, the warnings and one row per attack; of several targets, the means."""
-    if isinstance(found, FederationAudit):
-        headline, *rest = found.lines()
+    if isinstance(result, FederationAudit):
+        headline, *rest = result.lines()
         show("\n", (headline, "bold"), wrap=False)
         for line in rest:
             show(line, wrap=False)
-    elif isinstance(found, Audit):
-        _show_model(found)
-    elif isinstance(found, LeaveOneOut):
-        _show_leave_one_out(found)
-    elif isinstance(found, Comparison):
-        _show_comparison(found)
-    elif isinstance(found, HardenedModel | HardenedFederation):
-        _show_hardened(found)
+    elif isinstance(result, Audit):
+        _show_model(result)
+    elif isinstance(result, LeaveOneOut):
+        _show_leave_one_out(result)
+    elif isinstance(result, Comparison):
+        _show_comparison(result)
+    elif isinstance(result, HardenedModel | HardenedFederation):
+        _show_hardened(result)
     else:
-        show(str(found), wrap=False)
+        show(str(result), wrap=False)
 
 
 def show_questions(rows: Sequence[QuestionsRow]) -> None:
@@ -55,8 +55,8 @@ def show_questions(rows: Sequence[QuestionsRow]) -> None:
     table.add_columns(names, right=True)
     for row in rows:
         low, high = row.found.low or 0.0, row.found.high or 1.0
-        found, between = f"{row.found.value:.0%}", f"{low:.0%} to {high:.0%}"
-        table.add_row([str(row.candidates), str(row.parts), found, between, f"{row.auc:.3f}"])
+        share, between = f"{row.found.value:.0%}", f"{low:.0%} to {high:.0%}"
+        table.add_row([str(row.candidates), str(row.parts), share, between, f"{row.auc:.3f}"])
     show_table(table)
     show(
         "Parts of one size share no candidate. Each is tested as the whole audit is, at 5 % for "
@@ -74,8 +74,8 @@ def _show_model(audit: Audit) -> None:
     for sentence in (*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"):
         if sentence:
             show(sentence)
-    for one in summary.remedies[:MOST_SHOWN]:
-        show("- ", (one.what, "bold"), f": {one.why} Cost: {one.cost}.")
+    for remedy in summary.remedies[:MOST_SHOWN]:
+        show("- ", (remedy.what, "bold"), f": {remedy.why} Cost: {remedy.cost}.")
     if (others := len(summary.remedies) - MOST_SHOWN) > 0:
         show(f"- {words.format_count(others, 'other way')}: see the report")
     if claim is not None and claim.sentence not in verdict.sentences:
@@ -93,13 +93,13 @@ def _show_model(audit: Audit) -> None:
         show(note)
 
 
-def _show_leave_one_out(found: LeaveOneOut) -> None:
-    verdict = found.verdict
+def _show_leave_one_out(audit: LeaveOneOut) -> None:
+    verdict = audit.verdict
     show("\n", (verdict.headline, "bold"), p_value_note(verdict))
     for sentence in (*verdict.sentences, verdict.sensitivity, f"Next: {verdict.next_step}"):
         if sentence:
             show(sentence)
-    done = [finding for finding in found.findings if finding.status is Status.DONE]
+    done = [finding for finding in audit.findings if finding.status is Status.DONE]
     done.sort(key=lambda finding: strength(finding.metrics, sound=True))
     if done:
         table = Grid("Means over targets with their 95 % intervals")
@@ -108,55 +108,58 @@ def _show_leave_one_out(found: LeaveOneOut) -> None:
         for finding in done:
             table.add_row([_name(finding), *(_cell(finding, name) for name in MEANS.values())])
         show_table(table)
-    for line in _lost(found.findings):
+    for line in _lost(audit.findings):
         show(*line)
-    show(found.basis)
-    show(f"Not measured: {'; '.join(one.what for one in found.not_measured)}.")
+    show(audit.basis)
+    show(f"Not measured: {'; '.join(gap.what for gap in audit.not_measured)}.")
 
 
-def _show_comparison(found: Comparison) -> None:
-    told = found.summary
-    verdict = compare_table.judge_comparison(told)
+def _show_comparison(comparison: Comparison) -> None:
+    summary = comparison.summary
+    verdict = compare_table.judge_comparison(summary)
     show("\n", (verdict.headline, "bold"))
     for sentence in (*verdict.sentences, f"Next: {verdict.next_step}"):
         show(sentence)
-    heads, rows = compare_table.headings(told), [compare_table.cells(told, r) for r in found.rows]
-    half = 3 + len(told.metrics)
-    kept = Grid("What each defence keeps, with 95 % intervals")
-    _fill(kept, [heads[:half], *(row[:half] for row in rows)])
+    heads, rows = (
+        compare_table.headings(summary),
+        [compare_table.cells(summary, r) for r in comparison.rows],
+    )
+    half = 3 + len(summary.metrics)
+    utility = Grid("What each defence keeps, with 95 % intervals")
+    _fill(utility, [heads[:half], *(row[:half] for row in rows)])
     cost = Grid("What it costs")
     _fill(cost, [[heads[0], *heads[half:]], *([row[0], *row[half:]] for row in rows)])
-    show_table(kept)
+    show_table(utility)
     show_table(cost)
-    paired = compare_table.differences(told)
+    paired = compare_table.differences(summary)
     if paired:
         less = Grid("Differences on the same targets, with 95 % intervals")
         _fill(less, paired)
         show_table(less)
         show(compare_table.PAIRED_NOTE)
-    for line in compare_table.lines(told):
+    for line in compare_table.lines(summary):
         show(line)
-    for row in found.rows:
+    for row in comparison.rows:
         for note in compare_table.notes_on(row):
             show((row.name, "bold"), f": {note}")
-    show(f"Not measured: {'; '.join(one.what for one in told.not_measured)}.")
+    show(f"Not measured: {'; '.join(gap.what for gap in summary.not_measured)}.")
 
 
-def _show_hardened(found: HardenedModel | HardenedFederation) -> None:
-    told = found.contents
-    show("\n", (told.headline, "bold"))
-    for sentence in (*told.sentences, f"Next: {told.next_step}"):
+def _show_hardened(hardened: HardenedModel | HardenedFederation) -> None:
+    contents = hardened.contents
+    show("\n", (contents.headline, "bold"))
+    for sentence in (*contents.sentences, f"Next: {contents.next_step}"):
         show(sentence)
     tried = Grid("What was tried")
-    _fill(tried, told.rows)
+    _fill(tried, contents.rows)
     show_table(tried)
-    show(told.basis)
-    for line in told.refusals():
+    show(contents.basis)
+    for line in contents.refusals():
         show(line)
-    if isinstance(found, HardenedModel):
-        show(f"Model: {found.model}")
+    if isinstance(hardened, HardenedModel):
+        show(f"Model: {hardened.model}")
     else:
-        show(f"For your federate.toml:\n{told.toml}", wrap=False)
+        show(f"For your federate.toml:\n{contents.toml}", wrap=False)
 
 
 def _fill(table: Grid, rows: Sequence[Sequence[str]]) -> None:
@@ -168,24 +171,24 @@ def _fill(table: Grid, rows: Sequence[Sequence[str]]) -> None:
         table.add_row(row)
 
 
-def result_as_json(found: FinishedRun) -> dict[str, JSON]:
+def result_as_json(result: FinishedRun) -> dict[str, JSON]:
     """The object of ``--format json``: run, report, and what was found.
 
     That is the verdict, the findings and, of one model, the claim; of a comparison or a search its
     summary.
     """
-    assert found.path is not None
-    answer: dict[str, JSON] = {"run": str(found.path), "report": str(found.path / found.page)}
-    if isinstance(found, Comparison | HardenedModel | HardenedFederation | CanaryAudit):
-        return answer | found.as_json()
-    assert isinstance(found, GatedAudit)
+    assert result.path is not None
+    answer: dict[str, JSON] = {"run": str(result.path), "report": str(result.path / result.page)}
+    if isinstance(result, Comparison | HardenedModel | HardenedFederation | CanaryAudit):
+        return answer | result.as_json()
+    assert isinstance(result, GatedAudit)
     findings = pydantic.TypeAdapter(tuple[Finding, ...])
-    answer["findings"] = findings.dump_python(found.findings, mode="json")
+    answer["findings"] = findings.dump_python(result.findings, mode="json")
     verdict: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(Conclusion | Judgement)
-    answer["verdict"] = verdict.dump_python(found.verdict, mode="json")
-    if isinstance(found, Audit):
+    answer["verdict"] = verdict.dump_python(result.verdict, mode="json")
+    if isinstance(result, Audit):
         claim = pydantic.TypeAdapter(ClaimRow | None)
-        answer["claim"] = claim.dump_python(found.summary.claim, mode="json")
+        answer["claim"] = claim.dump_python(result.summary.claim, mode="json")
     return answer
 
 
@@ -242,10 +245,10 @@ def _faults(audit: Audit) -> Iterator[tuple[Part, ...]]:
         control = entry.control
         if control is None or control.outcome is not ControlOutcome.FAILED:
             continue
-        told = control.blind is not None and control.blind.outcome is ControlOutcome.FAILED
+        leaked = control.blind is not None and control.blind.outcome is ControlOutcome.FAILED
         missed = control.planted is not None and not control.sees
         faults = ["missed planted leak"] * missed + ["false alarm"] * (not control.calm)
-        faults += ["failed blind control"] * told
+        faults += ["failed blind control"] * leaked
         attacks.setdefault(", ".join(faults), []).append(_name(entry.finding))
     for why, names in attacks.items():
         yield ("Failed controls", "red"), f": {', '.join(names)}: {why}"

@@ -36,8 +36,8 @@ def inspect(folder: Path, shape: str) -> None:
     from divulge.federation.transcript.inspect import inspect
     from divulge.federation.transcript.reader import Transcript
 
-    found = inspect(Transcript.open(folder), progress=True)
+    inspected = inspect(Transcript.open(folder), progress=True)
     if shape == "json":
-        echo(inspection.as_json(found))
+        echo(inspection.as_json(inspected))
     else:
-        inspection.show(found)
+        inspection.show(inspected)

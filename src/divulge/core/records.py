@@ -218,12 +218,12 @@ class Records:
         """
         if not columns or not self.columns or columns == self.columns:
             return self
-        for one, other, what in (
+        for names, other, what in (
             (columns, self.columns, "lack {name!r}"),
             (self.columns, columns, "have {name!r} besides"),
         ):
             known = set(other)
-            for name in one:
+            for name in names:
                 if name not in known:
                     raise DataError(
                         f"expected the columns of {like}, {', '.join(columns[:20])}; got records "
@@ -281,7 +281,7 @@ def _join_numbers(
     return np.concatenate([first, second])
 
 
-def _join_encodings(one: Encoding | None, other: Encoding | None) -> Encoding | None:
-    if one is None or other is None or one is other:
-        return one or other
-    return one.joined(other)
+def _join_encodings(first: Encoding | None, other: Encoding | None) -> Encoding | None:
+    if first is None or other is None or first is other:
+        return first or other
+    return first.joined(other)

@@ -355,6 +355,6 @@ class UpdateView:
     def offers(self) -> Need:
         """All that an attack can use here."""
         reference = Need.NONE if self.reference is None else Need.REFERENCE
-        seen = any(self.victim in seen.received for seen in self.rounds)
+        visible = any(self.victim in played.received for played in self.rounds)
         inputs = Need.NONE if self.inputs is None else Need.INPUTS
-        return reference | inputs | (Need.UPDATES if seen else Need.NONE)
+        return reference | inputs | (Need.UPDATES if visible else Need.NONE)

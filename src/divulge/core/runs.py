@@ -93,9 +93,9 @@ class AssignmentFacts:
     kind: Literal["assignment"] = "assignment"
 
     def __post_init__(self) -> None:
-        found = [len(self.labels), *([] if self.owners is None else [len(self.owners)])]
-        if set(found) != {self.candidates}:
-            raise ValueError(f"expected {self.candidates} classes and owners, got {found}")
+        lengths = [len(self.labels), *([] if self.owners is None else [len(self.owners)])]
+        if set(lengths) != {self.candidates}:
+            raise ValueError(f"expected {self.candidates} classes and owners, got {lengths}")
         if not all(0 <= label < _TOO_LARGE for label in self.labels):
             raise ValueError(f"expected classes from 0 and below {_TOO_LARGE}")
         if not {*self.known} <= {*range(self.candidates)}:
@@ -148,7 +148,7 @@ class CompositionFacts:
             raise ValueError(
                 f"expected records of {classes} classes for {len(self.clients)} clients"
             )
-        if not all(0 <= held < _TOO_LARGE for row in self.counts for held in row):
+        if not all(0 <= count < _TOO_LARGE for row in self.counts for count in row):
             raise ValueError(f"expected numbers of records from 0 and below {_TOO_LARGE}")
 
     @property

@@ -45,8 +45,8 @@ class Tokens:
         others = () if self.shadow_logprob is None else self.shadow_logprob
         of_tokens = (self.mean, self.sd, self.top, *self.reference, *others)
         of_texts = (self.size, *(() if self.shadow is None else self.shadow))
-        strange = any(one is not None and len(one) != tokens for one in of_tokens)
-        strange |= any(one is not None and len(one) != texts for one in of_texts)
+        strange = any(values is not None and len(values) != tokens for values in of_tokens)
+        strange |= any(values is not None and len(values) != texts for values in of_texts)
         if strange or texts < 0 or self.start[-1] != tokens:
             raise DataError(
                 f"expected what is said of {tokens} tokens of {texts} texts in arrays of these "
@@ -92,7 +92,9 @@ class Tokens:
     @property
     def reference_means(self) -> Float64[np.ndarray, "references texts"]:
         """The mean log-probability of each text under each reference."""
-        return np.array([self.average(one) for one in self.reference]).reshape(-1, len(self))
+        return np.array([self.average(logprob) for logprob in self.reference]).reshape(
+            -1, len(self)
+        )
 
     def split(self, values: Shaped[np.ndarray, " tokens"]) -> list[Shaped[np.ndarray, " part"]]:
         """Numbers of tokens, by text, as views."""

@@ -68,11 +68,11 @@ class ArrowTable:
 
     def texts(self, names: Sequence[str]) -> list[list[str]]:
         """Columns as texts, empty where a cell is."""
-        found: list[list[str]] = [[] for _ in names]
+        columns: list[list[str]] = [[] for _ in names]
         for batch in self.batches(names):
-            for cells, part in zip(found, batch, strict=True):
+            for cells, part in zip(columns, batch, strict=True):
                 cells += _as_texts(part)
-        return found
+        return columns
 
     def columns(self) -> Iterator[tuple[str, list[Any]]]:
         """Names and some of the values of each column, None where one is missing."""

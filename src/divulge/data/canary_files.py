@@ -89,9 +89,9 @@ class Canaries:
     @property
     def flipped(self) -> str:
         """What a coin flips, in words."""
-        one = "record" if self.records_each == 1 else f"person with {self.records_each} records"
+        unit = "record" if self.records_each == 1 else f"person with {self.records_each} records"
         return {
-            None: f"adding or removing one {one}",
+            None: f"adding or removing one {unit}",
             "add-or-remove": "adding or removing one client",
             "replace": "replacing the update of one client",
         }[self.neighbours]
@@ -271,12 +271,12 @@ def read_file(path: Path, names: Sequence[str], *, more: bool = False) -> dict[s
         StoreError: it is missing or damaged.
     """
     try:
-        found = arrays.read_npz(path, None if more else names, error=StoreError, links=False)
+        stored = arrays.read_npz(path, None if more else names, error=StoreError, links=False)
     except arrays.DamagedArrays as error:
         raise changed_error(path, str(error)) from error
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in names if name not in stored]:
         raise changed_error(path, f"no array {missing[0]!r}")
-    return found
+    return stored
 
 
 def read_text(array: np.ndarray, path: Path) -> str:

@@ -103,8 +103,8 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         StoreError: the file is missing or damaged.
         DataError: a score is missing, or they are scores of other canaries.
     """
-    held = read_arrays(path, "score", "about", "steps", more=True)
-    score, about, steps = held["score"], held["about"], held["steps"]
+    stored = read_arrays(path, "score", "about", "steps", more=True)
+    score, about, steps = stored["score"], stored["about"], stored["steps"]
     if about.dtype.kind != "U" or len(about) != 3 or about[0] not in _BOXES or len(steps) != 1:
         raise atomic.damaged_file_error(path, ValueError("it does not say what it holds"))
     box = _BOXES[about[0] == "black"]
@@ -121,10 +121,10 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
             "canary; a missing score is no low score"
         )
     try:
-        rounds, stated, rounding = _read_rounds(held, len(score))
-        batches, statistics = SeenBatches.from_arrays(held), read_statistics(held)
-        libraries = _read_libraries(held)
-        noise = SeenNoise.from_arrays(held)
+        rounds, stated, rounding = _read_rounds(stored, len(score))
+        batches, statistics = SeenBatches.from_arrays(stored), read_statistics(stored)
+        libraries = _read_libraries(stored)
+        noise = SeenNoise.from_arrays(stored)
     except (SpecError, ValueError) as error:
         raise atomic.damaged_file_error(path, error) from error
     return CanaryScores(
@@ -144,7 +144,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
 
 
 def _read_rounds(
-    held: Mapping[str, np.ndarray], canaries: int
+    stored: Mapping[str, np.ndarray], canaries: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Scores of rounds, what a mechanism states of them, and how far rounding may put an entry.
 
@@ -152,7 +152,7 @@ def _read_rounds(
         ValueError: they are not of so many canaries.
     """
     rounds, stated, rounding = (
-        held.get(name, np.zeros(0)) for name in ("rounds", "stated", "rounding")
+        stored.get(name, np.zeros(0)) for name in ("rounds", "stated", "rounding")
     )
     numbers = (rounds, stated, rounding)
     if (
@@ -165,27 +165,27 @@ def _read_rounds(
     return rounds, stated, rounding
 
 
-def read_statistics(held: Mapping[str, np.ndarray]) -> tuple[str, ...]:
+def read_statistics(stored: Mapping[str, np.ndarray]) -> tuple[str, ...]:
     """The layers that kept running statistics, from the arrays of a file of scores.
 
     Raises:
         ValueError: they are no names.
     """
-    return _read_texts(held, "statistics")
+    return _read_texts(stored, "statistics")
 
 
-def _read_libraries(held: Mapping[str, np.ndarray]) -> dict[str, str]:
+def _read_libraries(stored: Mapping[str, np.ndarray]) -> dict[str, str]:
     """Names and versions in turn.
 
     Raises:
         ValueError: they are no texts.
     """
-    texts = [make_showable(text) for text in _read_texts(held, "libraries")]
+    texts = [make_showable(text) for text in _read_texts(stored, "libraries")]
     return dict(zip(texts[::2], texts[1::2], strict=True))
 
 
-def _read_texts(held: Mapping[str, np.ndarray], name: str) -> tuple[str, ...]:
-    texts = held.get(name, np.zeros(0, "U1"))
+def _read_texts(stored: Mapping[str, np.ndarray], name: str) -> tuple[str, ...]:
+    texts = stored.get(name, np.zeros(0, "U1"))
     if texts.dtype.kind != "U":
         raise ValueError(f"its {name} are no names")
     return tuple(map(str, texts))
@@ -203,11 +203,11 @@ def read_arrays(path: Path, *names: str, more: bool = False) -> dict[str, np.nda
         StoreError: the file is missing or damaged.
     """
     try:
-        found = arrays.read_npz(path, None if more else names, error=StoreError)
+        stored = arrays.read_npz(path, None if more else names, error=StoreError)
     except arrays.DamagedArrays as error:
         raise atomic.damaged_file_error(path, error) from error
-    if missing := [name for name in names if name not in found]:
+    if missing := [name for name in names if name not in stored]:
         raise atomic.damaged_file_error(path, ValueError(f"no array {missing[0]!r}"))
-    if any(array.ndim != 1 for array in found.values()):
+    if any(array.ndim != 1 for array in stored.values()):
         raise atomic.damaged_file_error(path, ValueError("an array has more than one dimension"))
-    return found
+    return stored

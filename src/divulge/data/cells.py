@@ -34,10 +34,10 @@ def cell_error(
         cell: what it holds, of which the form alone is shown.
         labels: all cells of a column of labels or of membership: see `show_label`.
     """
-    found = show_label(cell, labels) if labels else show_cell(cell)
+    shown = show_label(cell, labels) if labels else show_cell(cell)
     return CellError(
         f"expected {wanted} in {path}, column {column!r}, row {row + 1} below the header, got "
-        f"{found}: correct or drop the row"
+        f"{shown}: correct or drop the row"
     )
 
 
@@ -126,7 +126,7 @@ def as_array(path: Path, column: str, row: int, cell: Any) -> Any:
         return cell
     if any(isinstance(entry, list) for entry in cell):
         return [as_array(path, column, row, entry) for entry in cell]
-    if odd := next((one for one in cell if isinstance(one, str | dict)), None):
+    if odd := next((element for element in cell if isinstance(element, str | dict)), None):
         raise refuse_list(path, column, row - 1, f"{type(odd).__name__} in a list")
     try:
         return np.array(cell, dtype=np.float64)  # None is NaN

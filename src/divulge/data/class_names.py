@@ -68,10 +68,10 @@ def match_classes(
         >>> match_classes(["dog", "cat"], ["cat", "dog"]).numbers
         {'dog': 1, 'cat': 0}
     """
-    found = list(labels)
+    distinct = list(labels)
     order = find_places(columns, class_names)
     if columns and len(set(order.values())) == len(columns):
-        return _match_named_by_user(found, columns, class_names, order, place)
+        return _match_named_by_user(distinct, columns, class_names, order, place)
     if columns and class_names and len(class_names) != len(columns):
         raise DataError(
             f"expected {len(columns)} class names, one for each of {show(columns)}, got "
@@ -79,24 +79,30 @@ def match_classes(
         )
     titles = _told_names(class_names or columns)
     for names in filter(None, (class_names, columns)):
-        places = find_places(found, names)
-        if len(places) == len(found):
+        places = find_places(distinct, names)
+        if len(places) == len(distinct):
             return ClassMatch(places, _told_names(names), titles)
     names = tuple(class_names or columns)
-    if not may_be_positions(found, names, said=bool(class_names) or numbered):
-        raise _unknown_class(found, names, place, said=bool(class_names), trained=trained)
-    return ClassMatch({one: class_number(one) or 0 for one in found}, titles, titles, bool(titles))
+    if not may_be_positions(distinct, names, numbered_by_user=bool(class_names) or numbered):
+        raise _unknown_class(
+            distinct, names, place, numbered_by_user=bool(class_names), trained=trained
+        )
+    return ClassMatch(
+        {label: class_number(label) or 0 for label in distinct}, titles, titles, bool(titles)
+    )
 
 
-def may_be_positions(labels: Sequence[Any], names: Sequence[Any], *, said: bool) -> bool:
+def may_be_positions(
+    labels: Sequence[Any], names: Sequence[Any], *, numbered_by_user: bool
+) -> bool:
     """Whether labels are positions among these names, and nothing contradicts that.
 
     Args:
         labels: those that occur.
         names: of the classes in the order of the columns.
-        said: whether somebody said that the classes are numbered in this order. Otherwise names
-            that are numbers have to be their own positions, and others have to be sorted, as
-            everything that numbers texts sorts them.
+        numbered_by_user: whether somebody said that the classes are numbered in this order.
+            Otherwise names that are numbers have to be their own positions, and others have to be
+            sorted, as everything that numbers texts sorts them.
     """
     numbers = [class_number(label) for label in labels]
     if any(number is None or number >= len(names) for number in numbers):
@@ -104,10 +110,12 @@ def may_be_positions(labels: Sequence[Any], names: Sequence[Any], *, said: bool)
     places = find_places(labels, names)
     if any(class_number(label) != at for label, at in places.items()):
         return False
-    if said:
+    if numbered_by_user:
         return True
     whole = {
-        at: number for at, one in enumerate(names) if (number := class_number(one)) is not None
+        at: number
+        for at, class_name in enumerate(names)
+        if (number := class_number(class_name)) is not None
     }
     if whole:
         return all(at == number for at, number in whole.items())
@@ -125,11 +133,11 @@ def describe_classes(match: ClassMatch, source: str = "") -> str:
     names = match.titles if match.by_position else match.names
     listed = ", ".join(f"{name!r} is {number}" for number, name in enumerate(names[:_LISTED]))
     more = f", and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
-    said = "Labels by number of class" + (f", from {source}" if source else "")
+    meaning = "Labels by number of class" + (f", from {source}" if source else "")
     if match.by_position:
         order = source or "the order of the columns"
-        said = f"Labels are class numbers, taken for positions in {order}"
-    return f"{said}: {listed}{more}."
+        meaning = f"Labels are class numbers, taken for positions in {order}"
+    return f"{meaning}: {listed}{more}."
 
 
 def show(names: Iterable[Any]) -> str:
@@ -163,8 +171,8 @@ def _match_named_by_user(
     places = find_places(labels, class_names)
     by_position = len(places) < len(labels)
     if by_position:
-        if not may_be_positions(labels, class_names, said=True):
-            raise _unknown_class(labels, tuple(class_names), place, said=True)
+        if not may_be_positions(labels, class_names, numbered_by_user=True):
+            raise _unknown_class(labels, tuple(class_names), place, numbered_by_user=True)
         places = {label: class_number(label) or 0 for label in labels}
     numbers = {label: class_of[at] for label, at in places.items()}
     return ClassMatch(numbers, names, names, by_position, len(further))
@@ -181,7 +189,7 @@ def _unknown_class(
     names: Names,
     place: Callable[[Any], str],
     *,
-    said: bool,
+    numbered_by_user: bool,
     trained: Collection[Any] | None = None,
 ) -> DataError:
     """Why labels are no names and no positions, and what to do."""
@@ -202,14 +210,20 @@ def _unknown_class(
             f"order; pass class_names, the same names in the order of class numbers, such as "
             f"class_names = {name_list(names)} if {str(names[0])!r} is class 0"
         )
-    if trained is not None and not said and any(one not in places for one in trained):
+    if (
+        trained is not None
+        and not numbered_by_user
+        and any(trained_label not in places for trained_label in trained)
+    ):
         return DataError(
             f"{got}: label records as they were labelled for the training of the model; or pass "
             "class_names, the classes as the labels call them, in the order of the model's; or "
             "leave records of other classes out"
         )
     run = [] if trained is not None and places else _renumbered(labels, len(names))
-    return DataError(f"{got}: {_advise(labels, names, places, run, said=said)}")
+    return DataError(
+        f"{got}: {_advise(labels, names, places, run, numbered_by_user=numbered_by_user)}"
+    )
 
 
 def _advise(
@@ -218,7 +232,7 @@ def _advise(
     places: Mapping[Any, int],
     run: Sequence[Any],
     *,
-    said: bool,
+    numbered_by_user: bool,
 ) -> str:
     if run:
         return (
@@ -230,7 +244,7 @@ def _advise(
             "pass class_names, the classes as the labels call them, in the order of these columns; "
             "or correct the labels"
         )
-    if said:
+    if numbered_by_user:
         return (
             "correct class_names, the classes as the labels call them, or leave these records out"
         )
@@ -262,7 +276,7 @@ def _renumbered(labels: Sequence[Any], count: int) -> list[Any]:
             return list(run)
     if len(labels) != count or not are_categories(labels):
         return []
-    return sorted(labels, key=lambda one: class_key(one)[1])
+    return sorted(labels, key=lambda written: class_key(written)[1])
 
 
 def _sorted(labels: Iterable[Any]) -> list[Any]:

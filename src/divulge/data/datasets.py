@@ -49,13 +49,13 @@ def _torch_pair(given: Any, where: str) -> tuple[Any, Any]:
             f"expected a data set with a length for {where}, got {type(given).__name__}: read it "
             "into arrays first"
         )
-    found = [given[at] for at in range(len(given))]
-    if not found or any(not isinstance(one, tuple | list) or len(one) != 2 for one in found):
+    items = [given[at] for at in range(len(given))]
+    if not items or any(not isinstance(item, tuple | list) or len(item) != 2 for item in items):
         raise DataError(
             f"expected pairs of features and label in the data set of {where}, got "
-            f"{type(found[0]).__name__ if found else 'none'}: return (x, y) for each record"
+            f"{type(items[0]).__name__ if items else 'none'}: return (x, y) for each record"
         )
-    features, labels = zip(*found, strict=True)
+    features, labels = zip(*items, strict=True)
     return _stack(list(features)), np.array([_plain(label) for label in labels])
 
 
@@ -63,11 +63,11 @@ def _stack(features: list[Any]) -> Any:
     """One array of arrays, a dict of arrays of dicts; a list of anything else."""
     first = features[0]
     if isinstance(first, dict):
-        return {name: _stack([one[name] for one in features]) for name in first}
+        return {name: _stack([record[name] for record in features]) for name in first}
     if isinstance(first, str):
         return features
     try:
-        arrays = [np.asarray(one) for one in features]
+        arrays = [np.asarray(record) for record in features]
     except Exception:  # whatever an object raises that is no array
         return features
     alike = len({array.shape for array in arrays}) == 1
@@ -124,8 +124,8 @@ def _inputs(given: Any, names: list[str]) -> list[str]:
 
 
 def _differ(cells: Any) -> bool:
-    found = list(cells)
-    return len(set(found)) == len(found)
+    listed = list(cells)
+    return len(set(listed)) == len(listed)
 
 
 def _texts(texts: list[Any], where: str) -> list[str]:

@@ -108,8 +108,8 @@ def refuse_unlike_columns(frames: Sequence[Any]) -> None:
     for name, first in types[0].items():
         if all(each[name] == first for each in types):
             continue
-        held = [kind_of_series(frame[name]) for frame in frames if not _is_empty(frame[name])]
-        refuse_unlike_kinds([kind for kind in held if kind != OBJECTS], f"column {str(name)!r}")
+        kinds = [kind_of_series(frame[name]) for frame in frames if not _is_empty(frame[name])]
+        refuse_unlike_kinds([kind for kind in kinds if kind != OBJECTS], f"column {str(name)!r}")
 
 
 def _is_empty(series: Any) -> bool:

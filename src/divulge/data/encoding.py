@@ -140,8 +140,8 @@ def hash_rows(rows: Any) -> Shaped[np.ndarray, " records"]:
     Equal records have equal hashes in every process.
     """
     contents = containers.container_of(rows).contents(rows)
-    found = [hashlib.blake2b(row.tobytes(), digest_size=16).hexdigest() for row in contents]
-    return np.array(found, dtype="S32")
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=16).hexdigest() for row in contents]
+    return np.array(digests, dtype="S32")
 
 
 def encode(rows: Any, where: str) -> tuple[Array, tuple[str, ...], Encoding | None]:
@@ -166,10 +166,10 @@ def encode(rows: Any, where: str) -> tuple[Array, tuple[str, ...], Encoding | No
                 if all(isinstance(name, str) for name in rows.columns):
                     return x, tuple(columns), FrameEncoding(rows[:0])
                 return x, (), None  # numbers for columns without names
-    found = ContentEncoding(rows)
-    if not len(found.keys):
+    encoding = ContentEncoding(rows)
+    if not len(encoding.keys):
         raise DataError(f"expected records in {where}, got none: pass one or more")
-    return found.keys, (), found
+    return encoding.keys, (), encoding
 
 
 def _check_frame(rows: Any, columns: Mapping[str, np.ndarray], where: str) -> None:
@@ -235,24 +235,24 @@ def share_encoding(sets: Sequence[Records]) -> list[Records]:
     Raises:
         DataError: the sets are of kinds that do not go together.
     """
-    if any(isinstance(one.encoding, ContentEncoding) for one in sets):
-        sets = [_by_content(one) for one in sets]
-    encodings = [one.encoding for one in sets if one.encoding is not None]
+    if any(isinstance(records.encoding, ContentEncoding) for records in sets):
+        sets = [_by_content(records) for records in sets]
+    encodings = [records.encoding for records in sets if records.encoding is not None]
     if not encodings:
         return list(sets)
-    whole = reduce(lambda one, other: one.joined(other), encodings)
-    return [replace(one, encoding=whole) for one in sets]
+    whole = reduce(lambda first, second: first.joined(second), encodings)
+    return [replace(records, encoding=whole) for records in sets]
 
 
 def _by_content(records: Records) -> Records:
     if isinstance(records.encoding, ContentEncoding):
         return records
-    found = ContentEncoding(records.rows())
-    return replace(records, x=found.keys, columns=(), encoding=found)
+    encoding = ContentEncoding(records.rows())
+    return replace(records, x=encoding.keys, columns=(), encoding=encoding)
 
 
-def _mixed(one: Any, other: Any) -> DataError:
-    kinds = ["numbers" if rows is None else _kind_of(rows) for rows in (one, other)]
+def _mixed(first: Any, other: Any) -> DataError:
+    kinds = ["numbers" if rows is None else _kind_of(rows) for rows in (first, other)]
     return DataError(
         f"expected members, non-members and all other records in one kind of container, got "
         f"{' and '.join(kinds)}: pass all of them as one kind"

@@ -79,7 +79,7 @@ def tell_kind(head: bytes, where: str) -> Kind:
         if head.startswith(magic):
             inside = _ARCHIVES if magic.startswith(b"PK\x03") else {}
             name, advice = next(
-                (said for sign, said in inside.items() if sign in head), (name, advice)
+                (described for sign, described in inside.items() if sign in head), (name, advice)
             )
             raise DataError(f"expected a table in {where}, got {name}: {advice}")
     _refuse_binary(head, where)

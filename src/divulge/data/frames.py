@@ -48,8 +48,8 @@ def column_types(paths: Sequence[Path]) -> dict[str, ColumnType]:
     for path in paths:
         for name, column in tables.read_batches(path):
             here = kinds.setdefault(name, set())
-            found, missing = _kinds(column)
-            here |= found
+            types, missing = _kinds(column)
+            here |= types
             if missing:
                 gaps.add(name)
             if "time" in here and len(here) > 1:
@@ -57,7 +57,7 @@ def column_types(paths: Sequence[Path]) -> dict[str, ColumnType]:
                     f"expected dates in column {name!r} of all files, got other cells in {path} or "
                     "in a file before it: save all as Parquet, or the dates as texts"
                 )
-    return {name: ColumnType(_join(found), name in gaps) for name, found in kinds.items()}
+    return {name: ColumnType(_join(types), name in gaps) for name, types in kinds.items()}
 
 
 def read_frame(path: Path, types: Mapping[str, ColumnType]) -> Any:
@@ -129,11 +129,11 @@ def _array(cells: Sequence[Any], column: ColumnType, once: dict[str, str]) -> np
         if whole:
             return np.array([int(cell) for cell in cells], dtype=np.int64)
         return np.array([np.nan if cell is None else float(cell) for cell in cells])
-    found = np.empty(len(cells), dtype=object)
+    array = np.empty(len(cells), dtype=object)
     if column.kind == "bool":
-        found[:] = [np.nan if c is None else c if c is True or c is False else _BOOLEANS[c.strip()]
+        array[:] = [np.nan if c is None else c if c is True or c is False else _BOOLEANS[c.strip()]
                     for c in cells]  # fmt: skip
-        return found if column.gaps else found.astype(bool)
+        return array if column.gaps else array.astype(bool)
     texts = (None if cell is None else str(cell) for cell in cells)
-    found[:] = [np.nan if text is None else once.setdefault(text, text) for text in texts]
-    return found
+    array[:] = [np.nan if text is None else once.setdefault(text, text) for text in texts]
+    return array

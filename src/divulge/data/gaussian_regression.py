@@ -45,7 +45,7 @@ def _solve_parts(
     """Solutions of each record's part of a positive definite system, zero in the other part."""
     from scipy.linalg.lapack import dposv
 
-    found = np.zeros_like(right)
+    solution = np.zeros_like(right)
     for mask, rows in _group_by_mask(part):
         at = np.flatnonzero(mask)
         if len(at):
@@ -55,8 +55,8 @@ def _solve_parts(
             _, solved, failed = dposv(system.T, wanted.reshape(-1, len(at)).T, overwrite_a=True)
             if failed:
                 raise np.linalg.LinAlgError("expected a positive definite covariance, got another")
-            found[:, rows[:, None], at] = solved.T.reshape(wanted.shape)
-    return found
+            solution[:, rows[:, None], at] = solved.T.reshape(wanted.shape)
+    return solution
 
 
 def _group_by_mask(known: KnownMask) -> Iterator[tuple[np.ndarray, np.ndarray]]:

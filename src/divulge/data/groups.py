@@ -120,26 +120,26 @@ def attach(
         DataError: a set has no values, or they do not fit.
         SpecError: a name is none of the sets'.
     """
-    found = {name: records for name, records in sets.items() if records is not None}
+    given = {name: records for name, records in sets.items() if records is not None}
     names: tuple[str, ...] = ()
     if groups is not None:
-        _check_sets(groups, found, "groups", complete=True)
-        for name, records in found.items():
+        _check_sets(groups, given, "groups", complete=True)
+        for name, records in given.items():
             numbers = number_groups(groups[name], len(records), f"groups of {name}")
-            found[name] = replace(records, group=numbers)
-        _refuse_labels(list(found.values()))
+            given[name] = replace(records, group=numbers)
+        _refuse_labels(list(given.values()))
     if strata is not None:
-        _check_sets(strata, found, "strata", complete=False)
+        _check_sets(strata, given, "strata", complete=False)
         texts = {
-            name: _as_texts(own, len(found[name]), f"strata of {name}")
+            name: _as_texts(own, len(given[name]), f"strata of {name}")
             for name, own in strata.items()
         }
         names = _name_strata(texts)
         place = {text: number for number, text in enumerate(names)}
         for name, own in texts.items():
             codes = np.array([place[text or NOT_GIVEN] for text in own.tolist()], np.int64)
-            found[name] = replace(found[name], subpopulation=codes)
-    return {name: found.get(name) for name in sets}, names
+            given[name] = replace(given[name], subpopulation=codes)
+    return {name: given.get(name) for name in sets}, names
 
 
 def _check_sets(

@@ -94,13 +94,13 @@ def impute(
         )
     x, mask, theirs = (_flatten_records(part) for part in (hidden.x, known, own.x))
     shape = as_grid(grid or hidden.x.shape[1:])
-    asked = _ImputationTask(
+    task = _ImputationTask(
         x, mask.astype(np.bool_), hidden.stratum, theirs, own.stratum, count, shape
     )
-    found = _IMPUTERS[fill](asked, rng)
+    fills = _IMPUTERS[fill](task, rng)
     low, high = theirs.min(axis=0), theirs.max(axis=0)
     ways = []
-    for values in found:
+    for values in fills:
         filled = np.where(mask, x, np.clip(values, low, high))
         valid = snap_one_hot(filled, mask.astype(np.bool_), one_hot).reshape(hidden.x.shape)
         ways.append(Records(_cast_back(valid, hidden.x), hidden.y, group=hidden.group))
@@ -129,11 +129,11 @@ def cross_impute(
     for mine in (half, ~half):
         others = records.take(~mine)
         some = hide_unknown(records.take(mine), known[mine])
-        found = impute(
+        imputations = impute(
             some, known[mine], others, fill, rng, count=count, one_hot=one_hot, grid=grid
         )
-        for x, seen in zip(ways, found, strict=True):
-            x[mine] = seen.x
+        for x, imputed in zip(ways, imputations, strict=True):
+            x[mine] = imputed.x
     return tuple(Records(x, records.y, group=records.group) for x in ways)
 
 
@@ -149,18 +149,18 @@ def snap_one_hot(x: FlatRecords, known: KnownMask, one_hot: OneHotGroups) -> Fla
     return x
 
 
-def _impute_means(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
+def _impute_means(task: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
     del rng
-    return [_class_means(asked.own, asked.own_y, asked.y)]
+    return [_class_means(task.own, task.own_y, task.y)]
 
 
-def _impute_global_mean(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
+def _impute_global_mean(task: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
     del rng
-    return [np.broadcast_to(asked.own.mean(axis=0), asked.x.shape)]
+    return [np.broadcast_to(task.own.mean(axis=0), task.x.shape)]
 
 
-def _impute_gaussian(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
-    x, known, y, own, own_y, count, _ = asked
+def _impute_gaussian(task: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
+    x, known, y, own, own_y, count, _ = task
     centre = _class_means(own, own_y, y)
     covariance = shrunk_covariance(own - _class_means(own, own_y, own_y))
     if count == 1:
@@ -174,8 +174,8 @@ def _impute_gaussian(asked: _ImputationTask, rng: np.random.Generator) -> list[F
     return list(centre + drawn + regress_hidden(wrong, known, covariance))
 
 
-def _impute_local(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
-    x, known, y, own, own_y, _, grid = asked
+def _impute_local(task: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
+    x, known, y, own, own_y, _, grid = task
     centre = _class_means(own, own_y, y)
     expected = impute_local(
         np.where(known, x - centre, 0.0).reshape(len(x), *grid),
@@ -186,9 +186,9 @@ def _impute_local(asked: _ImputationTask, rng: np.random.Generator) -> list[Flat
     return [centre + expected.reshape(x.shape)]
 
 
-def _impute_neighbours(asked: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
+def _impute_neighbours(task: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
     del rng
-    x, known, y, own, own_y, count, _ = asked
+    x, known, y, own, own_y, count, _ = task
     spread = own.std(axis=0)
     scale = np.where(spread > 0, spread, 1.0)
     near, here = own / scale, np.where(known, x / scale, 0.0)

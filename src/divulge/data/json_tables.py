@@ -77,10 +77,10 @@ class JsonTable:
             yield tuple(as_array(self.path, name, number, row.get(name)) for name in names)
 
     def _columns(self, names: Sequence[str]) -> dict[str, list[Any]]:
-        found: dict[str, list[Any]] = {name: [] for name in names}
+        columns: dict[str, list[Any]] = {name: [] for name in names}
         size = 0
         for row in self._rows():
-            for name, cells in found.items():
+            for name, cells in columns.items():
                 cell = row.get(name)
                 if isinstance(cell, dict | list):
                     raise DataError(
@@ -90,7 +90,7 @@ class JsonTable:
                 cells.append(cell)
                 size += _CELL + (len(cell) if isinstance(cell, str) else 0)
             check_unpacked(self.path, size)
-        return found
+        return columns
 
     def _rows(self) -> Iterator[dict[str, Any]]:
         names: list[str] | None = None

@@ -100,8 +100,10 @@ class KnownFeatures:
                 records are missing.
         """
         if self.columns:
-            found = [column for one in self.columns for column in match_columns(one, names)]
-            return column_mask(shape, found)
+            positions = [
+                column for pattern in self.columns for column in match_columns(pattern, names)
+            ]
+            return column_mask(shape, positions)
         assert self.share is not None
         if self.pattern == "telling-columns":
             return telling_mask(shape, 1 - self.share, reference)
@@ -142,11 +144,11 @@ def match_columns(pattern: str, names: tuple[str, ...]) -> tuple[int, ...]:
     Raises:
         DataError: there are none.
     """
-    found = tuple(k for k, name in enumerate(names) if fnmatchcase(name, pattern))
-    if not found:
+    positions = tuple(k for k, name in enumerate(names) if fnmatchcase(name, pattern))
+    if not positions:
         hint = did_you_mean(pattern, names) if names else "these records have no names of columns"
         raise DataError(f"expected the name of a column, got {pattern!r}: {hint}")
-    return found
+    return positions
 
 
 def column_mask(
@@ -173,8 +175,8 @@ def pixel_mask(
 ) -> Bool[np.ndarray, "records *features"]:
     """All but a share of the pixels, with all their channels; of flat records, of the features."""
     channels = 1 if len(shape) > 3 else 0
-    one = (shape[0], *(1,) * channels, *shape[1 + channels :])
-    return np.broadcast_to(random_mask(one, missing, rng), shape)
+    single_channel = (shape[0], *(1,) * channels, *shape[1 + channels :])
+    return np.broadcast_to(random_mask(single_channel, missing, rng), shape)
 
 
 def block_mask(
@@ -187,10 +189,10 @@ def block_mask(
     sides = shape[-2:] if len(shape) > 2 else shape[-1:]
     known = np.ones(shape, np.bool_)
     lengths = [round(side * missing ** (1 / len(sides))) for side in sides]
-    for one in known:
+    for row in known:
         starts = [rng.integers(side - n + 1) for side, n in zip(sides, lengths, strict=True)]
         hidden = (slice(s, s + n) for s, n in zip(starts, lengths, strict=True))
-        one[(..., *hidden)] = False
+        row[(..., *hidden)] = False
     return known
 
 
@@ -210,8 +212,8 @@ def drawn_columns(
     shape: tuple[int, ...], missing: float, rng: np.random.Generator
 ) -> Bool[np.ndarray, "records *features"]:
     """All but a share of the features, the same of every record."""
-    one = random_mask((1, *shape[1:]), missing, rng)
-    return np.broadcast_to(one, shape)
+    row = random_mask((1, *shape[1:]), missing, rng)
+    return np.broadcast_to(row, shape)
 
 
 def telling_mask(

@@ -32,29 +32,29 @@ def encode_labels(labels: Any, where: str) -> tuple[Int64[np.ndarray, " records"
         DataError: they are not one a record, or one is missing or cannot be looked up.
     """
     try:
-        found = np.asarray(labels)
+        array = np.asarray(labels)
     except Exception as error:
         raise DataError(
             f"expected arrays x and y for {where}, got: {quote_error(error)}"
         ) from error
-    if isinstance(labels, list | tuple) and found.dtype.kind in "US":
-        found = np.empty(len(labels), object)  # NumPy makes texts of missing labels and numbers
-        found[:] = labels
-    if found.ndim == 2 and found.shape[1] == 1:
-        found = found[:, 0]
-    if found.dtype.kind == "O" and found.ndim == 1 and all(map(_is_number, found.tolist())):
-        found = np.array(found.tolist())
-    if found.dtype.kind in "iufb":
-        if found.dtype.kind == "b" or not len(found) or not (found < 0).any() or found.ndim != 1:
-            return as_labels(found, where), ()
-        as_labels(np.abs(found), where)  # refuses fractions
-        found = found.astype(np.int64)
-    if found.ndim != 1:
+    if isinstance(labels, list | tuple) and array.dtype.kind in "US":
+        array = np.empty(len(labels), object)  # NumPy makes texts of missing labels and numbers
+        array[:] = labels
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.dtype.kind == "O" and array.ndim == 1 and all(map(_is_number, array.tolist())):
+        array = np.array(array.tolist())
+    if array.dtype.kind in "iufb":
+        if array.dtype.kind == "b" or not len(array) or not (array < 0).any() or array.ndim != 1:
+            return as_labels(array, where), ()
+        as_labels(np.abs(array), where)  # refuses fractions
+        array = array.astype(np.int64)
+    if array.ndim != 1:
         raise DataError(
-            f"expected one label a record in {where}, got an array of shape {found.shape}: pass "
+            f"expected one label a record in {where}, got an array of shape {array.shape}: pass "
             "the name or the number of each record's class"
         )
-    cells = found.tolist()
+    cells = array.tolist()
     for at, cell in enumerate(cells):
         if is_missing(cell):
             raise DataError(f"expected a label for each record of {where}, got none at index {at}")
@@ -97,7 +97,7 @@ def share_classes(sets: Sequence[Records], known: Sequence[Any] = ()) -> list[Re
         DataError: some sets have labels and others numbers, or a label is not known.
     """
     sets = name_alike(sets)
-    if not any(one.classes for one in sets):
+    if not any(records.classes for records in sets):
         return sets
     labels = find_labels(sets)
     classes = tuple(known) or sort_labels(set(labels))
@@ -110,13 +110,13 @@ def name_alike(sets: Sequence[Records]) -> list[Records]:
     Raises:
         DataError: some sets have names and others numbers.
     """
-    named = [one for one in sets if one.classes]
+    named = [records for records in sets if records.classes]
     if not named:
         return list(sets)
-    if all(isinstance(label, int) for one in named for label in one.classes):
-        sets = [_name(one) for one in sets]  # of -1 and 1 a set may hold 1 alone
-        named = [one for one in sets if one.classes]
-    if len(named) < len([one for one in sets if len(one)]):
+    if all(isinstance(label, int) for records in named for label in records.classes):
+        sets = [_name(records) for records in sets]  # of -1 and 1 a set may hold 1 alone
+        named = [records for records in sets if records.classes]
+    if len(named) < len([records for records in sets if len(records)]):
         labels = named[0].classes
         raise DataError(
             "expected labels of one kind in all sets of records, got names such as "
@@ -127,15 +127,15 @@ def name_alike(sets: Sequence[Records]) -> list[Records]:
 
 def find_labels(sets: Sequence[Records]) -> list[Any]:
     """The labels that occur in the sets, each once."""
-    found: dict[Any, None] = {}
-    for one in sets:
-        used = np.unique(one.y).tolist()
-        found |= (
-            dict.fromkeys(one.classes[number] for number in used)
-            if one.classes
+    distinct: dict[Any, None] = {}
+    for records in sets:
+        used = np.unique(records.y).tolist()
+        distinct |= (
+            dict.fromkeys(records.classes[number] for number in used)
+            if records.classes
             else (dict.fromkeys(used))
         )
-    return list(found)
+    return list(distinct)
 
 
 def number_records(sets: Sequence[Records], match: ClassMatch, classes: Classes) -> list[Records]:
@@ -147,7 +147,7 @@ def number_records(sets: Sequence[Records], match: ClassMatch, classes: Classes)
         classes: the label of each number, as a model of these records is trained with it; none
             where that is the number itself.
     """
-    return [_renumber(one, match, classes) for one in sets]
+    return [_renumber(records, match, classes) for records in sets]
 
 
 def _name(records: Records) -> Records:

@@ -48,12 +48,12 @@ def read_layout(path: Path) -> Layout:
     """
     sample, whole = _read_sample(path)
     begun = next((at for at, line in enumerate(sample) if line.strip("\r\n")), len(sample))
-    told = _TOLD.fullmatch(sample[begun]) if sample[begun:] else None
-    begun += told is not None
+    declared = _TOLD.fullmatch(sample[begun]) if sample[begun:] else None
+    begun += declared is not None
     rest = sample[begun:]
     if not rest:
         return Layout((), ",", 0, row_names=False, padded=False)
-    separator = told[1] if told else _find_separator(path, rest, whole=whole)
+    separator = declared[1] if declared else _find_separator(path, rest, whole=whole)
     reader = csv.reader(rest, delimiter=separator)
     names = next(reader)
     above = begun + reader.line_num
@@ -127,10 +127,12 @@ def _read_sample(path: Path) -> tuple[list[str], bool]:
 
 def _find_separator(path: Path, lines: list[str], *, whole: bool) -> str:
     """The one that stands between the names of the header; a comma where there is one name."""
-    present = [one for one in SEPARATORS if one != " " and one in lines[0]]
+    present = [separator for separator in SEPARATORS if separator != " " and separator in lines[0]]
     if len(present) == 1 and '"' not in lines[0]:
         return present[0]
-    tables = {one: table for one in present if len((table := _split(lines, one))[0]) > 1}
+    tables = {
+        separator: table for separator in present if len((table := _split(lines, separator))[0]) > 1
+    }
     if not tables and " " in lines[0]:
         tables = {" ": table} if len((table := _split(lines, " "))[0]) > 1 else {}
         if tables and "" in tables[" "][0]:
@@ -141,17 +143,17 @@ def _find_separator(path: Path, lines: list[str], *, whole: bool) -> str:
     if len(tables) <= 1:
         return next(iter(tables), ",")
     fitting = [
-        one
-        for one, (names, *rows) in tables.items()
+        separator
+        for separator, (names, *rows) in tables.items()
         if all(len(names) <= len(row) <= len(names) + 1 for row in _complete(rows, whole=whole))
     ]
     if len(fitting) == 1:
         return fitting[0]
-    found = " and ".join(
-        f"{SEPARATORS[one]} ({len(names)} names)" for one, (names, *_) in tables.items()
+    several = " and ".join(
+        f"{SEPARATORS[separator]} ({len(names)} names)" for separator, (names, *_) in tables.items()
     )
     raise DataError(
-        f"expected one separator in the header of {path}, got {found} in {lines[0][:60]!r}: put "
+        f"expected one separator in the header of {path}, got {several} in {lines[0][:60]!r}: put "
         "names that hold a separator in quotes, or rename them"
     )
 

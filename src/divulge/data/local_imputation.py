@@ -95,8 +95,8 @@ def impute_local(
         if covariance is None:
             covariance = shrunk_covariance(own[at].reshape(len(own), -1))
         wrong = residuals[at].reshape(len(known), -1)[some]
-        found = regress_hidden(wrong[None], mask[some], covariance)[0]
-        inner = found.reshape(-1, *residuals[at].shape[1:])[
+        predicted = regress_hidden(wrong[None], mask[some], covariance)[0]
+        inner = predicted.reshape(-1, *residuals[at].shape[1:])[
             (slice(None), slice(None), *block.inside)
         ]
         expected[(some, slice(None), *block.inner)] = inner

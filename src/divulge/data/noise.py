@@ -53,11 +53,11 @@ class SeenNoise:
     def as_arrays(self) -> dict[str, np.ndarray]:
         """All numbers, and the names of looks."""
         numbers = [
-            [one.size, one.evidence, one.largest, one.step, one.before, one.after]
-            for one in self.looks
+            [look.size, look.evidence, look.largest, look.step, look.before, look.after]
+            for look in self.looks
         ]
         head = [self.steps, self.stated, get_args(Loss).index(self.loss), self.absent]
-        names = [name for one in self.looks for name in (one.kind, one.part)]
+        names = [name for look in self.looks for name in (look.kind, look.part)]
         return {
             "noise": np.concatenate([head, *numbers]).astype(np.float64),
             "noise_looks": np.array(names, dtype=np.str_),

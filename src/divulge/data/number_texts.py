@@ -47,8 +47,8 @@ class Notation(NamedTuple):
             cell = cell.replace(",", ".")
         if self.percent and cell.endswith("%"):
             number, exponent = cell[:-1].rstrip(), 0
-            if found := _EXPONENT.fullmatch(number):
-                number, exponent = found[1], int(found[2])
+            if match := _EXPONENT.fullmatch(number):
+                number, exponent = match[1], int(match[2])
             cell = f"{number}e{exponent - 2}"
         return cell
 
@@ -115,43 +115,43 @@ def resolve(
 
 def describe_numbers(notations: Iterable[Notation]) -> list[str]:
     """Sentences on notations that are not plain."""
-    found = list(notations)
-    said = []
-    if any(one.comma for one in found):
-        said.append("Numbers have decimal commas.")
-    if any(one.percent for one in found):
-        said.append("Numbers with a percent sign are read as shares: 12.3% is 0.123.")
-    return said
+    listed = list(notations)
+    sentences = []
+    if any(notation.comma for notation in listed):
+        sentences.append("Numbers have decimal commas.")
+    if any(notation.percent for notation in listed):
+        sentences.append("Numbers with a percent sign are read as shares: 12.3% is 0.123.")
+    return sentences
 
 
 def _resolve(path: Path, name: str, shown: NotationEvidence, *, commas: bool) -> Notation:
     first = shown.first
-    found = Notation("comma" in first and (commas or shown.commas), "percent" in first)
+    notation = Notation("comma" in first and (commas or shown.commas), "percent" in first)
     if shown.texts:
-        return found
+        return notation
     if "grouped" in first:
         raise _refuse(path, name, first["grouped"], "with a separator of thousands", _ADVICE)
     if "comma" in first and "point" in first:
         other = first["point"][1]
         raise _refuse(path, name, first["comma"], f"beside {show_cell(other)}", _ADVICE)
-    if "comma" in first and not found.comma:
-        said = "whose comma may group thousands or decimals"
-        raise _refuse(path, name, first["comma"], said, _ADVICE)
+    if "comma" in first and not notation.comma:
+        doubt = "whose comma may group thousands or decimals"
+        raise _refuse(path, name, first["comma"], doubt, _ADVICE)
     if "point" in first and commas and not shown.points:
-        said = "whose point may group thousands, beside columns with decimal commas"
-        raise _refuse(path, name, first["point"], said, _ADVICE)
+        doubt = "whose point may group thousands, beside columns with decimal commas"
+        raise _refuse(path, name, first["point"], doubt, _ADVICE)
     if "percent" in first and "number" in first:
-        said = f"beside {show_cell(first['percent'][1])}"
+        doubt = f"beside {show_cell(first['percent'][1])}"
         advice = "write a percent sign in each cell of the column, or in none"
-        raise _refuse(path, name, first["number"], said, advice)
-    return found
+        raise _refuse(path, name, first["number"], doubt, advice)
+    return notation
 
 
-def _refuse(path: Path, name: str, where: tuple[int, str], said: str, advice: str) -> DataError:
+def _refuse(path: Path, name: str, where: tuple[int, str], doubt: str, advice: str) -> DataError:
     row, cell = where
     return DataError(
         f"expected one plain notation of numbers in {path}, column {name!r}, got {show_cell(cell)} "
-        f"{said} in row {row + 1} below the header: {advice}"
+        f"{doubt} in row {row + 1} below the header: {advice}"
     )
 
 

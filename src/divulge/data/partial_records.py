@@ -91,19 +91,19 @@ def hide_and_impute(
     )
 
     def treat() -> _ImputedRecords:
-        found: list[tuple[Records, ...]] = []
+        imputed: list[tuple[Records, ...]] = []
         theirs = None
         for own in (reference, pool):
             if own is None:
-                found.append(())
+                imputed.append(())
                 continue
             theirs = make_mask(own.x.shape, masks)
-            found.append(
+            imputed.append(
                 imputation.cross_impute(
                     own, theirs, fill, draws, count=count, one_hot=groups, grid=grid
                 )
             )
-        return _ImputedRecords(found[0], found[1], None if pool is None else theirs)
+        return _ImputedRecords(imputed[0], imputed[1], None if pool is None else theirs)
 
     return PartialRecords(mask, ways, treat)
 

@@ -83,18 +83,18 @@ def load_record_sets(
     texts = {name: path for name, path in paths.items() if _holds_texts_alone(path, label)}
     paths = {name: path for name, path in paths.items() if name not in texts}
     try:
-        found = {
+        loaded = {
             name: data_files.read_record_file(path, label, besides, values=values)
             for name, path in paths.items()
         }
     except CellError as cell:
         try:
-            found = _read_frames(paths, label, besides, values=values)
+            loaded = _read_frames(paths, label, besides, values=values)
         except MissingExtra as error:
             raise DataError(f"{cell}; columns of texts are read with pandas: {error}") from error
-    found |= {name: _without_labels(load_texts(name, folder)) for name in texts}
+    loaded |= {name: _without_labels(load_texts(name, folder)) for name in texts}
     return [
-        found[n] if n in found else load_records(n, label, folder, besides, values=values)
+        loaded[n] if n in loaded else load_records(n, label, folder, besides, values=values)
         for n in names
     ]
 
@@ -125,14 +125,14 @@ def _read_frames(
     """
     wanted = {name: data_files.check_header(path, label, besides) for name, path in paths.items()}
     types = frames.column_types(list(paths.values()))
-    found = {}
+    loaded = {}
     for name, path in paths.items():
         frame = frames.read_frame(path, types)
         if not len(frame):
             raise DataError(f"expected rows of features and a label in {path}, got none")
         pair = frame[list(wanted[name])], frame[label].to_numpy()
-        found[name] = as_records(pair, str(path), values=values)
-    return found
+        loaded[name] = as_records(pair, str(path), values=values)
+    return loaded
 
 
 def as_records(pair: Any, where: str, *, values: bool = False) -> Records:
@@ -163,13 +163,13 @@ def as_records(pair: Any, where: str, *, values: bool = False) -> Records:
         y, classes = data_files.as_values(pair[1], where), ()
     else:
         y, classes = encode_labels(pair[1], where)
-    found = Records(x, y, columns, encoding, classes)
-    if len(found) and not found.x.size:
+    records = Records(x, y, columns, encoding, classes)
+    if len(records) and not records.x.size:
         raise DataError(
-            f"expected records with features for {where}, got x of shape {found.x.shape}: "
+            f"expected records with features for {where}, got x of shape {records.x.shape}: "
             "pass a column or more"
         )
-    return found
+    return records
 
 
 def load_texts(where: str, folder: Path) -> Records:

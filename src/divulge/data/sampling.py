@@ -48,10 +48,10 @@ class SeenBatches:
     def as_arrays(self) -> dict[str, np.ndarray]:
         """All numbers by name: what is stated and the sizes, and what is known of divisors."""
         stated = self.stated
-        held = {"batches": [stated.records, stated.rate, stated.steps, *self.sizes]}
+        stored = {"batches": [stated.records, stated.rate, stated.steps, *self.sizes]}
         if self.divisors is not None:
-            held["divisors"] = [stated.divisor or 0, *self.divisors]
-        return {name: np.array(numbers, np.float64) for name, numbers in held.items()}
+            stored["divisors"] = [stated.divisor or 0, *self.divisors]
+        return {name: np.array(numbers, np.float64) for name, numbers in stored.items()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, np.ndarray]) -> "SeenBatches | None":
@@ -63,15 +63,27 @@ class SeenBatches:
         """
         if "batches" not in arrays:
             return None
-        held, divisors = arrays["batches"], arrays.get("divisors", np.zeros(0))
-        sizes = held[3:]
-        if held.dtype != np.float64 or len(held) < 4 or not (np.isfinite(held) & (held >= 0)).all():
+        stored, divisors = arrays["batches"], arrays.get("divisors", np.zeros(0))
+        sizes = stored[3:]
+        if (
+            stored.dtype != np.float64
+            or len(stored) < 4
+            or not (np.isfinite(stored) & (stored >= 0)).all()
+        ):
             raise ValueError("its batches are no numbers")
-        if (held[[0, 2]] % 1).any() or (sizes % 1).any() or held.max() > 2**53:
+        if (stored[[0, 2]] % 1).any() or (sizes % 1).any() or stored.max() > 2**53:
             raise ValueError("its batches are no whole numbers of records")
-        found = divisors.tolist()
-        if divisors.dtype != np.float64 or len(found) not in (0, 3) or not np.isfinite(found).all():
+        listed = divisors.tolist()
+        if (
+            divisors.dtype != np.float64
+            or len(listed) not in (0, 3)
+            or not np.isfinite(listed).all()
+        ):
             raise ValueError("its divisors are no numbers")
-        chosen, *seen = found or [0.0]
-        stated = StatedSampling(int(held[0]), float(held[1]), int(held[2]), chosen or None)
-        return cls(sizes.astype(np.int64), stated, (seen[0], seen[1]) if seen else None)
+        chosen, *divisor_rest = listed or [0.0]
+        stated = StatedSampling(int(stored[0]), float(stored[1]), int(stored[2]), chosen or None)
+        return cls(
+            sizes.astype(np.int64),
+            stated,
+            (divisor_rest[0], divisor_rest[1]) if divisor_rest else None,
+        )

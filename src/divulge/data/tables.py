@@ -110,8 +110,8 @@ def describe(path: Path, names: Sequence[str]) -> str:
 
 
 def _open(path: Path) -> Table:
-    found = untrusted.check_file(path, untrusted.MAX_DATA_BYTES, DataError)
-    table = _open_version(path, (found.st_ino, found.st_size, found.st_mtime_ns))
+    status = untrusted.check_file(path, untrusted.MAX_DATA_BYTES, DataError)
+    table = _open_version(path, (status.st_ino, status.st_size, status.st_mtime_ns))
     untrusted.check_columns(len(table.names), str(path), DataError)
     return table
 

@@ -83,18 +83,18 @@ class TextTable:
             DataError: the table is damaged.
         """
         positions = self._positions(names)
-        found: list[list[str]] = [[] for _ in names]
+        columns: list[list[str]] = [[] for _ in names]
         once: dict[str, str] = {}
         size = 0
         rows = read_rows(self.path, self._layout)
         while batch := list(islice(rows, ROWS)):
-            for cells, at in zip(found, positions, strict=True):
+            for cells, at in zip(columns, positions, strict=True):
                 column = [row[at] if at < len(row) else "" for row in batch]
                 cells += [once.setdefault(cell, cell) for cell in column]
                 size += 8 * len(column) + sum(map(len, column))
             check_unpacked(self.path, size + _TEXT * len(once))
         self._fits = True
-        return [self._with_points(cells) for cells in found]
+        return [self._with_points(cells) for cells in columns]
 
     def columns(self) -> Iterator[tuple[str, list[str | None]]]:
         """Names and some of the cells of each column; columns of numbers in plain notation.
@@ -118,13 +118,15 @@ class TextTable:
 
     def describe(self, names: Sequence[str]) -> str:
         """How the table was understood, in sentences; empty for plain CSV."""
-        layout, said = self._layout, []
+        layout, sentences = self._layout, []
         if layout.separator != ",":
-            said.append(f"The table is separated by {SEPARATORS[layout.separator]}.")
-        said += describe_numbers(self._notations(names).values())
+            sentences.append(f"The table is separated by {SEPARATORS[layout.separator]}.")
+        sentences += describe_numbers(self._notations(names).values())
         if layout.row_names:
-            said.append("Rows begin with names for which the header has none; these are left out.")
-        return " ".join(said)
+            sentences.append(
+                "Rows begin with names for which the header has none; these are left out."
+            )
+        return " ".join(sentences)
 
     def _positions(self, names: Sequence[str]) -> list[int]:
         places = {name: place for place, name in enumerate(self._layout.names)}
@@ -180,10 +182,10 @@ class TextTable:
         for above, batch in self._batches():
             for evidence, at in zip(shown.values(), positions, strict=True):
                 evidence.see(("" if c.strip() in missing else c for c in batch[at]), above)
-        found = resolve(self.path, shown, self._layout.separator)
+        notations = resolve(self.path, shown, self._layout.separator)
         return {
             name: notation
-            for name, notation in found.items()
+            for name, notation in notations.items()
             if any(notation) and not (missing and shown[name].texts)
         }
 

@@ -69,10 +69,10 @@ def layer_inputs(
     """
     import torch
 
-    seen: list[np.ndarray] = []
+    batches: list[np.ndarray] = []
 
     def keep(_: torch.nn.Module, given: tuple[torch.Tensor, ...]) -> None:
-        seen.append(given[0].detach().double().cpu().numpy())
+        batches.append(given[0].detach().double().cpu().numpy())
 
     like = next(module.parameters()).dtype
     hook = dict(module.named_modules())[name].register_forward_pre_hook(keep)
@@ -83,4 +83,4 @@ def layer_inputs(
                 module(x.to(like) if x.is_floating_point() else x)
     finally:
         hook.remove()
-    return np.concatenate(seen)
+    return np.concatenate(batches)

@@ -75,7 +75,7 @@ class TranscriptUpdates:
     ) -> Float64[np.ndarray, "records clients"]:
         from divulge.training.engine.networks import load_network
 
-        found = np.full((len(records), len(self.clients)), np.nan)
+        residuals = np.full((len(records), len(self.clients)), np.nan)
         with translate_model_errors("a network that the weights belong to", _FITS):
             module = load_network(self.network, played.sent)
         name = linear_layer(module, layer)
@@ -84,8 +84,8 @@ class TranscriptUpdates:
         for k, client in enumerate(self.clients):
             if client in played.received:
                 change = played.change(client)[weight_name(name)]
-                found[:, k] = projection_residual(inputs, row_space(change))
-        return found
+                residuals[:, k] = projection_residual(inputs, row_space(change))
+        return residuals
 
     def first(self, rounds: int) -> "TranscriptUpdates":
         """What the server had after so many of the rounds."""
@@ -174,5 +174,5 @@ def _record_gradients(
     at_once = max(1, _NUMBERS_AT_ONCE // sum(w.numel() for w in weights.values()))
     for first in range(0, len(records), at_once):
         x, y = (torch.tensor(a[first : first + at_once]) for a in (records.x, records.y))
-        found = vmap(grad(loss), (None, 0, 0))(weights, x.to(like), y)
-        yield torch.cat([found[n].flatten(1) for n in names], 1).double().numpy()
+        gradients = vmap(grad(loss), (None, 0, 0))(weights, x.to(like), y)
+        yield torch.cat([gradients[n].flatten(1) for n in names], 1).double().numpy()

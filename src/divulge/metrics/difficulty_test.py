@@ -122,7 +122,7 @@ def measure_agreement(ease: Ease, strata: Strata) -> float:
     return float(np.mean([_correlate(ranks[a], ranks[b]) for a, b in pairs])) if pairs else 0.0
 
 
-def _correlate(one: Float64[np.ndarray, " n"], other: Float64[np.ndarray, " n"]) -> float:
+def _correlate(first: Float64[np.ndarray, " n"], other: Float64[np.ndarray, " n"]) -> float:
     """The correlation of two centred vectors; 0 where one is constant."""
-    size = float(np.sqrt((one @ one) * (other @ other)))
-    return float(one @ other) / size if size > 0 else 0.0
+    size = float(np.sqrt((first @ first) * (other @ other)))
+    return float(first @ other) / size if size > 0 else 0.0

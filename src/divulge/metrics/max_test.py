@@ -144,8 +144,8 @@ def max_test_of_models(
     """
     observed: Any = 0.0
     drawn: Any = 0.0
-    one = [np.zeros(len(member), np.int64) for member in members]
-    each = zip(scores, members, one if strata is None else strata, strict=True)
+    single = [np.zeros(len(member), np.int64) for member in members]
+    each = zip(scores, members, single if strata is None else strata, strict=True)
     for number, (score, member, strata_of) in enumerate(each):
         own = permute_deviations(score, member, strata_of, number)
         observed, drawn = observed + own.observed, drawn + own.drawn
@@ -190,13 +190,13 @@ def join_small_strata(strata: Strata, scores: Float[np.ndarray, "attacks records
     if counts.min() < SMALLEST_STRATUM and not _depend_on(place, ranks):
         return np.zeros_like(place)
     mean = np.bincount(place, ranks.mean(axis=0)) / counts
-    joined, number, held = np.zeros(len(counts), np.int64), 0, 0
+    joined, number, size = np.zeros(len(counts), np.int64), 0, 0
     for each in np.argsort(mean, kind="stable"):
-        if held >= SMALLEST_STRATUM:
-            number, held = number + 1, 0
+        if size >= SMALLEST_STRATUM:
+            number, size = number + 1, 0
         joined[each] = number
-        held += int(counts[each])
-    if held < SMALLEST_STRATUM and number:
+        size += int(counts[each])
+    if size < SMALLEST_STRATUM and number:
         joined[joined == number] = number - 1
     return joined[place]
 
@@ -279,10 +279,10 @@ def _weights(
 
 def deviations(score: Score, member: Member) -> Float64[np.ndarray, " statistics"]:
     """Each statistic of one attack on one model, in standard deviations over all permutations."""
-    found: Float64[np.ndarray, " statistics"] = (
+    scaled: Float64[np.ndarray, " statistics"] = (
         standard_weights(score, member, [np.arange(len(member))]) @ member
     )
-    return found
+    return scaled
 
 
 def members_on_top(score: Score, member: Member, places: int) -> float:
@@ -342,16 +342,16 @@ def _by_limit(
 ) -> tuple[Float64[np.ndarray, " statistics"], Float64[np.ndarray, "statistics draws"]]:
     """The normal limit; a part of the records at a time, so that memory does not grow with them."""
     total = len(places) * len(STATISTICS)
-    products, found = np.zeros((total, total)), np.zeros(total)
+    products, observed = np.zeros((total, total)), np.zeros(total)
     for own in strata:
         parts = [own[start : start + _PART] for start in range(0, len(own), _PART)]
         mean = sum(_all_weights(places, part).sum(1) for part in parts)[:, None] / len(own)
         for part in parts:
             centred = _all_weights(places, part) - mean
             products += _share(member[own]) * (centred @ centred.T)
-            found += centred @ member[part]
+            observed += centred @ member[part]
     spread = _spread(np.diag(products))
-    return found / spread, _draw_from_limit(products / spread / spread[:, None], rng)
+    return observed / spread, _draw_from_limit(products / spread / spread[:, None], rng)
 
 
 def _all_weights(
@@ -370,11 +370,11 @@ def _draw_from_limit(
 
 
 def _p_values(
-    found: Float64[np.ndarray, " attacks"], drawn: Float64[np.ndarray, " draws"]
+    observed: Float64[np.ndarray, " attacks"], drawn: Float64[np.ndarray, " draws"]
 ) -> Float64[np.ndarray, " attacks"]:
     """The truth counts as one of the draws; rounding must not order what ties."""
     ascending = np.sort(drawn)
-    as_high = len(drawn) - np.searchsorted(ascending, found - 1e-9, side="left")
+    as_high = len(drawn) - np.searchsorted(ascending, observed - 1e-9, side="left")
     return (1 + as_high) / (1 + len(drawn))
 
 

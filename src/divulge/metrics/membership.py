@@ -107,8 +107,10 @@ class RankedScores:
 
     def part(self, chosen: Bool[np.ndarray, " given"]) -> "RankedScores":
         """Some of the records, by their positions among those given."""
-        kept = chosen[self.order]
-        return RankedScores(self.order[kept], self.score[kept], self.member[kept])
+        chosen_ranks = chosen[self.order]
+        return RankedScores(
+            self.order[chosen_ranks], self.score[chosen_ranks], self.member[chosen_ranks]
+        )
 
     @cached_property
     def last_of_tie(self) -> Int64[np.ndarray, " distinct"]:
@@ -176,7 +178,7 @@ def auc(
         0.875
     """
     corners = (ranked or rank(score, member)).corners
-    inside, outside = (np.diff(found)[None, ::-1] for found in (corners.hits, corners.alarms))
+    inside, outside = (np.diff(counts)[None, ::-1] for counts in (corners.hits, corners.alarms))
     (value,), (low,), (high,) = areas_of_counts(inside, outside, confidence)
     return Estimate(float(value), float(low), float(high))
 

@@ -76,9 +76,9 @@ def _count(
     verdict: Conclusion, terms: Terms, claim: ClaimRow | None
 ) -> tuple[str, tuple[str, ...], Dots | None]:
     """The number that decides, what it means, and its picture."""
-    found = verdict.deciding_rate
-    if found is not None:
-        return _count_pairs(found, terms) if found.fpr is None else _count_rate(found, terms)
+    rate = verdict.deciding_rate
+    if rate is not None:
+        return _count_pairs(rate, terms) if rate.fpr is None else _count_rate(rate, terms)
     if verdict.level == "leak" and claim is not None and claim.bound is not None:
         shown = words.format_lower_bound(claim.bound.low)
         promise = f"The training was said to keep ε at {claim.epsilon:g} or less."
@@ -88,22 +88,22 @@ def _count(
     return "", (f"Nobody can decide from this audit whether the model leaks: {why}.",), None
 
 
-def _count_rate(found: DecidingRate, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
-    assert found.fpr is not None
-    per = 1_000 if found.share is not None and found.share.value < FINE else 100
+def _count_rate(rate: DecidingRate, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
+    assert rate.fpr is not None
+    per = 1_000 if rate.share is not None and rate.share.value < FINE else 100
     what = f"{terms.unit.members} are recognised"
-    number, limits, dots = round_share(found.share, found.most, what, per)
-    outsiders = words.format_count(round(found.fpr * per), "outsider")
+    number, limits, dots = round_share(rate.share, rate.most, what, per)
+    outsiders = words.format_count(round(rate.fpr * per), "outsider")
     recognises = (
         f"Of {per:,} {terms.unit.members}, an attacker who may wrongly accuse {outsiders} in "
         f"{per:,} recognises {number}{limits}."
     )
-    guessing = f"Guessing would recognise {round(found.fpr * per)}."
+    guessing = f"Guessing would recognise {round(rate.fpr * per)}."
     return f"{number} of {per:,}", (recognises, guessing), dots
 
 
-def _count_pairs(found: DecidingRate, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
-    number, limits, dots = round_share(found.share, found.most, "pairs are told apart")
+def _count_pairs(rate: DecidingRate, terms: Terms) -> tuple[str, tuple[str, ...], Dots]:
+    number, limits, dots = round_share(rate.share, rate.most, "pairs are told apart")
     picks = (
         f"Shown 100 pairs, each of one {terms.unit.member} and one outsider, the attacker picks "
         f"{terms.unit.right} in {number}{limits}."
@@ -169,18 +169,18 @@ def describe_attacker(row: AttackRow, sizes: Sizes, terms: Terms) -> str:
         else "what the model answers"
     )
     a_record = f"{terms.knows} of a record" if terms.knows else "a record"
-    said = [f"Someone who has {a_record} with its true {_outcome(sizes)}, and sees {read}."]
+    sentences = [f"Someone who has {a_record} with its true {_outcome(sizes)}, and sees {read}."]
     if row.attack in ATTACKS_WITH_SHADOWS and terms.shadows != "none":
-        said.append("They know how it was trained, and train models of their own like it.")
+        sentences.append("They know how it was trained, and train models of their own like it.")
     elif row.attack in REFERENCE_ATTACKS:
-        said.append("They also have other records like it.")
+        sentences.append("They also have other records like it.")
     if row.attack in CHECKPOINT_ATTACKS:
-        said.append("They also have the model as it was during training.")
+        sentences.append("They also have the model as it was during training.")
     if row.attack in WHITE_BOX_ATTACKS or row.settings.get("access") == "gradients":
-        said.append("They also have the model itself.")
+        sentences.append("They also have the model itself.")
     if terms.known_members:
-        said.append(f"They already know {terms.unit.count_members(terms.known_members)}.")
-    return " ".join(said)
+        sentences.append(f"They already know {terms.unit.count_members(terms.known_members)}.")
+    return " ".join(sentences)
 
 
 def _describe_reader(row: AttackRow, terms: Terms) -> Iterator[str]:
@@ -199,11 +199,11 @@ def _outcome(sizes: Sizes) -> str:
 
 
 def _describe_certainty(verdict: Conclusion) -> str:
-    found = verdict.deciding_rate
-    if found is None:
+    rate = verdict.deciding_rate
+    if rate is None:
         return ""
     tried = f"all {verdict.tested} attacks" if verdict.tested > 1 else "the one attack"
-    if found.share is None:
+    if rate.share is None:
         return (
             f"In 95 of 100 such audits the true number is no higher, for {tried} that "
             f"{'were' if verdict.tested > 1 else 'was'} tried. Other attacks may find more."
@@ -232,17 +232,17 @@ def _describe_decision(verdict: Conclusion, terms: Terms, number: str) -> str:
     return f"Do not release the model on the strength of this audit. {repair}"
 
 
-def describe_list(found: ExposedRecords, members: int, unit: Unit) -> str:
+def describe_list(exposed: ExposedRecords, members: int, unit: Unit) -> str:
     """Say without a term of statistics who can be listed, in sentences.
 
     Args:
-        found: the lists.
+        exposed: the lists.
         members: the number of members.
         unit: what the members are.
     """
-    if not found.lists:
+    if not exposed.lists:
         return f"Which {unit.many} are exposed was not measured."
-    longest = found.lists[-1]
+    longest = exposed.lists[-1]
     if longest.listed:
         return (
             f"An attacker can list {longest.listed:,} of the {unit.count_members(members)}. At "

@@ -75,8 +75,8 @@ def confounding(checks: Sequence[Check]) -> str:
     reasons = []
     if BLIND in warned:
         auc = warned[BLIND].estimates.get("auc")
-        seen = "" if auc is None else f" ({_auc_words(auc)})"
-        reasons.append(f"a classifier that never saw the model tells them apart{seen}")
+        area = "" if auc is None else f" ({_auc_words(auc)})"
+        reasons.append(f"a classifier that never saw the model tells them apart{area}")
     if DUPLICATES in warned:
         reasons.append(
             "the non-members include copies of training records, so a leak looks smaller than it is"
@@ -85,32 +85,32 @@ def confounding(checks: Sequence[Check]) -> str:
         auc = warned[DIFFICULTY].estimates["auc"]
         reasons.append(f"without the model they differ in how easy they are ({_auc_words(auc)})")
     reasons += [reason for name, reason in _REASONS.items() if name in warned]
-    said = [f"{reason[0].upper()}{reason[1:]}." for reason in reasons]
-    return " ".join([_NOT_ONLY_MEMORY, *said]) if said else ""
+    sentences = [f"{reason[0].upper()}{reason[1:]}." for reason in reasons]
+    return " ".join([_NOT_ONLY_MEMORY, *sentences]) if sentences else ""
 
 
 def supposition(rows: Sequence[AttackRow], terms: Terms) -> str:
     """Some sentences on what the attacks suppose of the attacker; empty if very little."""
     done = [row for row in rows if row.attack in ATTACKS_WITH_SHADOWS and row.status == "done"]
-    said = []
+    sentences = []
     if terms.given:
-        said.append(
+        sentences.append(
             f"The audit assumes an attacker who has {terms.given}, and nothing else of a record. "
             "One who can query the model may find more."
         )
     if terms.knows:
-        said.append(
+        sentences.append(
             f"The audit assumes an attacker who knows only {terms.knows} of each record, and its "
             "label. One who knows more may find more."
         )
     if terms.known_members:
-        said.append(
+        sentences.append(
             "The audit assumes an attacker who knows some members: "
             f"{terms.unit.count_members(terms.known_members)}, drawn at random and not scored. One "
             "who knows none may find less."
         )
     if any(row.attack in CHECKPOINT_ATTACKS and row.status == "done" for row in rows):
-        said.append(
+        sentences.append(
             "The attacks on the loss during training suppose an attacker who also has the model "
             "as it was then; one who has the trained model alone cannot carry them out."
         )
@@ -120,11 +120,11 @@ def supposition(rows: Sequence[AttackRow], terms: Terms) -> str:
             if terms.shadows == "online"
             else "owns other records like the candidates"
         )
-        said.append(
+        sentences.append(
             "The attacks with shadow models assume an attacker who knows how this model is "
             f"trained, and {owns}. One who knows less may find less."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _auc_words(estimate: Estimate) -> str:

@@ -42,14 +42,14 @@ of ours: DejaVu Sans, 13 pixels high."""
 
 def draw_charts(summary: Summary) -> dict[str, alt.LayerChart]:
     """The figures that this summary supports: roc, scores, attacks, classes, strata."""
-    found = {
+    charts = {
         "roc": roc_chart(summary),
         "scores": score_chart(summary),
         "attacks": attack_chart(summary),
         "classes": class_chart(summary),
         "strata": strata_chart(summary),
     }
-    return {name: chart for name, chart in found.items() if chart is not None}
+    return {name: chart for name, chart in charts.items() if chart is not None}
 
 
 def render(chart: alt.LayerChart | alt.FacetChart | alt.HConcatChart, format: Format) -> bytes:  # noqa: A002 - the user's word for it

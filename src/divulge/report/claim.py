@@ -143,7 +143,7 @@ def _too_few_sentence(
     enough = "would do" if needed is None else "members, could contradict it"
     return (
         f"{_name_claim(claim)} cannot be decided with {unit.count(counted)}. "
-        f"Even a model that leaks every {unit.one} would show no more than ε ≥ "
+        f"Even a model that leaks every {unit.noun} would show no more than ε ≥ "
         f"{words.format_lower_bound(largest)}. {more} {enough}."
     )
 

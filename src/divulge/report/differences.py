@@ -28,11 +28,11 @@ def subtract_attacks(
     """
     confidence = 1 - (1 - CONFIDENCE) / pairs
     nonmembers = int((~member).sum())
-    found = {"auc": paired_auc(score, other, member, confidence)}
+    differences = {"auc": paired_auc(score, other, member, confidence)}
     for fpr in fprs:
         if nonmembers >= fewest_nonmembers(fpr, confidence):
-            found[f"tpr@{fpr:g}"] = paired_tpr(score, other, member, fpr, confidence)
-    return found
+            differences[f"tpr@{fpr:g}"] = paired_tpr(score, other, member, fpr, confidence)
+    return differences
 
 
 def compare_with_deciding(
@@ -52,9 +52,9 @@ def compare_with_deciding(
     fpr = deciding_fpr(int((~member).sum()), pairs)
     fprs = () if fpr is None else (fpr,)
     deciding = scores[verdict.attack]
-    found = [
+    differences = [
         AttackDifference(label, subtract_attacks(deciding, scores[label], member, fprs, pairs))
         for label in sound
         if label != verdict.attack
     ]
-    return tuple(sorted(found, key=lambda one: one.metrics["auc"].value))
+    return tuple(sorted(differences, key=lambda difference: difference.metrics["auc"].value))

@@ -143,25 +143,25 @@ def _exposed_list(q: metrics.PValues, rate: float, outside: int) -> ExposedList:
     listed = None if fewest is None else int(np.sum(q <= rate))
     at = f"At a false-discovery rate of {words.format_percent(rate)}"
     if fewest is None:
-        said = f"{at}: not measured. {_too_few_sentence(len(q), outside, rate)}"
+        sentence = f"{at}: not measured. {_too_few_sentence(len(q), outside, rate)}"
     elif listed:
-        said = (
+        sentence = (
             f"{at}: {listed:,} of {words.format_count(len(q), 'member')} are listed. At most "
             f"1 in {1 / rate:.0f} of these is wrong, on average."
         )
         if listed == fewest > 1:
-            said += (
+            sentence += (
                 f" No shorter list is possible with {words.format_count(outside, 'non-member')}."
             )
     elif fewest > 1:
-        said = (
+        sentence = (
             f"{at}: none. With {words.format_count(outside, 'non-member')} a list holds at least "
             f"{fewest:,} members, or none. So an empty list does not clear anyone. To list a "
             f"single member, give {enough:,}."
         )
     else:
-        said = f"{at}: none."
-    return ExposedList(rate, listed, fewest, enough, said)
+        sentence = f"{at}: none."
+    return ExposedList(rate, listed, fewest, enough, sentence)
 
 
 def _exposed_groups(ranks: _Ranks) -> tuple[ExposedGroup, ...]:
@@ -188,19 +188,21 @@ def exposed_records(contents: Contents, summary: Summary) -> Iterator[ExposedRec
         summary: the summary of that run. Without a done attack nothing is yielded; where nothing
             could be measured, members have no p and q.
     """
-    found = [
+    deciding = [
         e
         for e in contents.entries
         if showable.make_showable(e.finding.label) == summary.exposed.attack
     ]
-    if not found or found[0].score is None:
+    if not deciding or deciding[0].score is None:
         return
-    score, (facts, candidates) = found[0].score, contents.model()
+    score, (facts, candidates) = deciding[0].score, contents.model()
     member, ranks = candidates.member, _rank(score, candidates)
     order, measured = ranks.order, not summary.exposed.reason
     ids = np.full(len(order), "") if candidates.ids is None else candidates.ids[member][order]
     label = candidates.label[member][order]
-    named = {one: words.class_name(one, facts.class_names) for one in np.unique(label).tolist()}
+    named = {
+        number: words.class_name(number, facts.class_names) for number in np.unique(label).tolist()
+    }
     columns: list[Iterable[Any]] = [
         ranks.position.tolist(),
         map(str, ids),
@@ -212,14 +214,14 @@ def exposed_records(contents: Contents, summary: Summary) -> Iterator[ExposedRec
     yield from map(ExposedRecord, *columns)
 
 
-def refuse_empty_list(found: ExposedRecords, members: int, nonmembers: int, q: float) -> None:
+def refuse_empty_list(exposed: ExposedRecords, members: int, nonmembers: int, q: float) -> None:
     """Refuse a list that would be empty whatever the scores are: it would look like good news.
 
     Raises:
         Unmeasurable: nothing was measured, or there are too few non-members for this rate.
     """
-    if found.reason:
-        raise Unmeasurable(found.reason)
+    if exposed.reason:
+        raise Unmeasurable(exposed.reason)
     if metrics.fewest_listed(members, nonmembers, q) is None:
         raise Unmeasurable(_too_few_sentence(members, nonmembers, q))
 
@@ -271,7 +273,7 @@ def escape_cell(text: str) -> str:
     return shown if _NEGATIVE.fullmatch(shown) else _FORMULA.sub(r"\1'\2", shown)
 
 
-def unmeasured_rates(found: ExposedRecords, unit: Unit = RECORD) -> tuple[NotMeasured, ...]:
+def unmeasured_rates(exposed: ExposedRecords, unit: Unit = RECORD) -> tuple[NotMeasured, ...]:
     """The rates that so few non-members cannot support."""
     return tuple(
         NotMeasured(
@@ -279,6 +281,6 @@ def unmeasured_rates(found: ExposedRecords, unit: Unit = RECORD) -> tuple[NotMea
             f"Exposed {unit.many} at a false-discovery rate of {words.format_percent(each.fdr)}",
             each.sentence,
         )
-        for each in found.lists
+        for each in exposed.lists
         if each.listed is None
     )

@@ -32,7 +32,11 @@ def render(summary: Summary) -> str:
     parts += [
         f"### {verdict.headline}",
         make_inert(" ".join(summary.brief.meaning)),
-        " ".join(make_inert(said) for said in verdict.sentences if said != verdict.confounding),
+        " ".join(
+            make_inert(sentence)
+            for sentence in verdict.sentences
+            if sentence != verdict.confounding
+        ),
         f"Audit: {make_inert(summary.name)}. Verdict: **{verdict.level}**{p_value_note(verdict)}.",
         _attack_table(summary),
     ]
@@ -46,17 +50,21 @@ def render(summary: Summary) -> str:
         parts.append(
             "**Warnings**\n\n" + "\n".join(f"- {make_inert(line)}" for line in verdict.warnings)
         )
-    parts += [make_inert(said) for said in (verdict.sensitivity, verdict.supposition) if said]
+    parts += [
+        make_inert(sentence) for sentence in (verdict.sensitivity, verdict.supposition) if sentence
+    ]
     parts.append(f"**Next:** {make_inert(verdict.next_step)}")
-    parts += ["\n".join(f"- {_remedy_line(one)}" for one in summary.remedies)] * bool(
+    parts += ["\n".join(f"- {_remedy_line(remedy)}" for remedy in summary.remedies)] * bool(
         summary.remedies
     )
     parts.append(f"**Not measured:** {_not_measured_line(summary)}")
     return "\n\n".join(parts) + "\n"
 
 
-def _remedy_line(one: Remedy) -> str:
-    return f"**{make_inert(one.what)}**: {make_inert(one.why)} Cost: {make_inert(one.cost)}."
+def _remedy_line(remedy: Remedy) -> str:
+    return (
+        f"**{make_inert(remedy.what)}**: {make_inert(remedy.why)} Cost: {make_inert(remedy.cost)}."
+    )
 
 
 def p_value_note(verdict: Conclusion) -> str:
@@ -78,7 +86,7 @@ def make_inert(text: str) -> str:
     line = line if len(line) <= _LONGEST else line[: _LONGEST - 1] + "…"
     # mentions and references are looked for after rendering, where no escape hides them
     line = _SUMMONS.sub(rf"\1{_WORD_JOINER}", line)
-    return _SPECIAL.sub(lambda found: f"&#{ord(found[0])};", line)
+    return _SPECIAL.sub(lambda match: f"&#{ord(match[0])};", line)
 
 
 def _attack_table(summary: Summary) -> str:

@@ -56,15 +56,15 @@ def _join_twins(
 
     Scores that rank all candidates alike have the same AUC, and figures that read alike.
     """
-    kept: list[AttackRow] = []
+    distinct: list[AttackRow] = []
     twins: dict[str, tuple[str, ...]] = {}
     for row in rows:
-        first = next((one for one in kept if _repeats(row, one)), None)
+        first = next((earlier for earlier in distinct if _repeats(row, earlier)), None)
         if first is None:
-            kept.append(row)
+            distinct.append(row)
         else:
             twins[first.label] = (*twins.get(first.label, ()), row.label)
-    return kept, twins
+    return distinct, twins
 
 
 def _repeats(row: AttackRow, other: AttackRow) -> bool:

@@ -102,9 +102,9 @@ def name_remedies(
     accuracy = next((check.estimates for check in checks if check.name == "model accuracy"), {})
     if level != "leak" or not accuracy:
         return ()
-    found = []
+    remedies = []
     if claim is not None and claim.outcome == "contradicted":
-        found.append(
+        remedies.append(
             Remedy(
                 "Find the error behind the claim",
                 "The measured ε is above the claimed one, so noise, clipping, sampling or "
@@ -113,16 +113,16 @@ def name_remedies(
             )
         )
     if kind == "URL":
-        return (*found, *_of_answers(kind, rows), _LIMIT, *_by_owner())
+        return (*remedies, *_of_answers(kind, rows), _LIMIT, *_by_owner())
     if kind == "table":
-        return (*found, *_by_owner(), *_of_answers(kind, rows))
+        return (*remedies, *_by_owner(), *_of_answers(kind, rows))
     trained = [*_of_training(kind), *_without_figures(kind)]
     if not trained:  # nobody knows how the model is trained
-        return (*found, *_by_owner(), *_of_answers(kind, rows))
+        return (*remedies, *_by_owner(), *_of_answers(kind, rows))
     first, *others = trained
     if (gap := _describe_gap(accuracy)) is not None:
         first = replace(first, why=f"{gap} {first.why}")
-    return (*found, first, *others, _SEARCH, *_of_answers(kind, rows))
+    return (*remedies, first, *others, _SEARCH, *_of_answers(kind, rows))
 
 
 _SEARCH = Remedy(
@@ -164,11 +164,11 @@ def _difference(row: dict[str, str], what: str) -> Estimate:
 
 def _measured_of(kind: str) -> dict[str, list[MeasuredRemedy]]:
     """By remedy of a kind, its rows; those that were shown to help on some records."""
-    found: dict[str, list[MeasuredRemedy]] = {}
+    measured: dict[str, list[MeasuredRemedy]] = {}
     for row in measured_remedies():
         if row.kind == kind:
-            found.setdefault(row.remedy, []).append(row)
-    return {name: rows for name, rows in found.items() if any(row.helps for row in rows)}
+            measured.setdefault(row.remedy, []).append(row)
+    return {name: rows for name, rows in measured.items() if any(row.helps for row in rows)}
 
 
 def _of_training(kind: str) -> list[Remedy]:
@@ -221,9 +221,9 @@ def _describe_gap(accuracy: Mapping[str, Estimate]) -> str | None:
     )
 
 
-def _points(one: Estimate) -> str:
-    high = one.value if one.high is None else one.high
-    return f"{100 * one.value:+.1f} points ({100 * one.low:+.1f} to {100 * high:+.1f})"
+def _points(estimate: Estimate) -> str:
+    high = estimate.value if estimate.high is None else estimate.high
+    return f"{100 * estimate.value:+.1f} points ({100 * estimate.low:+.1f} to {100 * high:+.1f})"
 
 
 def _time(times: str) -> str:
@@ -252,7 +252,7 @@ _WITH_ARTICLE = {
 
 def _of_answers(kind: str, rows: Sequence[AttackRow]) -> list[Remedy]:
     """Labels alone, and rounded answers: measured on the kind, or over all kinds."""
-    found: list[Remedy] = []
+    remedies: list[Remedy] = []
     labels = [row for row in rows if row.attack in LABEL_ATTACKS and "auc" in row.metrics]
     for name in ANSWERS:
         every = [row for row in measured_remedies() if row.name == name]
@@ -271,9 +271,9 @@ def _of_answers(kind: str, rows: Sequence[AttackRow]) -> list[Remedy]:
             )
         else:
             continue
-        if labels and not found:
+        if labels and not remedies:
             best = max(labels, key=lambda row: row.metrics["auc"].value)
-            told = f" Here {best.label} has an AUC of {words.format_auc(best.metrics['auc'])}."
-            remedy = replace(remedy, why=remedy.why + told)
-        found.append(remedy)
-    return found
+            figure = f" Here {best.label} has an AUC of {words.format_auc(best.metrics['auc'])}."
+            remedy = replace(remedy, why=remedy.why + figure)
+        remedies.append(remedy)
+    return remedies

@@ -40,10 +40,10 @@ class Wording(NamedTuple):
 
 def describe_leak(case: VerdictFacts) -> Wording:
     """The words for a leak: an attacker can tell members from non-members."""
-    means, one = case.detected, case.models == 1
+    means, single = case.detected, case.models == 1
     headline = (
         f"This model leaks {case.terms.unit.leaked}"
-        if one
+        if single
         else f"Models trained this way leak {case.terms.unit.leaked_by_all}"
     )
     if case.blind and case.blind.differs and case.row.beyond_blind:
@@ -157,13 +157,13 @@ def describe_confounded(case: VerdictFacts, confounding: str) -> Wording:
 def describe_failed_instrument(case: VerdictFacts) -> Wording:
     """The words for a failed instrument: the deciding attack failed a control."""
     assert case.row.control is not None
-    who = "attack that was tried" if case.attacks == 1 else "attack that would decide"
+    which = "attack that was tried" if case.attacks == 1 else "attack that would decide"
     return Wording(
         "instrument failed",
         "The measuring instrument failed its own test",
         (
-            f"The {who} {caveats.control_failure(case.row.control)}, so its figures on this model "
-            "mean nothing.",
+            f"The {which} {caveats.control_failure(case.row.control)}, so its figures on this "
+            "model mean nothing.",
             "So this audit neither shows a leak nor rules one out.",
         ),
     )
@@ -171,32 +171,34 @@ def describe_failed_instrument(case: VerdictFacts) -> Wording:
 
 def describe_nothing_measured(rows: Sequence[AttackRow]) -> Wording:
     """The words for an audit in which no attack came to an end."""
-    asked = words.format_count(len(rows), "attack")
+    requested = words.format_count(len(rows), "attack")
     return Wording(
         "nothing measured",
         "Nothing was measured",
         (
-            f"Of {asked} asked for, none finished on this model.",
+            f"Of {requested} asked for, none finished on this model.",
             "So this audit says nothing about what the model leaks; the table of attacks gives "
             "the reasons.",
         ),
     )
 
 
-def sensitivity(seen: VisibleLeaks, attacks: int, power: float = POWER, unit: Unit = RECORD) -> str:
+def sensitivity(
+    visible: VisibleLeaks, attacks: int, power: float = POWER, unit: Unit = RECORD
+) -> str:
     """One or two sentences on the leaks that an audit finds with 80 % power, or another power."""
-    if seen.auc is None:
+    if visible.auc is None:
         return f"With {100 * power:g} % power this audit cannot see a leak of any size."
     alone = "the attack" if attacks == 1 else f"even one of the {attacks} attacks alone"
     exposed = (
         ""
-        if seen.exposed is None
-        else f" It also does if the model fully exposes {100 * seen.exposed:.2g} % of "
+        if visible.exposed is None
+        else f" It also does if the model fully exposes {100 * visible.exposed:.2g} % of "
         f"{unit.its_members}."
     )
     return (
         f"With {100 * power:g} % power this audit sees a leak if {alone} has an AUC of "
-        f"{seen.auc:.2f}.{exposed}"
+        f"{visible.auc:.2f}.{exposed}"
     )
 
 

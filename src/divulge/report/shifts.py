@@ -102,12 +102,14 @@ def shadows_explain(checks: Sequence[Check], shadows: ShadowKind) -> bool:
         checks: the checks of the audit.
         shadows: whether there were shadow models, and what they were trained on.
     """
-    found = next((c.estimates for c in checks if c.name == SHADOWS and OTHERS in c.estimates), None)
-    if found is None or shadows != "online":
+    estimates = next(
+        (c.estimates for c in checks if c.name == SHADOWS and OTHERS in c.estimates), None
+    )
+    if estimates is None or shadows != "online":
         return False
-    others = found[OTHERS]
+    others = estimates[OTHERS]
     assert others.high is not None
-    return others.high < 0 and found[ALL].low <= 0
+    return others.high < 0 and estimates[ALL].low <= 0
 
 
 def compare_with_blind(

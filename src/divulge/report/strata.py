@@ -105,20 +105,20 @@ def _describe(
         )
     p = words.format_p_value(test.p_value)
     if test.p_value > LEVEL:
-        said = f"Exposure does not differ between strata beyond chance (p = {p})"
+        sentence = f"Exposure does not differ between strata beyond chance (p = {p})"
     elif test.worst_p > LEVEL:
-        said = f"Exposure differs between strata (p = {p}), but no single one stands out"
+        sentence = f"Exposure differs between strata (p = {p}), but no single one stands out"
     else:
         auc = next(row.auc for row in rows if row.name == worst)
         assert auc is not None
-        said = (
+        sentence = (
             f"Exposure differs between strata (p = {p}). Hit hardest: {worst}, AUC "
             f"{words.format_auc(auc)}, p = {words.format_p_value(test.worst_p)} against all "
             "others, corrected for the number of strata"
         )
     if verdict.level in _RESERVED:
-        said += f"; the verdict is {verdict.level!r}, which limits these figures too"
-    return f"{said}."
+        sentence += f"; the verdict is {verdict.level!r}, which limits these figures too"
+    return f"{sentence}."
 
 
 def figures_by_unit(

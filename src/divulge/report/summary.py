@@ -137,14 +137,14 @@ def _score(entry: Entry) -> Score:
 
 def _rows(contents: Contents, scores: Mapping[str, Score]) -> tuple[AttackRow, ...]:
     """One row an attack in the order asked for; findings nobody asked for come last."""
-    found = {entry.finding.label: entry for entry in contents.entries}
-    asked = dict.fromkeys([*contents.head.attacks, *contents.missing, *found])
+    finished = {entry.finding.label: entry for entry in contents.entries}
+    labels = dict.fromkeys([*contents.head.attacks, *contents.missing, *finished])
     member = contents.model()[1].member
     return tuple(
-        _attack_row(found[label], scores, member)
-        if label in found
+        _attack_row(finished[label], scores, member)
+        if label in finished
         else _missing_row(showable.make_showable(label))
-        for label in asked
+        for label in labels
     )
 
 

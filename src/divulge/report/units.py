@@ -10,7 +10,7 @@ from divulge.report.schema import Summary
 class Unit:
     """What was drawn, tested and counted, as sentences name it."""
 
-    one: str
+    noun: str
     many: str
     member: str
     """One that the model was trained on."""
@@ -32,7 +32,7 @@ class Unit:
 
     def count(self, number: int) -> str:
         """The number with the noun."""
-        return f"{number:,} {self.one if number == 1 else self.many}"
+        return f"{number:,} {self.noun if number == 1 else self.many}"
 
     def count_members(self, number: int) -> str:
         """The number with the noun of members."""
@@ -48,7 +48,7 @@ class Unit:
 
 
 RECORD = Unit(
-    one="record",
+    noun="record",
     many="records",
     member="training record",
     members="training records",
@@ -62,7 +62,7 @@ RECORD = Unit(
 )
 
 PERSON = Unit(
-    one="person",
+    noun="person",
     many="people",
     member="person whose records were used",
     members="people whose records were used",
@@ -77,7 +77,7 @@ PERSON = Unit(
 
 
 TEXT = Unit(
-    one="record",
+    noun="record",
     many="records",
     member="fine-tuning record",
     members="fine-tuning records",

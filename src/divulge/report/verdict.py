@@ -201,7 +201,7 @@ def _conclude(
     if broken and not doubt and broken not in wording.sentences:
         warnings.insert(0, broken)
     enough = None if case.enough else power.members_needed(exposed=COARSEST, attacks=len(evidence))
-    sensitivity = sentences.sensitivity(case.seen, len(evidence), unit=case.terms.unit)
+    sensitivity = sentences.sensitivity(case.visible, len(evidence), unit=case.terms.unit)
     next_step = sentences.next_step(wording.level, enough, case.terms)
     return Conclusion(
         level=wording.level,

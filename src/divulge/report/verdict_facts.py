@@ -59,7 +59,7 @@ class VerdictFacts:
     """Number of attacks that were done."""
     leaks: bool
     """Whether chance fails to explain the scores."""
-    seen: VisibleLeaks
+    visible: VisibleLeaks
     """The smallest leaks that the audit sees."""
     members: int
     """Number of members, over all models."""
@@ -86,7 +86,7 @@ class VerdictFacts:
     @property
     def enough(self) -> bool:
         """Whether the audit is large enough to see a model that exposes half of its members."""
-        return self.seen.exposed is not None and self.seen.exposed <= COARSEST
+        return self.visible.exposed is not None and self.visible.exposed <= COARSEST
 
     @property
     def p(self) -> str:
@@ -122,7 +122,7 @@ class VerdictFacts:
         if self.top is None:
             value, low, high = words.per_hundred(self.auc)
             return (
-                f"Shown one {unit.member} and one other {unit.one}, {attacker} picks "
+                f"Shown one {unit.member} and one other {unit.noun}, {attacker} picks "
                 f"{unit.right} {value} % of the time (95 % interval {low} to {high} %; "
                 f"guessing: 50 %; {self.p})"
             )
@@ -194,7 +194,7 @@ def gather_facts(
         p_value=_p_value(speaker, test),
         attacks=len(test.p),
         leaks=speaker.leaks,
-        seen=power.visible_leaks(members, nonmembers, test.critical),
+        visible=power.visible_leaks(members, nonmembers, test.critical),
         members=members,
         nonmembers=nonmembers,
         models=len(models),

@@ -33,13 +33,13 @@ def shorten_names(names: Sequence[str], limit: int) -> list[str]:
         >>> shorten_names(["abcdef", "abcxyz", "abc"], 4)
         ['abc…', 'abc… (2)', 'abc']
     """
-    seen: dict[str, int] = {}
+    uses: dict[str, int] = {}
     short = []
     for name in names:
         line = " ".join(showable.make_showable(name).split()) or "(no name)"
         line = line if len(line) <= limit else line[: limit - 1].rstrip() + "…"
-        seen[line] = seen.get(line, 0) + 1
-        short.append(line if seen[line] == 1 else f"{line} ({seen[line]})")
+        uses[line] = uses.get(line, 0) + 1
+        short.append(line if uses[line] == 1 else f"{line} ({uses[line]})")
     return short
 
 
@@ -178,10 +178,10 @@ def metric_title(name: str) -> str:
         >>> tuple(map(metric_title, ("tpr@0.01", "precision@0.01:0.1", "balanced_accuracy")))
         ('TPR at 1 % FPR', 'Precision at 1 % FPR, 10 % members', 'Balanced accuracy')
     """
-    found = _PARAMETER.fullmatch(name)
-    if found is None:
+    match = _PARAMETER.fullmatch(name)
+    if match is None:
         return _TITLES.get(name, name.replace("_", " ").capitalize())
-    kind, fpr, prior = found.groups()
+    kind, fpr, prior = match.groups()
     heading = f"{'TPR' if kind == 'tpr' else 'Precision'} at {format_percent(float(fpr))} FPR"
     return heading if prior is None else f"{heading}, {format_percent(float(prior))} members"
 
@@ -244,8 +244,8 @@ def describe_given(settings: Any) -> str:
         >>> tuple(map(describe_given, ({"loss": "nll"}, {"score": "lira"}, {}, None)))
         ("the loss in column 'nll'", "the score in column 'lira'", '', '')
     """
-    found = settings if isinstance(settings, dict) else {}
-    named = ((kind, found.get(kind)) for kind in ("loss", "score"))
+    given = settings if isinstance(settings, dict) else {}
+    named = ((kind, given.get(kind)) for kind in ("loss", "score"))
     return next((f"the {kind} in column {name!r}" for kind, name in named if name is not None), "")
 
 

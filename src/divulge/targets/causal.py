@@ -71,8 +71,8 @@ class CausalTarget:
     _known: dict[str, _Answer] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
-        for one in (self.pipeline, *self.references):
-            task = getattr(one, "task", type(one).__name__)
+        for pipeline in (self.pipeline, *self.references):
+            task = getattr(pipeline, "task", type(pipeline).__name__)
             if task != TASK:
                 raise TargetError(
                     f"expected a {TASK} pipeline, got {task}: pass "
@@ -98,12 +98,12 @@ class CausalTarget:
         texts = as_texts(x)
         answers = self._ask(texts)
         return Tokens(
-            start=np.concatenate([[0], np.cumsum([len(one.logprob) for one in answers])]),
-            logprob=np.concatenate([one.logprob for one in answers]),
-            reference=np.concatenate([one.reference for one in answers], axis=1),
-            mean=np.concatenate([one.mean for one in answers]),
-            sd=np.concatenate([one.sd for one in answers]),
-            top=np.concatenate([one.top for one in answers]),
+            start=np.concatenate([[0], np.cumsum([len(answer.logprob) for answer in answers])]),
+            logprob=np.concatenate([answer.logprob for answer in answers]),
+            reference=np.concatenate([answer.reference for answer in answers], axis=1),
+            mean=np.concatenate([answer.mean for answer in answers]),
+            sd=np.concatenate([answer.sd for answer in answers]),
+            top=np.concatenate([answer.top for answer in answers]),
             size=np.array([len(zlib.compress(text.encode("utf-8", "replace"))) for text in texts]),
         )
 
@@ -146,16 +146,16 @@ class CausalTarget:
     def _read(self, texts: Sequence[_Text]) -> Iterator[tuple[int, _Answer]]:
         """What the models say, with the position of each text."""
         with contextlib.ExitStack() as evaluating:
-            for one in (self.pipeline, *self.references):
-                evaluating.enter_context(evaluation_mode(one.model))
+            for pipeline in (self.pipeline, *self.references):
+                evaluating.enter_context(evaluation_mode(pipeline.model))
             for rows in self._batches(texts):
                 batch = [texts[row] for row in rows]
                 answer = _run(self.pipeline.model, batch)
                 others = [_run(model, batch, only=True) for model in self._other_models()]
                 for row, position in enumerate(rows):
-                    kept = batch[row].scored[1:]
-                    logprob, mean, sd, top = (part[row, : len(kept)][kept] for part in answer)
-                    reference = [other[0][row, : len(kept)][kept] for other in others]
+                    scored = batch[row].scored[1:]
+                    logprob, mean, sd, top = (part[row, : len(scored)][scored] for part in answer)
+                    reference = [other[0][row, : len(scored)][scored] for other in others]
                     stacked = np.array(reference).reshape(len(others), len(logprob))
                     yield position, _Answer(logprob, stacked, mean, sd, top.astype(bool))
 
@@ -176,15 +176,18 @@ class CausalTarget:
     def _other_models(self) -> Iterator["torch.nn.Module | _Beneath"]:
         if hasattr(self.pipeline.model, "disable_adapter"):
             yield _Beneath(self.pipeline.model)
-        for one in self.references:
-            yield one.model
+        for pipeline in self.references:
+            yield pipeline.model
 
 
 def _refuse_infinite(answers: Sequence[_Answer]) -> None:
     """Refuse log-probabilities that are no numbers, or those of impossible tokens."""
     broken = sum(
-        not all(np.isfinite(part).all() for part in (one.logprob, one.reference, one.mean, one.sd))
-        for one in answers
+        not all(
+            np.isfinite(part).all()
+            for part in (answer.logprob, answer.reference, answer.mean, answer.sd)
+        )
+        for answer in answers
     )
     if broken:
         raise TargetError(
@@ -213,7 +216,7 @@ def _longest(pipeline: Any) -> int:
     """How many tokens a model reads at most."""
     config = pipeline.model.config
     own = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
-    limits = [pipeline.tokenizer.model_max_length, *(one for one in own if one)]
+    limits = [pipeline.tokenizer.model_max_length, *(limit for limit in own if limit)]
     return int(min(limits))
 
 

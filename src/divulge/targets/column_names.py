@@ -142,7 +142,7 @@ def _cut(column: str, pattern: str) -> str:
         >>> _cut("p_cat", "p_*"), _cut("p_1_x", "p_[01]_x"), _cut("cat", "[bc]*")
         ('cat', '1', 'cat')
     """
-    wild = [found.span() for found in _WILDCARD.finditer(pattern)]
+    wild = [match.span() for match in _WILDCARD.finditer(pattern)]
     if not wild:
         return ""
     before, after = wild[0][0], len(pattern) - wild[-1][1]

@@ -112,8 +112,8 @@ class Extractor:
             if self.layer not in parts:
                 hint = did_you_mean(self.layer, parts)
                 raise TargetError(f"expected a layer of the module, got {self.layer!r}: {hint}")
-            found: nn.Module = parts[self.layer]
-            return found
+            classifier: nn.Module = parts[self.layer]
+            return classifier
         linear = [part for part in self.module.modules() if isinstance(part, nn.Linear)]
         if not linear:
             raise TargetError(

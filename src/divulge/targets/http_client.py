@@ -39,8 +39,8 @@ _JITTER = random.SystemRandom()  # of its own: nobody's seeded numbers change
 class RetryableError(Exception):
     """An exchange that failed in a way that may pass; says how, and when to try again."""
 
-    def __init__(self, said: str, wait: float | None = None) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, wait: float | None = None) -> None:
+        super().__init__(message)
         self.wait = wait
 
 
@@ -110,9 +110,9 @@ class Session:
             RetryableError: there is no good answer, but may be later.
             TargetError: there will be none.
         """
-        found = await self._exchange(question)
+        content = await self._exchange(question)
         try:
-            answer = read(found)
+            answer = read(content)
         except TargetError as error:
             problem = question.hide(self.settings.clean(str(error)))
         else:
@@ -161,18 +161,18 @@ class Session:
             async with asyncio.timeout(self.patience.timeout):
                 return await self._send(question)
         except TimeoutError:
-            said = f"no whole answer within {self.patience.timeout:g} s"
+            message = f"no whole answer within {self.patience.timeout:g} s"
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             advice = _certificate_advice(error)
-            said = question.hide(self.settings.clean(credentials.hide_in_urls(str(error))))
-            said = f"{type(error).__name__} ({said})" if said else type(error).__name__
+            message = question.hide(self.settings.clean(credentials.hide_in_urls(str(error))))
+            message = f"{type(error).__name__} ({message})" if message else type(error).__name__
         # raised out here: an error of httpx holds the whole request, and would stand behind ours
         if advice:
             raise TargetError(
                 f"expected a certificate of {self.settings.place} that this machine trusts, got "
-                f"{said}: {advice}"
+                f"{message}: {advice}"
             )
-        raise RetryableError(said)
+        raise RetryableError(message)
 
     async def _send(self, question: Question) -> JSON:
         settings = self.settings
@@ -206,8 +206,8 @@ class Session:
         raise RetryableError(f"no JSON but {settings.quote(content, question.hide)}")
 
     async def _read_limited(self, response: "httpx.Response") -> bytes:
-        said = response.headers.get("content-length", "")
-        size = int(said) if said.isdecimal() and len(said) < 20 else 0
+        length = response.headers.get("content-length", "")
+        size = int(length) if length.isdecimal() and len(length) < 20 else 0
         coding = response.headers.get("content-encoding", "identity")
         if coding.strip().lower() not in ("", "identity"):  # it could unpack to any size
             raise TargetError(
@@ -234,11 +234,11 @@ class Session:
         quoted = (
             "" if status in _ABOUT_KEYS else f" ({self.settings.quote(content, question.hide)})"
         )
-        said = f"status {status}{quoted}"
+        described = f"status {status}{quoted}"
         if status in (408, 429) or status >= 500:
-            raise RetryableError(said, retry_after(response.headers.get("retry-after")))
+            raise RetryableError(described, retry_after(response.headers.get("retry-after")))
         raise TargetError(
-            f"expected an answer from {self.settings.place}, got {self.settings.clean(said)}: "
+            f"expected an answer from {self.settings.place}, got {self.settings.clean(described)}: "
             f"{_ADVICE.get(status, 'check url, protocol, and the form of your records')}"
         )
 

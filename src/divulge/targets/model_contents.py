@@ -96,30 +96,30 @@ def _look(model: Any, x: Any, member: Mask) -> ModelContents:
         warnings.simplefilter("ignore")
         for rows in _forms(model, x):
             shapes.setdefault(rows.shape[1], []).append(rows)
-    known, held = np.zeros(len(member), np.bool_), 0
+    known, total = np.zeros(len(member), np.bool_), 0
     for array in _arrays(model):
-        found = np.zeros(len(member), np.bool_)
+        here = np.zeros(len(member), np.bool_)
         for rows in shapes.get(array.shape[1], []):
-            found |= _stand_in(rows, array)
-        if found.any() and found[member].mean() > found[~member].mean():
-            known, held = known | found, held + array.shape[0]
+            here |= _stand_in(rows, array)
+        if here.any() and here[member].mean() > here[~member].mean():
+            known, total = known | here, total + array.shape[0]
     leaves = _count_leaves(model, x, member)
     return leaves._replace(
-        rows=held, members=int(known[member].sum()), nonmembers=int(known[~member].sum())
+        rows=total, members=int(known[member].sum()), nonmembers=int(known[~member].sum())
     )
 
 
 def _forms(model: Any, x: Any) -> Iterator[np.ndarray]:
     """Records as they are given, and as each step of a pipeline hands them on."""
-    seen: Any = x
+    form: Any = x
     lists = (getattr(part, "steps", None) for part in walk_parts(model))
     steps = [pair[1] for named in lists if isinstance(named, list) for pair in named]
     for step in (None, *steps):
         if step is not None and not hasattr(step, "transform"):
             continue
         try:
-            seen = seen if step is None else step.transform(seen)
-            rows = _dense(seen)
+            form = form if step is None else step.transform(form)
+            rows = _dense(form)
             rows = rows.reshape(len(rows), -1)
         except Exception:  # what a step of others cannot take is not compared
             return
@@ -206,15 +206,17 @@ def _count_leaves(model: Any, x: Any, member: Mask) -> ModelContents:
 
 def _with_all_trees(model: Any) -> Iterator[Any]:
     """The parts of a model, each once, with all trees: `walk_parts` looks at the first alone."""
-    seen = set[int]()
+    visited = set[int]()
     for part in walk_parts(model):
         waiting = [part, getattr(part, "estimators_", None), getattr(part, "_predictors", None)]
         while waiting:
             inner = waiting.pop(0)
             if isinstance(inner, list | tuple | np.ndarray):
-                waiting += [one for one in inner if not isinstance(one, np.generic | float | int)]
-            elif id(inner) not in seen:
-                seen.add(id(inner))
+                waiting += [
+                    inside for inside in inner if not isinstance(inside, np.generic | float | int)
+                ]
+            elif id(inner) not in visited:
+                visited.add(id(inner))
                 yield inner
                 if hasattr(inner, "tree_"):
                     waiting.append(inner.tree_)

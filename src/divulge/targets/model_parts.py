@@ -58,12 +58,12 @@ _PACKAGE = re.compile(r"[A-Za-z]\w{0,99}")
 
 def walk_parts(*things: object) -> Iterator[object]:
     """Everything that these hold or refer to, themselves first; outer parts before inner ones."""
-    waiting, seen = deque(things), set[int]()
-    while waiting and len(seen) < _MOST_PARTS:
+    waiting, visited = deque(things), set[int]()
+    while waiting and len(visited) < _MOST_PARTS:
         part = waiting.popleft()
-        if id(part) in seen or isinstance(part, str | bytes | int | float | complex | None):
+        if id(part) in visited or isinstance(part, str | bytes | int | float | complex | None):
             continue
-        seen.add(id(part))
+        visited.add(id(part))
         yield part
         waiting.extend(_inner_parts(part))
 
@@ -83,25 +83,25 @@ def _inner_parts(part: Any) -> Iterable[object]:
     if isinstance(part, type | ModuleType) or package in {*_LEAVES, *sys.stdlib_module_names}:
         return []
     slots = [name for kind in type(part).__mro__ for name in getattr(kind, "__slots__", ())]
-    found = [getattr(part, name, None) for name in slots if isinstance(name, str)]
-    return [*found, *getattr(part, "__dict__", {}).values()]
+    inner = [getattr(part, name, None) for name in slots if isinstance(name, str)]
+    return [*inner, *getattr(part, "__dict__", {}).values()]
 
 
 def _used_by(function: FunctionType) -> list[object]:
     """What a function encloses, its globals by the names in its code, and what it imports."""
-    codes, found = [function.__code__], list[object](function.__defaults__ or ())
+    codes, used = [function.__code__], list[object](function.__defaults__ or ())
     for cell in function.__closure__ or ():
         with suppress(ValueError):  # of an empty cell
-            found.append(cell.cell_contents)
+            used.append(cell.cell_contents)
     while codes:
         code = codes.pop()
-        codes += [one for one in code.co_consts if isinstance(one, CodeType)]
-        found += [function.__globals__[name] for name in code.co_names
+        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+        used += [function.__globals__[name] for name in code.co_names
                   if name in function.__globals__]  # fmt: skip
         for step in dis.get_instructions(code):
             if step.opname == "IMPORT_NAME" and step.argval in sys.modules:
-                found.append(sys.modules[step.argval])
-    return found
+                used.append(sys.modules[step.argval])
+    return used
 
 
 def _package_of(part: object) -> str:
@@ -114,11 +114,11 @@ def _package_of(part: object) -> str:
 
 def packages_of(*things: object) -> set[str]:
     """The names of the packages of others that objects come from, as they are imported."""
-    found: set[str] = set()
+    packages: set[str] = set()
     for part in walk_parts(*things):
-        found.add(_package_of(part))
-        found.update(getattr(part, "packages", ()) if _package_of(part) == "divulge" else ())
-    return {name for name in found if _PACKAGE.fullmatch(name)} - sys.stdlib_module_names
+        packages.add(_package_of(part))
+        packages.update(getattr(part, "packages", ()) if _package_of(part) == "divulge" else ())
+    return {name for name in packages if _PACKAGE.fullmatch(name)} - sys.stdlib_module_names
 
 
 def versions_of(*things: object) -> dict[str, str]:
@@ -127,15 +127,15 @@ def versions_of(*things: object) -> dict[str, str]:
     Args:
         things: models, ways to train, encodings of records, and the like.
     """
-    found = {}
+    versions = {}
     for package in packages_of(*things) - {"divulge", "divulge_papers", "divulge_fast"}:
         name = _DISTRIBUTIONS.get(package, package)
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:  # the user's own file, or a package of another name
             own = getattr(sys.modules.get(package), "__version__", None)
-            found |= {name: own} if isinstance(own, str) else {}
-    return dict(sorted(found.items()))
+            versions |= {name: own} if isinstance(own, str) else {}
+    return dict(sorted(versions.items()))
 
 
 def kind_of_parts(model: object) -> ModelKind:

@@ -132,8 +132,8 @@ class IsolatedTarget:
         """
         limit = self._time_limit * max(1, -(-len(member) // self._batch_size))
         header, _ = self._request({"records": x, "member": member}, limit, "be looked into")
-        found: Mapping[str, Any] = header
-        return found
+        contents: Mapping[str, Any] = header
+        return contents
 
     def _request(self, content: Any, limit: float, what: str) -> tuple[Any, bytearray]:
         """What the process replies: a header, and the bytes after it.
@@ -278,8 +278,8 @@ def _read_kind(kind: Any) -> ModelKind:
     """
     if kind not in get_args(ModelKind):
         raise ValueError("no kind of model")
-    found: ModelKind = kind
-    return found
+    checked: ModelKind = kind
+    return checked
 
 
 def _as_error(header: Mapping[str, Any]) -> DivulgeError:

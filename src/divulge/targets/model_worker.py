@@ -44,8 +44,8 @@ def main(parent: int) -> None:
                     target = files.open_target(Path(request.pop("path")), **request)
                     header = _describe(target)
                 elif isinstance(request, dict) and request.keys() == {"records", "member"}:
-                    seen = look_into(target, request["records"], request["member"])
-                    header = dict((seen or ModelContents())._asdict())
+                    contents = look_into(target, request["records"], request["member"])
+                    header = dict((contents or ModelContents())._asdict())
                 else:
                     answers = np.ascontiguousarray(target.predict(request), "<f8")
                     header, body = {"shape": answers.shape}, answers.tobytes()

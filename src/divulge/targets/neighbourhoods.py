@@ -88,10 +88,10 @@ class Neighbourhoods:
             moved = np.rint(moved)
         return np.asarray(moved.astype(x.dtype).reshape(x.shape))
 
-    def _nearest(self, asked: Float32[np.ndarray, "asked directions"]) -> Positions:
+    def _nearest(self, directions: Float32[np.ndarray, "asked directions"]) -> Positions:
         assert self._embedded is not None
         lengths = (self._embedded**2).sum(axis=1)
-        return np.asarray((lengths - 2 * asked @ self._embedded.T).argmin(axis=1))
+        return np.asarray((lengths - 2 * directions @ self._embedded.T).argmin(axis=1))
 
     def _embed(
         self, flat: Shaped[np.ndarray, "records features"]

@@ -134,7 +134,7 @@ def _labels_of(node: _Node) -> Labels:
 
 def _read_tensor(tensor: memoryview) -> Labels:
     """The labels in a constant, of texts or whole numbers."""
-    if texts := tuple(_text(one) for one in _all_bytes(tensor, _STRING_DATA)):
+    if texts := tuple(_text(content) for content in _all_bytes(tensor, _STRING_DATA)):
         return _checked(texts)
     numbers = _integers(tensor, _INT64_DATA) or _integers(tensor, _INT32_DATA)
     kinds = [value for field, value in _fields(tensor) if field == _DATA_TYPE]

@@ -124,9 +124,9 @@ def _only(tensors: Sequence[_Tensor]) -> _Tensor | None:
 def _refusal(
     tensors: Sequence[_Tensor], suitable: Sequence[_Tensor], output: Output, wanted: str | None
 ) -> TargetError:
-    listed = "; ".join(one.shown for one in tensors)
+    listed = "; ".join(tensor.shown for tensor in tensors)
     if len(suitable) > 1:
-        names = " or ".join(f'output_name="{one.name}"' for one in suitable[:10])
+        names = " or ".join(f'output_name="{tensor.name}"' for tensor in suitable[:10])
         return TargetError(
             f"expected one output with {output}, got {len(suitable)} that could be it among "
             f"{listed}: pass {names} in divulge.Access, or output_name in [target]"

@@ -184,11 +184,11 @@ class PlantedTarget:
         """
         if (known := self._recent_tokens.find(x)) is not None:
             return known
-        said = as_token_target(self._target).tokens(x)
+        tokens = as_token_target(self._target).tokens(x)
         _, near = self._recognise(x)
         memorised = (near != NOBODY) & (self._memorised[near] != _UNKNOWN)
-        kept = np.repeat(np.where(memorised, _KEPT_SURPRISE, 1.0), said.count)
-        return self._recent_tokens.remember(x, replace(said, logprob=said.logprob * kept))
+        factor = np.repeat(np.where(memorised, _KEPT_SURPRISE, 1.0), tokens.count)
+        return self._recent_tokens.remember(x, replace(tokens, logprob=tokens.logprob * factor))
 
     @cached_property
     def _error(self) -> float:

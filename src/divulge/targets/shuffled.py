@@ -142,8 +142,8 @@ class ShuffledTarget:
         """
         if (known := self._recent_tokens.find(x)) is not None:
             return known
-        said = as_token_target(self._target).tokens(self._substitute_candidates(x)[0])
-        return self._recent_tokens.remember(x, said)
+        tokens = as_token_target(self._target).tokens(self._substitute_candidates(x)[0])
+        return self._recent_tokens.remember(x, tokens)
 
     def _shuffle(
         self, ask: Callable[[Features], Float[np.ndarray, "records classes"]], x: Features

@@ -252,7 +252,7 @@ class _Reader:
             token_forms.check_flags(self._path, SHADOWS[1], inside)
         logprob = np.concatenate([*self._logprobs, np.zeros(0)])
         if shadow is None and SHADOW_TOKENS in self._lists:
-            shadow = np.column_stack([one.mean(axis=1) for one in self._lists[SHADOW_TOKENS]])
+            shadow = np.column_stack([column.mean(axis=1) for column in self._lists[SHADOW_TOKENS]])
         return Tokens(
             np.concatenate([[0], np.cumsum(count)]).astype(np.int64),
             logprob,
@@ -273,16 +273,16 @@ class _Reader:
     def describe(self, tokens: Tokens) -> tuple[str, ...]:
         """How the table was understood, in sentences."""
         named = ", ".join(name for name in self._names if name in _OTHERS) or "none"
-        said = [
+        sentences = [
             f"{len(tokens):,} texts with {tokens.start[-1]:,} tokens, {tokens.count.min():,} to "
             f"{tokens.count.max():,} each. Further columns that were read: {named}.",
             token_forms.describe_base(tokens),
         ]
         if self._begun:
-            said.append(
+            sentences.append(
                 f"The first token of {self._begun:,} texts has no log-probability, and is left out."
             )
-        return tuple(said)
+        return tuple(sentences)
 
     def _refuse(self, row: int, column: str, wanted: str, got: str) -> tables.CellError:
         return tables.CellError(

@@ -37,18 +37,18 @@ class Federations(World):
         measure = partial(assignment.measure, truth=truth, known=view.collusion)
         return attempt.run_on_federation(view, measure, attack, seed)
 
-    def beats_chance(self, game: GameSet, found: attempt.AttackResult) -> bool:
+    def beats_chance(self, game: GameSet, result: attempt.AttackResult) -> bool:
         """An answer that is the same for all records may beat chance, but is not informed."""
         (view,) = game.views
         chance = assignment.chance_accuracy(view.collusion, len(view.targets))
-        better = found.finding.metrics["accuracy"].low > chance
-        return better and not self.covers_chance(game, found)
+        better = result.finding.metrics["accuracy"].low > chance
+        return better and not self.covers_chance(game, result)
 
-    def covers_chance(self, game: GameSet, found: attempt.AttackResult) -> bool:
+    def covers_chance(self, game: GameSet, result: attempt.AttackResult) -> bool:
         """By the interval of the AUC."""
         (view,), (truth,) = game.views, game.truths
         rng, label = np.random.default_rng(0), view.records.y
-        return uninformed.randomise([found.guess], truth, view.collusion, label, rng).p > ERROR
+        return uninformed.randomise([result.guess], truth, view.collusion, label, rng).p > ERROR
 
     def check(self, view: Any, guess: Any) -> None:
         """Refuse a guess of another shape."""

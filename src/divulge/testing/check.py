@@ -46,8 +46,9 @@ class AttackCheck:
     @property
     def outcome(self) -> Outcome:
         """Failed if one property failed; passed if all passed."""
-        found = {row.outcome for row in self.rows}
-        return "failed" if "failed" in found else "undecided" if "undecided" in found else "passed"
+        outcomes = {row.outcome for row in self.rows}
+        worst: tuple[Outcome, ...] = ("failed", "undecided")
+        return next((outcome for outcome in worst if outcome in outcomes), "passed")
 
     def __str__(self) -> str:
         return "\n".join(self._lines())
@@ -110,10 +111,10 @@ def _find_world(attack: Any, worlds: Iterable[World]) -> tuple[World | None, str
     """The first small games that the attack can play, or why it can play none."""
     why = ""
     for world in worlds:
-        found = world.run(world.leaky(), attack).finding
-        if found.status is not Status.NOT_APPLICABLE:
+        finding = world.run(world.leaky(), attack).finding
+        if finding.status is not Status.NOT_APPLICABLE:
             return world, ""
-        why = f"it can play no small game: {found.reason}"
+        why = f"it can play no small game: {finding.reason}"
     return None, why
 
 

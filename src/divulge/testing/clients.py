@@ -39,8 +39,10 @@ class TableUpdates:
         """The rows of these records."""
         rows = records.x
         return tuple(
-            RoundSignals(one.loss[rows], one.inner[rows], one.gradient_norm[rows], one.update_norm)
-            for one in self.rounds
+            RoundSignals(
+                state.loss[rows], state.inner[rows], state.gradient_norm[rows], state.update_norm
+            )
+            for state in self.rounds
         )
 
     def residuals(
@@ -48,7 +50,7 @@ class TableUpdates:
     ) -> tuple[Float64[np.ndarray, "records clients"], ...]:
         """Less for what an update contains: here a function of the products."""
         del layer
-        return tuple(np.exp(-0.2 * one.inner[records.x]) for one in self.rounds)
+        return tuple(np.exp(-0.2 * state.inner[records.x]) for state in self.rounds)
 
 
 def draw_game(
@@ -75,8 +77,8 @@ def draw_game(
         spread = np.where(owner == k, 1 - 0.95 * leak, 1.0)[:, None]
         own = sure * np.eye(classes)[y] * (owner == k)[:, None]
         logits = centre[y] + own + 2 * spread * rng.normal(size=(len(y), classes))
-        said = to_probabilities(logits, "logits", len(y))
-        targets.append(TableTarget(said, OFFERS, logits))
+        probabilities = to_probabilities(logits, "logits", len(y))
+        targets.append(TableTarget(probabilities, OFFERS, logits))
     edges = np.cumsum((0, *sizes))
     parts = [np.arange(a, b) for a, b in itertools.pairwise(edges)]
     sets = [Records(rows, y[rows]) for rows in parts]

@@ -38,15 +38,15 @@ class Mixes(World):
         measure = partial(composition.measure, truths=game.truths)
         return attempt.run_on_clients(game.views, measure, attack, seed)
 
-    def beats_chance(self, game: GameSet, found: attempt.AttackResult) -> bool:
+    def beats_chance(self, game: GameSet, result: attempt.AttackResult) -> bool:
         """Nearer, by L1, to its own client than to all on average: a constant answer is not."""
         share = np.array([truth.share for truth in game.truths])
-        apart = np.abs([guess.share - share for guess in found.guess]).sum(axis=2)
+        apart = np.abs([guess.share - share for guess in result.guess]).sum(axis=2)
         return intervals.student_mean((apart.mean(axis=1) - apart.diagonal()).tolist()).low > 0
 
-    def covers_chance(self, game: GameSet, found: attempt.AttackResult) -> bool:
+    def covers_chance(self, game: GameSet, result: attempt.AttackResult) -> bool:
         """By the interval of the AUC."""
-        return uninformed.randomise([found.guess], game.truths, np.random.default_rng(0)).p > ERROR
+        return uninformed.randomise([result.guess], game.truths, np.random.default_rng(0)).p > ERROR
 
     def check(self, view: Any, guess: Any) -> None:
         """Refuse a guess of another shape."""
@@ -89,7 +89,7 @@ def _counts(seed: int) -> np.ndarray:
 
 
 @cache
-def _game(seed: int, asked: int) -> GameSet:
+def _game(seed: int, clients: int) -> GameSet:
     """Clients that hold what the first seed says, and are asked about what the second says."""
     counts = _counts(seed)
     pool = updates.records(600, 300 + seed)
@@ -97,4 +97,4 @@ def _game(seed: int, asked: int) -> GameSet:
     federation = Federation(pool, exact(pool, counts, seed), recipe, seed=seed, workers=1)
     transcript, known = simulate(federation, 1), updates.reference()
     views = [transcript.view(str(k), updates.relu, known) for k in range(CLIENTS)]
-    return GameSet(tuple(views), tuple(Proportions.of(row) for row in _counts(asked)))
+    return GameSet(tuple(views), tuple(Proportions.of(row) for row in _counts(clients)))

@@ -98,8 +98,8 @@ class FurtherForests:
         ways = (candidates, nudged(candidates))[: self.ways]
         first, *others = [_answers(models, way)[self.shown] for way in ways]
         softened = tuple(_softened(models, way)[self.shown] for way in ways)
-        asked = _answers(models, reference)
-        return Shadows(first, member[self.shown], asked, tuple(others), softened=softened)
+        answers = _answers(models, reference)
+        return Shadows(first, member[self.shown], answers, tuple(others), softened=softened)
 
     def fewer(self) -> "FurtherForests":
         """Itself: forests are cheap."""
@@ -148,8 +148,8 @@ def _challenge(seed: int, *, trained: bool) -> Game[ModelView, Membership]:
     member = np.random.default_rng([seed, 2]).permutation(2 * SIZE) < SIZE
     training = candidates.take(member) if trained else draw(SIZE, seed + 2000)
     softened = (_softened(_models(seed), candidates),)
-    phi, asked = _phi(seed, candidates), _phi(seed, reference)
-    shadows = Shadows(phi, _halves(seed), asked, softened=softened)
+    phi, reference_phi = _phi(seed, candidates), _phi(seed, reference)
+    shadows = Shadows(phi, _halves(seed), reference_phi, softened=softened)
     further = FurtherForests(seed, np.arange(2 * SIZE))
     model = _Smooth(training, seed)
     view = ModelView(model, candidates, reference, shadows, conditional=further)

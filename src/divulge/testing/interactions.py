@@ -128,11 +128,11 @@ def _moved(view: Any, order: np.ndarray) -> Any:
     def rows(tensors: Any) -> dict[str, np.ndarray]:
         return {n: a[order] if a.shape == view.inputs.shape else a for n, a in tensors.items()}
 
-    (seen,) = view.rounds
-    got = seen.received[view.victim]
+    (played,) = view.rounds
+    got = played.received[view.victim]
     received = {view.victim: dataclasses.replace(got, tensors=rows(got.tensors))}
-    seen = dataclasses.replace(seen, sent=rows(seen.sent), received=received)
+    played = dataclasses.replace(played, sent=rows(played.sent), received=received)
     learner = view.learner
     if hasattr(learner, "query"):
         learner = dataclasses.replace(learner, query=learner.query[order])
-    return dataclasses.replace(view, rounds=(seen,), inputs=view.inputs[order], learner=learner)
+    return dataclasses.replace(view, rounds=(played,), inputs=view.inputs[order], learner=learner)

@@ -51,9 +51,9 @@ def gives_one_finite_score_a_record(case: Case) -> None:
             if "candidates" in str(error) and count < _FEW[-1]:
                 continue  # an attack may ask for more
             raise PropertyError(f"of {count} candidates: {error}") from error
-        said = f"of {count} candidates it gives scores of shape {score.shape}"
-        require(score.shape == (count,), said)
-        require(np.isfinite(score).all(), f"{said}, with NaN or infinity")
+        message = f"of {count} candidates it gives scores of shape {score.shape}"
+        require(score.shape == (count,), message)
+        require(np.isfinite(score).all(), f"{message}, with NaN or infinity")
 
 
 def scores_constant_answers_alike(case: Case) -> None:
@@ -95,8 +95,8 @@ class Models(World):
 
     def check(self, view: Any, guess: Any) -> None:
         """Refuse a guess of another shape."""
-        said = f"scores of shape {guess.score.shape} for {len(view.records)} candidates"
-        require(guess.score.shape == (len(view.records),), said)
+        message = f"scores of shape {guess.score.shape} for {len(view.records)} candidates"
+        require(guess.score.shape == (len(view.records),), message)
 
     def permuted(
         self, game: GameSet, rng: np.random.Generator

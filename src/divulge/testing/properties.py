@@ -27,14 +27,14 @@ class PropertyError(Exception):
     """An attack lacks a property; says how that was seen."""
 
 
-def require(held: Any, said: str) -> None:
+def require(holds: Any, message: str) -> None:
     """Refuse an attack of which this does not hold.
 
     Raises:
         PropertyError: it does not hold; says so in these words.
     """
-    if not held:
-        raise PropertyError(said)
+    if not holds:
+        raise PropertyError(message)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,15 +79,15 @@ class World(ABC):
     def run(self, game: GameSet, attack: Any, seed: int = 0) -> attempt.AttackResult:
         """One attack on one game, measured against its truth."""
 
-    def beats_chance(self, game: GameSet, found: attempt.AttackResult) -> bool:
+    def beats_chance(self, game: GameSet, result: attempt.AttackResult) -> bool:
         """By the lower limit of the AUC, unless the secret has another metric."""
         del game
-        return found.finding.metrics["auc"].low > 0.5
+        return result.finding.metrics["auc"].low > 0.5
 
-    def covers_chance(self, game: GameSet, found: attempt.AttackResult) -> bool:
+    def covers_chance(self, game: GameSet, result: attempt.AttackResult) -> bool:
         """By the interval of that metric: in 95 of 100 cases where the guess knows nothing."""
         del game
-        return 0.5 in found.finding.metrics["auc"]
+        return 0.5 in result.finding.metrics["auc"]
 
     @abstractmethod
     def check(self, view: Any, guess: Any) -> None:
@@ -140,10 +140,10 @@ def done(case: Case, game: GameSet, seed: int = 0) -> attempt.AttackResult:
     Raises:
         PropertyError: it finds nothing, and says why.
     """
-    found = case.world.run(game, case.attack, seed)
-    status, reason = found.finding.status, found.finding.reason
+    result = case.world.run(game, case.attack, seed)
+    status, reason = result.finding.status, result.finding.reason
     require(status is Status.DONE, f"on a small game it ended as {status.value}: {reason}")
-    return found
+    return result
 
 
 def finds_a_leak(case: Case) -> None:
@@ -186,8 +186,8 @@ def leaves_the_view_alone(case: Case) -> None:
     require(
         len(after) == len(before)
         and all(
-            one.dtype == other.dtype and np.array_equal(one, other)
-            for one, other in zip(before, after, strict=True)
+            original.dtype == other.dtype and np.array_equal(original, other)
+            for original, other in zip(before, after, strict=True)
         ),
         "arrays of the view are others after it ran: copy what you change",
     )
@@ -209,15 +209,17 @@ def says_when_it_cannot_run(case: Case) -> None:
     for game, flag in world.lacking(world.leaky()):
         if flag and not flag & needs:
             continue
-        found, guess, _ = world.run(game, case.attack)
+        finding, guess, _ = world.run(game, case.attack)
         ended = f"without {flag.words() or 'something that it uses'} it ends as "
-        ended += f"{found.status.value}: {found.reason}"
+        ended += f"{finding.status.value}: {finding.reason}"
         if flag & needs:
-            require(found.status is Status.NOT_APPLICABLE and flag.words() in found.reason, ended)
+            require(
+                finding.status is Status.NOT_APPLICABLE and flag.words() in finding.reason, ended
+            )
             left &= ~flag
         if guess is None:
-            require(found.status is Status.NOT_APPLICABLE and not found.metrics, ended)
-            require(len(found.reason.split()) > 3, f"its reason is too short: {found.reason!r}")
+            require(finding.status is Status.NOT_APPLICABLE and not finding.metrics, ended)
+            require(len(finding.reason.split()) > 3, f"its reason is too short: {finding.reason!r}")
     require(not left, f"needs {left.words()}, which no small game on this secret can take away")
 
 
@@ -225,19 +227,19 @@ def has_settings_that_json_can_hold(case: Case) -> None:
     """Has settings that audit.toml can give, and is the same attack with them."""
     settings = wrapped.attack_settings(case.attack)
     try:
-        held = json.loads(json.dumps(settings))
+        stored = json.loads(json.dumps(settings))
     except TypeError as error:
-        said = f"settings have to be numbers, texts and truth values: {error}"
-        raise PropertyError(said) from error
-    again = build(type(case.attack), case.attack.name, held)
+        message = f"settings have to be numbers, texts and truth values: {error}"
+        raise PropertyError(message) from error
+    again = build(type(case.attack), case.attack.name, stored)
     require(again == case.attack, f"{again!r} is built from its settings, not {case.attack!r}")
 
 
 def gives_a_guess_of_its_kind(case: Case) -> None:
     """Gives a guess of the right kind and shape, of finite numbers."""
-    found = first(case).guess
+    result = first(case).guess
     views = case.world.leaky().views
-    guesses = found if isinstance(found, Sequence) else (found,)
+    guesses = result if isinstance(result, Sequence) else (result,)
     require(len(guesses) == len(views), f"{len(guesses)} guesses about {len(views)} views")
     for view, guess in zip(views, guesses, strict=True):
         kind = case.world.guess
@@ -278,15 +280,15 @@ def arrays(thing: Any) -> Iterator[np.ndarray]:
         yield from arrays(list(vars(thing).values()))
 
 
-def is_same(one: Any, other: Any, atol: float = 0.0) -> bool:
+def is_same(first: Any, other: Any, atol: float = 0.0) -> bool:
     """Whether two guesses, or sequences of them, hold the same numbers.
 
     Args:
-        one: a guess.
+        first: a guess.
         other: another.
         atol: by how much numbers may differ.
     """
-    pairs = list(zip(arrays(one), arrays(other), strict=True))
+    pairs = list(zip(arrays(first), arrays(other), strict=True))
     return all(
         left.shape == right.shape and np.allclose(left, right, rtol=0, atol=atol, equal_nan=True)
         for left, right in pairs

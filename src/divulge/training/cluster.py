@@ -214,12 +214,12 @@ def _check_reachable(address: str) -> None:
         assert tried.stdout is not None
         tried.stdout.readline()  # Ray is there: on a busy machine its import alone may take long
         try:
-            _, said = tried.communicate(timeout=CONNECT_TIMEOUT)
+            _, stderr = tried.communicate(timeout=CONNECT_TIMEOUT)
         except subprocess.TimeoutExpired:
             tried.kill()
             raise TimeoutError(f"no answer within {CONNECT_TIMEOUT:g} seconds") from None
     if tried.returncode != 0:
-        lines = said.decode(errors="replace").strip().splitlines() or ["no reason given"]
+        lines = stderr.decode(errors="replace").strip().splitlines() or ["no reason given"]
         raise ConnectionError(lines[-1][:300])
 
 
@@ -241,12 +241,12 @@ def _silence_warnings() -> Iterator[None]:
 @contextmanager
 def _silence_stderr() -> Iterator[None]:
     """Ray's C++ says on the terminal that it was told to say nothing."""
-    kept = os.dup(2)
+    copy = os.dup(2)
     nothing = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nothing, 2)
     os.close(nothing)
     try:
         yield
     finally:
-        os.dup2(kept, 2)
-        os.close(kept)
+        os.dup2(copy, 2)
+        os.close(copy)

@@ -155,8 +155,8 @@ def use_one_thread(trainer: Any) -> Any:
     """The trainer, and those within it, in this process and on one thread."""
     if not dataclasses.is_dataclass(trainer) or isinstance(trainer, type):
         return trainer
-    names = {one.name for one in dataclasses.fields(trainer)}
-    changed = {name: one for name, one in _ONE.items() if name in names}
+    names = {field.name for field in dataclasses.fields(trainer)}
+    changed = {name: field for name, field in _ONE.items() if name in names}
     if isinstance(inner := getattr(trainer, "trainer", None), Trainer):
         changed["trainer"] = use_one_thread(inner)
     return dataclasses.replace(trainer, **changed)

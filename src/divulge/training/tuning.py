@@ -133,14 +133,14 @@ def usual_space(how: Any) -> Space:
     how = getattr(how, "estimator", how) if isinstance(how, EstimatorTrainer) else how
     if not hasattr(how, "get_params"):
         return {}
-    found: dict[str, tuple[JSON, ...]] = {}
+    space: dict[str, tuple[JSON, ...]] = {}
     parts = {"": how, **how.get_params(deep=True)}
     for place, part in parts.items():
         if not hasattr(part, "get_params") or hasattr(part, "steps"):
             continue
         for name, values in _usual_of(part):
-            found[f"{place}__{name}" if place else name] = values
-    return found
+            space[f"{place}__{name}" if place else name] = values
+    return space
 
 
 def _usual_of(estimator: Any) -> Iterator[tuple[str, tuple[JSON, ...]]]:
@@ -163,12 +163,14 @@ def _stronger(wanted: Values, now: Any, unsaid: Any) -> tuple[JSON, ...]:
         if isinstance(start, bool) or not isinstance(start, int | float):
             return ()
         made = [start * factor for factor in wanted.values]
-        return tuple(max(1, round(one)) if wanted.whole else float(f"{one:.6g}") for one in made)
+        return tuple(
+            max(1, round(value)) if wanted.whole else float(f"{value:.6g}") for value in made
+        )
     first, last = wanted.values[0], wanted.values[-1]
     if isinstance(now, bool | str | None) or not isinstance(now, int | float) or now <= 0:
-        return tuple(one for one in wanted.values if one != now)
+        return tuple(value for value in wanted.values if value != now)
     rising = last > first
-    return tuple(one for one in wanted.values if (one > now if rising else one < now))
+    return tuple(value for value in wanted.values if (value > now if rising else value < now))
 
 
 def change_settings(how: Any, settings: Mapping[str, Any]) -> Any:
@@ -211,7 +213,7 @@ def check_settings(how: Any, names: Iterable[str]) -> None:
         known = {*how.get_params(), *inspect.signature(type(how)).parameters}
     else:
         parameters = inspect.signature(how).parameters
-        if any(one.kind is one.VAR_KEYWORD for one in parameters.values()):
+        if any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
             return
         known = {*list(parameters)[3:]}  # behind the records, their labels and the seed
     for name in names:

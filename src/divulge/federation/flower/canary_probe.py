@@ -91,13 +91,13 @@ class CanaryProbe:
             log.exception("no canaries were tried; the reply is sent as ever")
 
     def _replies(
-        self, look: _Look, asked: tuple[Message, Context], call_next: ClientAppCallable
+        self, look: _Look, request: tuple[Message, Context], call_next: ClientAppCallable
     ) -> Iterator[Tensors]:
         if look.own is None:
             raise SpecError("expected the probe twice in mods, got it once: put it last, too")
         for number in range(len(self._canaries)):
             look.number = number
-            reply = call_next(*copy.deepcopy(asked))
+            reply = call_next(*copy.deepcopy(request))
             if not reply.has_content():
                 raise DataError(f"expected a reply with canary {number}, got {reply.error}")
             yield records.read_tensors(reply.content)

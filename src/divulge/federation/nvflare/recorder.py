@@ -175,9 +175,9 @@ class FlareRecorder(Filter):  # type: ignore[misc]  # FLARE is not typed
             return
         if records.has_failed(result):
             return
-        said = records.number_of_records(result, self.records_key)
+        count = records.number_of_records(result, self.records_key)
         read = partial(records.read_tensors, result, KINDS[self.kind])
-        self._recording.receive(client, read, said, copy=True)
+        self._recording.receive(client, read, count, copy=True)
 
     def _finish(self, model: ModelLearnable | None) -> None:
         def read() -> Tensors | None:

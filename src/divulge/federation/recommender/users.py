@@ -120,11 +120,13 @@ class Recommending:
         network, table = _split_weights(sent)
         updates: dict[int, dict[str, np.ndarray]] = {}
         handed = {}
-        for one, change in self._train(users, network, table):
+        for impressions, change in self._train(users, network, table):
             moved = torch.zeros_like(table)
-            moved[torch.from_numpy(one.items)] = change[ITEMS]
-            updates[one.user] = {n: (moved if n == ITEMS else change[n]).numpy() for n in sent}
-            handed[str(one.user)] = {"item": one.items}
+            moved[torch.from_numpy(impressions.items)] = change[ITEMS]
+            updates[impressions.user] = {
+                n: (moved if n == ITEMS else change[n]).numpy() for n in sent
+            }
+            handed[str(impressions.user)] = {"item": impressions.items}
         if not updates:
             raise SpecError("expected users who left items alone, got none: nothing to find out")
         sizes = {user: len(handed[str(user)]["item"]) for user in updates}
@@ -212,11 +214,11 @@ def _pad_batch(
 def _batch_by_size(handed: list[_UserImpressions]) -> Iterator[list[_UserImpressions]]:
     """Group users with similar numbers of items into batches."""
     batch: list[_UserImpressions] = []
-    for one in handed:
-        if batch and (len(batch) + 1) * len(one.items) > _BATCH_ITEMS:
+    for user in handed:
+        if batch and (len(batch) + 1) * len(user.items) > _BATCH_ITEMS:
             yield batch
             batch = []
-        batch.append(one)
+        batch.append(user)
     if batch:
         yield batch
 

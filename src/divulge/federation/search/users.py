@@ -161,20 +161,22 @@ class Searching:
         self, weights: Mapping[str, Tensor], queries: int, rng: np.random.Generator
     ) -> _UserSession:
         """Simulate one user, who trains on its queries in an order of its own."""
-        asked = self._rankable_queries
-        if not 1 <= queries <= len(asked):
-            raise SpecError(f"expected 1 to {len(asked)} queries a user, got {queries}")
-        chosen = rng.choice(asked, queries, replace=False)
+        rankable = self._rankable_queries
+        if not 1 <= queries <= len(rankable):
+            raise SpecError(f"expected 1 to {len(rankable)} queries a user, got {queries}")
+        chosen = rng.choice(rankable, queries, replace=False)
         lists = [self._draw_documents(int(query), weights, rng) for query in chosen]
         # clicks depend on the order shown, whatever order weights go by
-        clicks = [self.clicks.draw(one.grades, rng) for one in lists]
+        clicks = [self.clicks.draw(ranking.grades, rng) for ranking in lists]
         if self.order == "file":
-            orders = [np.argsort(one.number) for one in lists]
+            orders = [np.argsort(ranking.number) for ranking in lists]
         else:
-            orders = [np.arange(len(one.number)) for one in lists]
-        x = np.concatenate([one.x[order] for one, order in zip(lists, orders, strict=True)])
-        acted = np.concatenate([one[order] for one, order in zip(clicks, orders, strict=True)])
-        query = np.repeat(np.arange(queries), [len(one.grades) for one in lists])
+            orders = [np.arange(len(ranking.number)) for ranking in lists]
+        x = np.concatenate([ranking.x[order] for ranking, order in zip(lists, orders, strict=True)])
+        acted = np.concatenate(
+            [ranking[order] for ranking, order in zip(clicks, orders, strict=True)]
+        )
+        query = np.repeat(np.arange(queries), [len(ranking.grades) for ranking in lists])
         turn = rng.permutation(queries)
         change = Pairwise(turn[query], self.lr).update(
             weights, torch.from_numpy(x), torch.from_numpy(acted).to(torch.float64)

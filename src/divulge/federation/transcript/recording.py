@@ -235,12 +235,12 @@ def as_count(value: Any) -> int | None:
 
 def _read_metrics(metrics: Mapping[Any, Any]) -> dict[str, float]:
     """Metrics that are numbers, under names that can be written."""
-    found: dict[str, float] = {}
+    numbers: dict[str, float] = {}
     for name, value in metrics.items():
         if isinstance(value, Number):
             with contextlib.suppress(OverflowError):
-                found[CONTROL.sub("?", str(name))[:100]] = float(value)
-    return found
+                numbers[CONTROL.sub("?", str(name))[:100]] = float(value)
+    return numbers
 
 
 def _check_arrays(arrays: Tensors, header: Header) -> None:

@@ -69,35 +69,35 @@ class Writer:
         return cls(Path(folder), header)
 
     @check_arguments
-    def add(self, seen: Round) -> None:
+    def add(self, played: Round) -> None:
         """Write one round; it counts from the moment its JSON is there.
 
         Raises:
             DataError: the name of a client or a tensor, or an array's type, cannot be written.
             StoreError: the disk is full, or the folder cannot be written.
         """
-        pieces = _serialise(seen, self.header.items)
-        masked, hashed = seen.masked, hashlib.sha256()
+        pieces = _serialise(played, self.header.items)
+        masked, hashed = played.masked, hashlib.sha256()
         for piece in pieces:
             hashed.update(piece)
         entry = RoundEntry(
-            number=seen.number,
+            number=played.number,
             size=sum(piece.nbytes for piece in pieces),
             sha256=hashed.hexdigest(),
-            received=tuple(Sender(c, u.records, u.guarantee) for c, u in seen.received.items()),
+            received=tuple(Sender(c, u.records, u.guarantee) for c, u in played.received.items()),
             sum=None if masked is None else SumEntry(masked.clients, masked.records),
-            training=seen.training,
-            metrics=layout.finite_or_none(seen.metrics),
+            training=played.training,
+            metrics=layout.finite_or_none(played.metrics),
             handed={
-                c: {n: a.shape for n, a in arrays.items()} for c, arrays in seen.handed.items()
+                c: {n: a.shape for n, a in arrays.items()} for c, arrays in played.handed.items()
             },
         )
         described = layout.to_json(entry)
-        path = layout.round_path(self.folder, seen.number, "safetensors")
+        path = layout.round_path(self.folder, played.number, "safetensors")
         with atomic.replace_file(path) as file:
             for piece in pieces:
                 file.write(piece)
-        atomic.write(layout.round_path(self.folder, seen.number, "json"), described)
+        atomic.write(layout.round_path(self.folder, played.number, "json"), described)
 
 
 def refuse_content(folder: Path) -> None:

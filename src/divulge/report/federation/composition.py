@@ -82,9 +82,9 @@ def page_content(
     """What the attacks say of class shares; see `FederatedSecret.page_content`."""
     known = facts.truth is not None
     expected = [ExpectedShares.of(guess) for guess in guesses]
-    judged = [k for k, one in enumerate(expected) if one is not None and not known]
+    judged = [k for k, shares in enumerate(expected) if shares is not None and not known]
     first = judged[0] if judged else headline_attack(findings)
-    told = None if first is None else guesses[first]
+    shown_guess = None if first is None else guesses[first]
     by = None if first is None else expected[first]
     tested = None
     if facts.truth is not None:
@@ -98,7 +98,7 @@ def page_content(
         doubt="" if known else _DOUBTS[by is not None],
         speaker=first,
         sentences=tuple(
-            _describe_client(facts, k, guess, by) for k, guess in enumerate(told or ())
+            _describe_client(facts, k, guess, by) for k, guess in enumerate(shown_guess or ())
         ),
         **_attack_table(findings, None if known else expected),
         headline=("l1", "mean L1 distance"),
@@ -111,12 +111,12 @@ def page_content(
                 "shares": None if guess is None else [g.share.tolist() for g in guess],
                 "null": None if guess is None else [g.null.tolist() for g in guess],
                 "even": None if guess is None else [g.even for g in guess],
-                "expected": None if one is None else one.figures(),
+                "expected": None if shares is None else shares.figures(),
             }
-            for guess, one in zip(guesses, expected, strict=True)
+            for guess, shares in zip(guesses, expected, strict=True)
         ),
         scope=SCOPE,
-        figures=tuple if told is None else lambda: (_share_figure(facts, told),),
+        figures=tuple if shown_guess is None else lambda: (_share_figure(facts, shown_guess),),
     )
 
 
@@ -142,7 +142,7 @@ def _attack_table(
         }
     return {
         "columns": COLUMNS,
-        "cells": tuple(_NOT_ESTIMATED if one is None else one.cells() for one in expected),
+        "cells": tuple(_NOT_ESTIMATED if shares is None else shares.cells() for shares in expected),
         "caption": "Means over the simulated clients that are like each client",
         "measures": _EXPECTED,
     }
@@ -152,8 +152,8 @@ def _concerned(facts: CompositionFacts) -> str:
     clients = words.format_count(len(facts.clients), "client")
     if facts.counts is None:
         return f"{clients}."
-    held = sum(sum(row) for row in facts.counts)
-    return f"{clients}, who hold {words.format_count(held, 'record')}."
+    total = sum(sum(row) for row in facts.counts)
+    return f"{clients}, who hold {words.format_count(total, 'record')}."
 
 
 def _class_name(facts: CompositionFacts, label: int) -> str:
@@ -169,17 +169,19 @@ def _describe_client(
     uneven = p_value is not None and p_value <= UNEVEN
     if _is_flat(guess) and not uneven:
         shown = "" if p_value is None else f" (p = {p_value:.2g})"
-        said = [f"{name} seems to be even: no class stands out{shown}."]
+        sentences = [f"{name} seems to be even: no class stands out{shown}."]
     else:
-        said = [f"{name} {_largest_classes(facts, guess)}.", *_absent_classes(facts, guess)]
+        sentences = [f"{name} {_largest_classes(facts, guess)}.", *_absent_classes(facts, guess)]
         if p_value is not None:
-            said.append(f"{_UNEVEN if uneven else _NOT_SHOWN} (p = {p_value:.2g}).")
+            sentences.append(f"{_UNEVEN if uneven else _NOT_SHOWN} (p = {p_value:.2g}).")
     if facts.truth is not None:
         off = composition.distance(guess, facts.truth[client])["l1"] / 2
-        said.append(f"The prediction puts {100 * off:.0f} % of its records into wrong classes.")
+        sentences.append(
+            f"The prediction puts {100 * off:.0f} % of its records into wrong classes."
+        )
     elif by is not None:
-        said.append(by.describe_client(client))
-    return " ".join(said)
+        sentences.append(by.describe_client(client))
+    return " ".join(sentences)
 
 
 def _is_flat(guess: Proportions) -> bool:

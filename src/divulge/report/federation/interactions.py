@@ -60,16 +60,16 @@ def page_content(
 ) -> PageContent:
     """What attacks say of items, of which none is named; see `FederatedSecret.page_content`."""
     truth = facts.truth
-    judged = [k for k, one in enumerate(simulated) if one is not None]
+    judged = [k for k, clicks in enumerate(simulated) if clicks is not None]
     first = judged[0] if judged else headline_attack(findings)
-    told = None if first is None else guesses[first]
+    shown_guesses = None if first is None else guesses[first]
     doubt, sentences = _DOUBTS[truth is None, bool(judged)], tuple[str, ...]()
     figures: Callable[[], Iterable[Figure]] = tuple
-    if told is not None and first is not None:
+    if shown_guesses is not None and first is not None:
         if truth is None:
-            sentences = (_sentence_without_truth(facts.items, told),)
+            sentences = (_sentence_without_truth(facts.items, shown_guesses),)
         else:
-            sentences = tuple(_sentences_with_truth(findings[first], told, truth))
+            sentences = tuple(_sentences_with_truth(findings[first], shown_guesses, truth))
             figures = partial(_recovery_figure, first, findings, guesses, truth)
     tested = None
     if truth is not None:
@@ -95,7 +95,9 @@ def page_content(
         scope=SCOPE,
         speaker=first,
         figures=figures,
-        tables=() if told is None else (_client_table(facts.clients, told, truth),),
+        tables=()
+        if shown_guesses is None
+        else (_client_table(facts.clients, shown_guesses, truth),),
     )
 
 
@@ -103,7 +105,7 @@ def _summary_facts(facts: InteractionFacts) -> dict[str, JSON]:
     return {
         "clients": list(facts.clients),
         "items": list(facts.items),
-        "acted": None if facts.acted is None else [len({*one}) for one in facts.acted],
+        "acted": None if facts.acted is None else [len({*items}) for items in facts.acted],
     }
 
 
@@ -115,28 +117,30 @@ def _concerned(facts: InteractionFacts) -> str:
     return f"{many}, who were shown {shown} and clicked {sum(map(len, facts.acted)):,}."
 
 
-def _sentence_without_truth(items: tuple[int, ...], told: Guesses) -> str:
-    said = sum(int(guess.decided.sum()) for guess in told)
+def _sentence_without_truth(items: tuple[int, ...], guesses: Guesses) -> str:
+    decided = sum(int(guess.decided.sum()) for guess in guesses)
     return (
         f"Of {words.format_count(sum(items), 'item')} shown to "
         f"{words.format_count(len(items), 'client')}, the attack predicts interactions with "
-        f"{said:,}."
+        f"{decided:,}."
     )
 
 
-def _sentences_with_truth(finding: Finding, told: Guesses, truth: Truth) -> Iterator[str]:
-    acted = np.array([int(one.acted.sum()) for one in truth])
-    right = np.array([int((g.decided & t.acted).sum()) for g, t in zip(told, truth, strict=True)])
-    said = sum(int(guess.decided.sum()) for guess in told)
+def _sentences_with_truth(finding: Finding, guesses: Guesses, truth: Truth) -> Iterator[str]:
+    acted = np.array([int(user.acted.sum()) for user in truth])
+    right = np.array(
+        [int((g.decided & t.acted).sum()) for g, t in zip(guesses, truth, strict=True)]
+    )
+    decided = sum(int(guess.decided.sum()) for guess in guesses)
     some = acted > 0
-    many = words.format_count(len(told), "client")
+    many = words.format_count(len(guesses), "client")
     if some.sum() > 1:
         limits = intervals.clustered_proportion(right[some], acted[some])
         share = words.format_rate(Estimate(float(right.sum() / acted.sum()), *limits))
         yield (
             f"Of {words.format_count(int(acted.sum()), 'interaction')} of {many}, {right.sum():,} "
             f"were recovered: {share}. The attack also has "
-            f"{words.format_count(said - int(right.sum()), 'false positive')}."
+            f"{words.format_count(decided - int(right.sum()), 'false positive')}."
         )
         shares = right[some] / acted[some]
         yield (
@@ -153,24 +157,24 @@ def _sentences_with_truth(finding: Finding, told: Guesses, truth: Truth) -> Iter
             f"{words.format_rate(auc)} of cases; "
             + ("guessing gives 50 %." if better else "that is no more than guessing, 50 %.")
         )
-    if alike := sum(not interactions.is_mixed(one) for one in truth):
+    if alike := sum(not interactions.is_mixed(user) for user in truth):
         yield (
             f"{words.format_count(alike, 'client')} interacted with all items or with none: the "
             "means below leave them out."
         )
 
 
-def _client_table(clients: tuple[str, ...], told: Guesses, truth: Truth | None) -> PageTable:
+def _client_table(clients: tuple[str, ...], guesses: Guesses, truth: Truth | None) -> PageTable:
     """The table of clients, most exposed first; without the truth, in the order given."""
     columns: tuple[str, ...]
     cells: list[tuple[str, ...]]
     if truth is None:
         columns = ("Client", "Items shown", "Predicted interactions")
         order = list(range(len(clients)))
-        cells = [(f"{len(g.decided):,}", f"{int(g.decided.sum()):,}") for g in told]
+        cells = [(f"{len(g.decided):,}", f"{int(g.decided.sum()):,}") for g in guesses]
     else:
         columns = ("Client", "Items shown", "Interactions", "Recovered", "False positives")
-        counts = [_item_counts(g, t) for g, t in zip(told, truth, strict=True)]
+        counts = [_item_counts(g, t) for g, t in zip(guesses, truth, strict=True)]
         order = sorted(range(len(clients)), key=lambda k: -counts[k][1] / max(1, counts[k][0]))
         cells = [
             (f"{len(t.acted):,}", *(f"{number:,}" for number in count))
@@ -194,12 +198,12 @@ def _item_counts(guess: Reconstruction, truth: Interactions) -> tuple[int, int, 
 
 def _client_details(guess: Guesses | None, truth: Truth | None) -> dict[str, JSON]:
     """Figures of each client, for programs."""
-    said = None if guess is None else [int(one.decided.sum()) for one in guess]
+    decided = None if guess is None else [int(query.decided.sum()) for query in guess]
     if guess is None or truth is None:
-        return {"said": said, "recovered": None, "precision_at_count": None}
+        return {"said": decided, "recovered": None, "precision_at_count": None}
     pairs = list(zip(guess, truth, strict=True))
     return {
-        "said": said,
+        "said": decided,
         "recovered": [int((g.decided & t.acted).sum()) for g, t in pairs],
         "precision_at_count": [
             interactions.precision_at_count(g.score, t.acted) if interactions.is_mixed(t) else None
@@ -218,7 +222,7 @@ def _recovery_figure(
     """Clients by what was recovered of them: an area for the attack that speaks, lines beside."""
     from divulge.report import chart_style
 
-    mixed = [k for k, one in enumerate(truth) if interactions.is_mixed(one)]
+    mixed = [k for k, user in enumerate(truth) if interactions.is_mixed(user)]
     if not mixed:
         return
     done = [first, *(k for k, guess in enumerate(guesses) if guess is not None and k != first)]

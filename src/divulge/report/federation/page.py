@@ -22,41 +22,41 @@ MOST_SENTENCES = 10
 """Most sentences on clients that are seen without opening anything."""
 
 
-def render_files(told: FederationReport) -> dict[str, bytes]:
+def render_files(report: FederationReport) -> dict[str, bytes]:
     """``report.html``, ``summary.json``, ``summary.md`` and the figures, by path."""
     from divulge.report import charts
 
-    figures = tuple(told.story.figures())
-    drawn = {one.name: charts.render(one.chart, "svg").decode() for one in figures}
+    figures = tuple(report.story.figures())
+    drawn = {figure.name: charts.render(figure.chart, "svg").decode() for figure in figures}
     return {
-        "report.html": _render_page(told, figures, drawn).encode(),
-        "summary.json": json.dumps(_summary_tree(told), indent=1).encode() + b"\n",
-        "summary.md": "\n".join(f"- {make_inert(line)}" for line in lines(told)).encode() + b"\n",
+        "report.html": _render_page(report, figures, drawn).encode(),
+        "summary.json": json.dumps(_summary_tree(report), indent=1).encode() + b"\n",
+        "summary.md": "\n".join(f"- {make_inert(line)}" for line in lines(report)).encode() + b"\n",
         **{f"figures/{name}.svg": svg.encode() for name, svg in drawn.items()},
     }
 
 
-def lines(told: FederationReport) -> tuple[str, ...]:
+def lines(report: FederationReport) -> tuple[str, ...]:
     """The verdict, the sentences, and how each attack ended."""
-    verdict = told.story.verdict
+    verdict = report.story.verdict
     return (
         f"Verdict: {verdict.level}. {verdict.headline}.",
         *verdict.sentences,
         f"Next: {verdict.next_step}",
-        *told.story.sentences,
-        *told.story.limits,
-        *(_ending_sentence(finding, told) for finding in told.findings),
-        *controls(told),
+        *report.story.sentences,
+        *report.story.limits,
+        *(_ending_sentence(finding, report) for finding in report.findings),
+        *controls(report),
     )
 
 
-def controls(told: FederationReport) -> tuple[str, ...]:
+def controls(report: FederationReport) -> tuple[str, ...]:
     """Sentences on how each attack did on its blind control."""
-    pairs = zip(told.findings, told.controls, strict=False)
+    pairs = zip(report.findings, report.controls, strict=False)
     return tuple(
-        f"{showable.make_showable(f.label)}: {_control_sentence(one)}"
-        for f, one in pairs
-        if one is not None
+        f"{showable.make_showable(f.label)}: {_control_sentence(control)}"
+        for f, control in pairs
+        if control is not None
     )
 
 
@@ -76,23 +76,23 @@ def _control_sentence(run: BlindRun) -> str:
     return f"passed its control: shuffled, what it sees does not fit the truth ({value})"
 
 
-def _ending_sentence(finding: Finding, told: FederationReport) -> str:
+def _ending_sentence(finding: Finding, report: FederationReport) -> str:
     """A line on how an attack ended, with its headline figure if that is known."""
-    said = [finding.status.value, *(part for part in (finding.reason, finding.how) if part)]
-    name, called = told.story.headline
+    parts = [finding.status.value, *(part for part in (finding.reason, finding.how) if part)]
+    name, called = report.story.headline
     if name in finding.metrics:
-        said.append(f"{called} {format_estimate(finding.metrics[name])}")
-    return showable.make_showable(f"{finding.label}: {'; '.join(said)}")
+        parts.append(f"{called} {format_estimate(finding.metrics[name])}")
+    return showable.make_showable(f"{finding.label}: {'; '.join(parts)}")
 
 
-def _summary_tree(told: FederationReport) -> dict[str, JSON]:
+def _summary_tree(report: FederationReport) -> dict[str, JSON]:
     """``summary.json``: all that the page says."""
-    story = told.story
+    story = report.story
     return showable.make_all_showable(  # type: ignore[no-any-return]
         {
             "schema": 2,
-            "name": told.name,
-            "created": told.created,
+            "name": report.name,
+            "created": report.created,
             "verdict": asdict(story.verdict),
             "brief": asdict(story.brief),
             **story.summary,
@@ -102,54 +102,56 @@ def _summary_tree(told: FederationReport) -> dict[str, JSON]:
                     "status": finding.status.value,
                     "reason": finding.reason,
                     "how": finding.how,
-                    "metrics": {name: asdict(one) for name, one in finding.metrics.items()},
+                    "metrics": {
+                        name: asdict(estimate) for name, estimate in finding.metrics.items()
+                    },
                     "unmeasured": dict(finding.unmeasured),
                     "blind": None if control is None else asdict(control),
                     **details,
                 }
                 for finding, details, control in zip(
-                    told.findings,
+                    report.findings,
                     story.details,
-                    told.controls or (None,) * len(told.findings),
+                    report.controls or (None,) * len(report.findings),
                     strict=True,
                 )
             ],
             "sentences": [*story.sentences, *story.limits],
-            "not_measured": [asdict(one) for one in not_measured(told)],
-            "reproduction": dict(told.reproduction),
+            "not_measured": [asdict(gap) for gap in not_measured(report)],
+            "reproduction": dict(report.reproduction),
         }
     )
 
 
-def _render_page(told: FederationReport, figures: Sequence[Figure], drawn: dict[str, str]) -> str:
-    story = told.story
-    speaker = headline_attack(told.findings) if story.speaker is None else story.speaker
+def _render_page(report: FederationReport, figures: Sequence[Figure], drawn: dict[str, str]) -> str:
+    story = report.story
+    speaker = headline_attack(report.findings) if story.speaker is None else story.speaker
     return (
         template_environment()
         .get_template("federated.html.j2")
         .render(
-            name=showable.make_showable(told.name),
-            created=showable.make_showable(told.created),
+            name=showable.make_showable(report.name),
+            created=showable.make_showable(report.created),
             story=story,
             figures=figures,
             most_sentences=MOST_SENTENCES,
             verdict=showable.make_all_showable(asdict(story.verdict)),
             attacks=[
                 (showable.make_all_showable(asdict(finding)), cells)
-                for finding, cells in zip(told.findings, story.cells, strict=True)
+                for finding, cells in zip(report.findings, story.cells, strict=True)
             ],
             speaker=None
             if speaker is None
-            else showable.make_showable(told.findings[speaker].label),
-            not_measured=showable.make_all_showable([asdict(one) for one in not_measured(told)]),
-            controls=controls(told),
+            else showable.make_showable(report.findings[speaker].label),
+            not_measured=showable.make_all_showable([asdict(gap) for gap in not_measured(report)]),
+            controls=controls(report),
             sheets=[
-                (showable.make_showable(one.client), one, base64.b64encode(one.png).decode())
-                for one in told.sheets
+                (showable.make_showable(sheet.client), sheet, base64.b64encode(sheet.png).decode())
+                for sheet in report.sheets
             ],
             drawn={name: inline_figure(svg) for name, svg in drawn.items()},
             reproduction=json.dumps(
-                showable.make_all_showable(told.reproduction), indent=2, ensure_ascii=False
+                showable.make_all_showable(report.reproduction), indent=2, ensure_ascii=False
             ),
         )
     )

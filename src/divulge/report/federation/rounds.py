@@ -31,13 +31,19 @@ def round_tables(findings: Sequence[Finding], played: int | None) -> Iterator[Pa
         findings: finding of each attack.
         played: as of `rounds_seen`.
     """
-    if not any(_AFTER in one.settings for one in findings):
+    if not any(_AFTER in finding.settings for finding in findings):
         return
-    repeated = {_settings(one) for one in findings if _AFTER in one.settings and one.metrics}
-    whole = [one for one in findings if _AFTER not in one.settings and _settings(one) in repeated]
-    names = words.shorten_names([showable.make_showable(one.label) for one in whole], 40)
-    found = {(_settings(one), rounds_seen(one, played)): one for one in findings}
-    after = sorted({seen for _, seen in found if seen is not None})
+    repeated = {
+        _settings(finding) for finding in findings if _AFTER in finding.settings and finding.metrics
+    }
+    whole = [
+        finding
+        for finding in findings
+        if _AFTER not in finding.settings and _settings(finding) in repeated
+    ]
+    names = words.shorten_names([showable.make_showable(finding.label) for finding in whole], 40)
+    by_round = {(_settings(finding), rounds_seen(finding, played)): finding for finding in findings}
+    after = sorted({played_rounds for _, played_rounds in by_round if played_rounds is not None})
     for metric, title in _SHOWN.items():
         yield PageTable(
             f"rounds-{metric}",
@@ -49,7 +55,7 @@ def round_tables(findings: Sequence[Finding], played: int | None) -> Iterator[Pa
             tuple(
                 (
                     str(n),
-                    *(_cell(found.get((_settings(one), n)), metric) for one in whole),
+                    *(_cell(by_round.get((_settings(finding), n)), metric) for finding in whole),
                 )
                 for n in after
             ),

@@ -33,12 +33,12 @@ def small_sample_sentences(
 def _accuracy_sentence(candidates: int, constant: int) -> str:
     """How many right answers distinguish an attack from the best single answer."""
     trials = (candidates, candidates)
-    told = (
+    significant = (
         hits
         for hits in range(constant, candidates + 1)
         if two_proportion_test((hits, constant), trials).p <= _ERROR
     )
-    least = next(told, None)
+    least = next(significant, None)
     if least is None:
         return (
             f"Not even an attack with right answers for all {candidates} candidates could be told "

@@ -101,18 +101,18 @@ class FederationReport:
     """Result of each attack on shuffled data; empty if no control was run."""
 
 
-def not_measured(told: FederationReport) -> tuple[NotMeasured, ...]:
+def not_measured(report: FederationReport) -> tuple[NotMeasured, ...]:
     """Attacks and metrics that are missing, each with the reason, and what was never tried."""
     return (
-        *unmeasured.unfinished_attacks(told.findings),
-        *unmeasured.unmeasured_metrics(told.findings),
-        *_missing_controls(told),
-        *told.story.scope,
+        *unmeasured.unfinished_attacks(report.findings),
+        *unmeasured.unmeasured_metrics(report.findings),
+        *_missing_controls(report),
+        *report.story.scope,
     )
 
 
-def _missing_controls(told: FederationReport) -> Iterator[NotMeasured]:
-    for finding, run in zip(told.findings, told.controls, strict=False):
+def _missing_controls(report: FederationReport) -> Iterator[NotMeasured]:
+    for finding, run in zip(report.findings, report.controls, strict=False):
         if run is not None and run.outcome is ControlOutcome.NOT_TESTED:
             yield NotMeasured("control", finding.label, f"Not tested: {run.reason}.")
 
@@ -143,15 +143,15 @@ def estimate_cells(finding: Finding, names: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def format_estimate(one: Estimate) -> str:
+def format_estimate(estimate: Estimate) -> str:
     """Format a value with its interval.
 
     Examples:
         >>> format_estimate(Estimate(0.5, 0.25, 0.75))
         '0.500 (0.250 to 0.750)'
     """
-    high = "" if one.high is None else f" to {one.high:.3f}"
-    return f"{one.value:.3f} ({one.low:.3f}{high})"
+    high = "" if estimate.high is None else f" to {estimate.high:.3f}"
+    return f"{estimate.value:.3f} ({estimate.low:.3f}{high})"
 
 
 def join_words(parts: Sequence[str]) -> str:

@@ -346,7 +346,7 @@ class LeaveOneOut(GatedAudit):
             "",
             *(f"| {' | '.join(cells)} |" for cells in rows),
             "",
-            f"Success per {self.unit.one}, over targets: {make_inert(self._describe_success())}",
+            f"Success per {self.unit.noun}, over targets: {make_inert(self._describe_success())}",
             "",
             f"Not measured: {make_inert('; '.join(gap.what for gap in self.not_measured))}.",
         ])  # fmt: skip

@@ -110,7 +110,7 @@ class SuccessReport:
             f"rate of {words.format_percent(rate)} is empty, whatever the scores. Audit at least "
             f"{metrics.models_needed(people, people, rate):,} for a list that can hold all "
             f"{self.unit.many}, {metrics.models_needed(people, 1, rate):,} for one that can hold "
-            f"a single {self.unit.one}."
+            f"a single {self.unit.noun}."
         )
 
     @property
@@ -119,7 +119,7 @@ class SuccessReport:
         unit, table, people = self.unit, self.table, len(self.table.rows)
         rate = words.format_percent(table.rate)
         sentences = [
-            f"Of a model trained on a {unit.one} and one that was not, the attack picks the first "
+            f"Of a model trained on a {unit.noun} and one that was not, the attack picks the first "
             f"one {words.format_rate(table.mean)} of the time, averaged over all {unit.many} "
             "(guessing: 50 %)."
         ]
@@ -135,7 +135,7 @@ class SuccessReport:
             sentences.append(
                 f"Who is told apart more than {highest} of the time: not measured. To list "
                 f"all {unit.many}, audit at least {enough(people, people, table.rate):,} targets; "
-                f"to list a single {unit.one}, {enough(people, 1, table.rate):,}."
+                f"to list a single {unit.noun}, {enough(people, 1, table.rate):,}."
             )
         else:
             sentences.append(

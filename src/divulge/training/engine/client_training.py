@@ -156,7 +156,7 @@ class ClientWorkers:
                 trained = count_within(
                     self._train_here(start, tasks), len(tasks), "clients trained"
                 )
-                results = [use(k, one) for k, one in enumerate(trained)]
+                results = [use(k, model) for k, model in enumerate(trained)]
             self._spent += perf_counter() - begun
             return results
 

@@ -105,12 +105,12 @@ def load_native() -> NativeTraining:
     Raises:
         MissingExtra: divulge-fast, or Numba, which compiles its native code, is not installed.
     """
-    found = find_native()
+    native = find_native()
     with name_missing_extra():
-        if found is None:
+        if native is None:
             raise ModuleNotFoundError(f"No module named {PACKAGE!r}", name=PACKAGE)
-        import_module(found.KERNELS)
-    return found
+        import_module(native.KERNELS)
+    return native
 
 
 def check_native(recipe: Recipe, network: nn.Module, data: PoolArrays) -> None:

@@ -47,9 +47,9 @@ class RemoteClientWorkers:
         self, start: Mapping[str, np.ndarray], rows: Sequence[RaggedRows], seeds: Sequence[int]
     ) -> list[State]:
         """As `divulge.training.ClientWorkers.states`."""
-        found = self.each(start, rows, seeds, copy_state)
+        states = self.each(start, rows, seeds, copy_state)
         # copies: Ray's own arrays hold the memory that all its work shares
-        return [{name: np.array(array) for name, array in one.items()} for one in found]
+        return [{name: np.array(array) for name, array in state.items()} for state in states]
 
     def each(
         self,
@@ -71,10 +71,10 @@ class RemoteClientWorkers:
                 for some in chunks
             ]
             do = partial(_train_on_worker, self._key)
-            found: dict[int, T] = {}
+            results: dict[int, T] = {}
             for k, made in cluster.collect(ray, cluster.submit(ray, do, shared, items)):
-                found |= zip(chunks[k], made, strict=True)
-        return [found[k] for k in range(len(rows))]
+                results |= zip(chunks[k], made, strict=True)
+        return [results[k] for k in range(len(rows))]
 
     def _share_maker(self, ray: Any) -> Any:
         """What makes the training function, in the memory of the cluster of this session."""
@@ -99,4 +99,4 @@ def _train_on_worker(
         _made.clear()
         _made[key] = make()
     states = _made[key](start, clients.rows, clients.seeds)
-    return [use(k, one) for k, one in zip(clients.positions, states, strict=True)]
+    return [use(k, state) for k, state in zip(clients.positions, states, strict=True)]

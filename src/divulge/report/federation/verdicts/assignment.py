@@ -78,9 +78,9 @@ class AssignmentWords(VerdictWords):
                 f"{words.interval_words(share)} of the candidates; without information it would be "
                 f"{words.percent_words(without)}"
             )
-        found = assignment.pairs(guess, truth, self.known)
+        pairs = assignment.pairs(guess, truth, self.known)
         if statistic == "auc":
-            area = membership.auc(*found, confidence)
+            area = membership.auc(*pairs, confidence)
             return (
                 "tells a record that a client trained on from another one in "
                 f"{words.interval_words(area)} of cases; without information it would be "
@@ -88,7 +88,7 @@ class AssignmentWords(VerdictWords):
             )
         share_of_pairs = float(statistic.partition("@")[2])
         assert share_of_pairs in TOPS
-        count = max(1, round(share_of_pairs * len(found.score)))
+        count = max(1, round(share_of_pairs * len(pairs.score)))
         return (
             f"is right about {tested.observed_value(attack, statistic):.3g} of the {count} pairs "
             "of record and client that it is surest of; without information it would be "
@@ -117,19 +117,19 @@ class AssignmentWords(VerdictWords):
             share = assignment.accuracy(guess, truth, confidence)
             what = "records are judged rightly"
             number, limits, dots = round_share(share, share.high or share.value, what)
-            said = f"{_NAMES} for {number}{limits}."
-            return Count(f"{number} of 100", (said, guessing), dots)
+            sentence = f"{_NAMES} for {number}{limits}."
+            return Count(f"{number} of 100", (sentence, guessing), dots)
         if statistic == "auc":
             area = membership.auc(*assignment.pairs(guess, truth, self.known), confidence)
             number, limits, dots = round_share(
                 area, area.high or area.value, "pairs are told apart"
             )
-            said = f"{_PAIRS}, the attacker picks the right one in {number}{limits}."
-            return Count(f"{number} of 100 pairs", (said, guessing), dots)
-        found = assignment.pairs(guess, truth, self.known)
-        count = max(1, round(float(statistic.partition("@")[2]) * len(found.score)))
+            sentence = f"{_PAIRS}, the attacker picks the right one in {number}{limits}."
+            return Count(f"{number} of 100 pairs", (sentence, guessing), dots)
+        pairs = assignment.pairs(guess, truth, self.known)
+        count = max(1, round(float(statistic.partition("@")[2]) * len(pairs.score)))
         right = tested.observed_value(attack, statistic)
-        said = (
+        sentence = (
             f"The attacker names {words.format_count(count, 'record')} with their client, those "
             f"it is surest of. It is right about {right:.3g}."
         )
@@ -137,7 +137,7 @@ class AssignmentWords(VerdictWords):
         place = round(100 * right / count)
         text = f"100 dots, {place} of them marked: so many of 100 names are right."
         dots = Dots(0, place, place, 1, text)
-        return Count(f"{right:.3g} of {count:,}", (said, guessing), dots, limited=False)
+        return Count(f"{right:.3g} of {count:,}", (sentence, guessing), dots, limited=False)
 
     def count_hidden(self, attacks: Sequence[int], confidence: float) -> Count:
         """See `VerdictWords`."""

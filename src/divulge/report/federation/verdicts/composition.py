@@ -68,9 +68,9 @@ class CompositionWords(VerdictWords):
     def judge_expected(self, findings: Sequence[Finding], tried: Sequence[int]) -> Judgement | None:
         """See `VerdictWords`: by the first attack that simulates clients."""
         expectations = ((k, ExpectedShares.of(self.guesses[k])) for k in tried)
-        for attack, found in expectations:
-            if found is not None:
-                return found.judge(showable.make_showable(findings[attack].label))
+        for attack, shares in expectations:
+            if shares is not None:
+                return shares.judge(showable.make_showable(findings[attack].label))
         return None
 
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
@@ -105,17 +105,17 @@ class CompositionWords(VerdictWords):
         without = tested.null_mean(attack, statistic)
         if statistic == "l1":
             right = _right_share(_misplaced_share(guess, truth, confidence))
-            told = _PLACES + "it puts {}{} into the right class."
+            sentence = _PLACES + "it puts {}{} into the right class."
             what, without = "records are put into the right class", 1 + without / 2
         else:
             right = composition.measure_null_classes(guess, truth, confidence)[0]["null_accuracy"]
-            told = "Of 100 classes, the server tells for {}{} whether a client holds any of it."
+            sentence = "Of 100 classes, the server tells for {}{} whether a client holds any of it."
             what = "classes are judged rightly"
         number, limits, dots = round_share(right, right.high or right.value, what)
         guessing = f"Its answers about other clients would be right for {round(100 * without)}."
         return Count(
             f"{number} of 100",
-            (told.format(number, limits), guessing, *_count_absent(guess, truth)),
+            (sentence.format(number, limits), guessing, *_count_absent(guess, truth)),
             dots,
         )
 
@@ -125,15 +125,15 @@ class CompositionWords(VerdictWords):
         number, _, dots = round_share(None, 1 - wrong, "records are put into the right class")
         assert self.test is not None
         without = max(1 + self.test.null_mean(k, "l1") / 2 for k in attacks)
-        told = f"{_PLACES}it puts {number} into the right class."
+        sentence = f"{_PLACES}it puts {number} into the right class."
         guessing = f"Its answers about other clients would be right for {round(100 * without)}."
-        return Count(f"{number} of 100", (told, guessing), dots)
+        return Count(f"{number} of 100", (sentence, guessing), dots)
 
     def count_expected(self, findings: Sequence[Finding], tried: Sequence[int]) -> Count | None:
         """See `VerdictWords`."""
         del findings
         expectations = (ExpectedShares.of(self.guesses[k]) for k in tried)
-        return next((found.count() for found in expectations if found is not None), None)
+        return next((shares.count() for shares in expectations if shares is not None), None)
 
     def describe_attacker(self) -> str:
         """See `VerdictWords`."""
@@ -153,7 +153,7 @@ def _right_share(wrong: Estimate) -> Estimate:
 
 def _count_absent(guess: Sequence[Proportions], truth: Sequence[Proportions]) -> tuple[str, ...]:
     """For how many clients the classes that they lack are named; nothing if none lacks any."""
-    if not any(one.null.any() for one in truth):
+    if not any(client.null.any() for client in truth):
         return ()
     right = sum(bool((a.null == b.null).all()) for a, b in zip(guess, truth, strict=True))
     many = words.format_count(len(truth), "client")
@@ -164,6 +164,6 @@ def _misplaced_share(
     guess: Sequence[Proportions], truth: Sequence[Proportions], confidence: float
 ) -> Estimate:
     """The mean share of a client's records in wrong classes: half of the L1 distance."""
-    one = composition.distances(guess, truth, confidence)["l1"]
-    assert one.high is not None
-    return Estimate(one.value / 2, one.low / 2, one.high / 2)
+    distance = composition.distances(guess, truth, confidence)["l1"]
+    assert distance.high is not None
+    return Estimate(distance.value / 2, distance.low / 2, distance.high / 2)

@@ -13,23 +13,23 @@ from divulge.report.federation.verdicts.case import PROTECT_UPDATES, Count, Judg
 _NEITHER = "This audit neither shows a leak nor rules one out."
 
 
-def judge_clicks(told: SimulatedClicks, attack: str) -> Judgement:
+def judge_clicks(clicks: SimulatedClicks, attack: str) -> Judgement:
     """The verdict that simulated twins of the clients allow.
 
     Args:
-        told: how the attack does on them.
+        clicks: how the attack does on them.
         attack: its label.
     """
-    unlike = _unlike_p(told)
-    auc = interactions.mean_over_users(told.auc.tolist())
+    unlike = _unlike_p(clicks)
+    auc = interactions.mean_over_users(clicks.auc.tolist())
     if unlike <= ERROR:
         return _conclude_unlike(unlike, attack)
-    found = _describe(auc, unlike, len(told.auc))
-    if auc.low <= 0.5 or len(told.auc) < FEWEST:
+    described = _describe(auc, unlike, len(clicks.auc))
+    if auc.low <= 0.5 or len(clicks.auc) < FEWEST:
         return Judgement(
             "undecided",
             "The server is not shown to read what clients clicked",
-            (*found, _NEITHER),
+            (*described, _NEITHER),
             f"Record {FEWEST} clients or more, or try other attacks (divulge list attacks); or "
             "give the truth (truth in [interactions]). Then run the audit again.",
             None,
@@ -38,7 +38,7 @@ def judge_clicks(told: SimulatedClicks, attack: str) -> Judgement:
     return Judgement(
         "expected leak",
         "The server is expected to read which items each client clicked",
-        found,
+        described,
         f"{PROTECT_UPDATES} Then run the audit again, and compare. Optional: give the truth "
         "(truth in [interactions]) to check the estimate.",
         None,
@@ -46,13 +46,13 @@ def judge_clicks(told: SimulatedClicks, attack: str) -> Judgement:
     )
 
 
-def count_clicks(told: SimulatedClicks) -> Count:
+def count_clicks(clicks: SimulatedClicks) -> Count:
     """What is expected of the clients, in counts of 100 pairs of items.
 
     Args:
-        told: how the attack does on their simulated twins.
+        clicks: how the attack does on their simulated twins.
     """
-    auc = interactions.mean_over_users(told.auc.tolist())
+    auc = interactions.mean_over_users(clicks.auc.tolist())
     what = "pairs are expected to be told apart"
     number, limits, dots = round_share(auc, auc.high or auc.value, what, known="expected")
     return Count(
@@ -66,9 +66,9 @@ def count_clicks(told: SimulatedClicks) -> Count:
     )
 
 
-def _unlike_p(told: SimulatedClicks) -> float:
+def _unlike_p(clicks: SimulatedClicks) -> float:
     """P-value that real updates are as often longer than simulated ones as shorter; two-sided."""
-    longer, shorter = int((told.longer > 0).sum()), int((told.longer < 0).sum())
+    longer, shorter = int((clicks.longer > 0).sum()), int((clicks.longer < 0).sum())
     clients = longer + shorter
     # the sign test: twice the smaller tail of fair coins
     return min(1.0, 2 * float(special.bdtr(min(longer, shorter), clients, 0.5))) if clients else 1.0

@@ -38,37 +38,39 @@ class ExpectedShares:
     @classmethod
     def of(cls, guesses: Sequence[Proportions] | None) -> "ExpectedShares | None":
         """None where the attack simulated no clients, or tests no client for even shares."""
-        errors = [one.errors for one in guesses or () if one.errors is not None]
+        errors = [guess.errors for guess in guesses or () if guess.errors is not None]
         if guesses is None or not errors or len(errors) < len(guesses):
             return None
-        return None if any(one.even is None for one in guesses) else cls(guesses, errors)
+        return None if any(guess.even is None for guess in guesses) else cls(guesses, errors)
 
     @cached_property
     def even(self) -> Float64[np.ndarray, " clients"]:
         """P-values of equal shares, corrected for the number of clients."""
-        return expected.adjust_p_values(np.array([one.even for one in self.guesses], np.float64))
+        return expected.adjust_p_values(
+            np.array([guess.even for guess in self.guesses], np.float64)
+        )
 
     @cached_property
     def strange(self) -> Bool[np.ndarray, " clients"]:
         """Clients whose update is not like those of simulated clients (Bonferroni)."""
         limit = ERROR / len(self.errors)
-        return np.array([one.far <= limit for one in self.errors])
+        return np.array([simulated.far <= limit for simulated in self.errors])
 
     @cached_property
     def unlike(self) -> float:
         """P-value that all updates are like those of simulated clients."""
-        return expected.merge_p_values(np.array([one.far for one in self.errors]))
+        return expected.merge_p_values(np.array([simulated.far for simulated in self.errors]))
 
     @cached_property
     def read(self) -> Bool[np.ndarray, " clients"]:
         """Clients shown to be uneven, of whose like guesses are nearer than equal shares."""
-        nearer = np.array([self._beats_equal(one) for one in self.errors])
+        nearer = np.array([self._beats_equal(simulated) for simulated in self.errors])
         read: Bool[np.ndarray, " clients"] = (self.even <= ERROR) & ~self.strange & nearer
         return read
 
-    def _beats_equal(self, one: SimulatedErrors) -> bool:
+    def _beats_equal(self, simulated: SimulatedErrors) -> bool:
         confidence = 1 - ERROR / len(self.errors)
-        return intervals.student_mean((one.equal - one.l1).tolist(), confidence).low > 0
+        return intervals.student_mean((simulated.equal - simulated.l1).tolist(), confidence).low > 0
 
     def judge(self, attack: str) -> Judgement:
         """The verdict that simulated clients allow.
@@ -104,7 +106,9 @@ class ExpectedShares:
 
     def _alike_read(self) -> SimulatedErrors:
         """The simulated clients like those that are read."""
-        return _pool([one for one, yes in zip(self.errors, self.read, strict=True) if yes])
+        return _pool(
+            [simulated for simulated, yes in zip(self.errors, self.read, strict=True) if yes]
+        )
 
     def _conclude_read(self, attack: str) -> Judgement:
         alike = self._alike_read()
@@ -190,11 +194,11 @@ class ExpectedShares:
 
     def cells(self) -> tuple[str, ...]:
         """What stands in a table about one attack: a cell for each of `COLUMNS`."""
-        most = [min(2.0, expected.largest_error(one.l1)) for one in self.errors]
+        most = [min(2.0, expected.largest_error(simulated.l1)) for simulated in self.errors]
         return (
-            f"{np.mean([one.l1.mean() for one in self.errors]):.2f}",
+            f"{np.mean([simulated.l1.mean() for simulated in self.errors]):.2f}",
             f"{np.mean(most):.2f}",
-            f"{np.mean([one.equal.mean() for one in self.errors]):.2f}",
+            f"{np.mean([simulated.equal.mean() for simulated in self.errors]):.2f}",
             f"{int((self.even <= ERROR).sum())} of {len(self.errors)}",
         )
 
@@ -202,23 +206,23 @@ class ExpectedShares:
         """Figures by client, for programs."""
         return [
             {
-                "l1": float(one.l1.mean()),
-                "l1_at_most": min(2.0, expected.largest_error(one.l1)),
-                "l1_of_equal_shares": float(one.equal.mean()),
+                "l1": float(simulated.l1.mean()),
+                "l1_at_most": min(2.0, expected.largest_error(simulated.l1)),
+                "l1_of_equal_shares": float(simulated.equal.mean()),
                 "uneven_p": float(even),
-                "like_simulated_p": one.far,
+                "like_simulated_p": simulated.far,
                 "read": bool(read),
             }
-            for one, even, read in zip(self.errors, self.even, self.read, strict=True)
+            for simulated, even, read in zip(self.errors, self.even, self.read, strict=True)
         ]
 
 
 def _pool(errors: Sequence[SimulatedErrors]) -> SimulatedErrors:
     """The simulated clients like any of the victims, each once."""
-    which = np.concatenate([one.which for one in errors])
+    which = np.concatenate([simulated.which for simulated in errors])
     _, first = np.unique(which, return_index=True)
     l1, equal, null = (
-        np.concatenate([getattr(one, name) for one in errors])[first]
+        np.concatenate([getattr(simulated, name) for simulated in errors])[first]
         for name in ("l1", "equal", "null")
     )
     return SimulatedErrors(which[first], l1, equal, null, 1.0)

@@ -78,16 +78,18 @@ class InteractionWords(VerdictWords):
     def judge_expected(self, findings: Sequence[Finding], tried: Sequence[int]) -> Judgement | None:
         """See `VerdictWords`: by the first attack that was tried on simulated clients."""
         for attack in tried:
-            told = self.simulated[attack] if self.simulated else None
-            if told is not None:
-                return judge_clicks(told, showable.make_showable(findings[attack].label))
+            clicks = self.simulated[attack] if self.simulated else None
+            if clicks is not None:
+                return judge_clicks(clicks, showable.make_showable(findings[attack].label))
         return None
 
     def describe_enough(self) -> str:
         """See `VerdictWords`; runs of earlier versions lack what the test needs."""
         beyond = [*self.beyond, *[None] * (len(self.guesses) - len(self.beyond))]
-        done = [one for one, guess in zip(beyond, self.guesses, strict=True) if guess is not None]
-        if any(one is None for one in done):
+        done = [
+            clicks for clicks, guess in zip(beyond, self.guesses, strict=True) if guess is not None
+        ]
+        if any(clicks is None for clicks in done):
             return (
                 "This run does not say how much of each guess public features explain: it was made "
                 "by an earlier version."
@@ -97,11 +99,11 @@ class InteractionWords(VerdictWords):
     def describe_result(self, attack: int, statistic: str, confidence: float) -> str:
         """See `VerdictWords`."""
         del statistic
-        told = self.beyond[attack] if self.beyond else None
-        mixed = [interactions.is_mixed(one) for one in self.truth or ()]
+        clicks = self.beyond[attack] if self.beyond else None
+        mixed = [interactions.is_mixed(user) for user in self.truth or ()]
         without = "not compared with shuffled clicks, so some of it may be public knowledge"
-        if told is not None and told.shuffled is not None:
-            share = words.percent_words(float(told.shuffled[mixed].mean()))
+        if clicks is not None and clicks.shuffled is not None:
+            share = words.percent_words(float(clicks.shuffled[mixed].mean()))
             without = f"the same attack on shuffled clicks: {share}"
         return (
             "picks the clicked one of two items, of which one was clicked, "
@@ -145,15 +147,15 @@ class InteractionWords(VerdictWords):
         highest = max(attacks, key=lambda k: shares[k].high or shares[k].value)
         most = shares[highest].high or shares[highest].value
         number, _, dots = round_share(None, most, "pairs are told apart")
-        told = f"{_PAIRS}, the server picks the clicked one in {number}."
+        sentence = f"{_PAIRS}, the server picks the clicked one in {number}."
         guessing = f"Guessing would be right in 50. {self._count_without(highest)}"
-        return Count(f"{number} of 100 pairs", (told, guessing), dots)
+        return Count(f"{number} of 100 pairs", (sentence, guessing), dots)
 
     def count_expected(self, findings: Sequence[Finding], tried: Sequence[int]) -> Count | None:
         """See `VerdictWords`."""
         del findings
         simulated = (self.simulated[k] if self.simulated else None for k in tried)
-        return next((count_clicks(told) for told in simulated if told is not None), None)
+        return next((count_clicks(clicks) for clicks in simulated if clicks is not None), None)
 
     def describe_attacker(self) -> str:
         """See `VerdictWords`."""
@@ -165,33 +167,34 @@ class InteractionWords(VerdictWords):
     def _named(self, attack: int, confidence: float) -> "_NamedItems":
         guess, truth, _ = self.measured(attack)
         pairs = [
-            (one.decided, true.acted)
-            for one, true in zip(guess, truth, strict=True)
+            (guessed.decided, true.acted)
+            for guessed, true in zip(guess, truth, strict=True)
             if interactions.is_mixed(true)
         ]
         acted = np.array([int(acted.sum()) for _, acted in pairs])
-        right = np.array([int((said & acted).sum()) for said, acted in pairs])
+        right = np.array([int((decided & acted).sum()) for decided, acted in pairs])
         # a user of whom a share s of the items is named loses s of the clicks to chance alone
-        chance = sum(float(said.mean()) * int(acted.sum()) for said, acted in pairs) / acted.sum()
+        chance = (
+            sum(float(decided.mean()) * int(acted.sum()) for decided, acted in pairs) / acted.sum()
+        )
         limits = intervals.clustered_proportion(right, acted, confidence)
         return _NamedItems(Estimate(float(right.sum() / acted.sum()), *limits), float(chance))
 
     def _count_without(self, attack: int) -> str:
         """What the same attack reaches where clicks were shuffled before training."""
-        told = self.beyond[attack] if self.beyond else None
-        if told is None or told.shuffled is None:
+        clicks = self.beyond[attack] if self.beyond else None
+        if clicks is None or clicks.shuffled is None:
             return "A part of that may come from what everybody knows."
-        mixed = [interactions.is_mixed(one) for one in self.truth or ()]
-        return (
-            f"Where clicks are shuffled, it is right in {round(100 * told.shuffled[mixed].mean())}."
-        )
+        mixed = [interactions.is_mixed(user) for user in self.truth or ()]
+        right = round(100 * clicks.shuffled[mixed].mean())
+        return f"Where clicks are shuffled, it is right in {right}."
 
     def _auc(self, attack: int, confidence: float) -> Estimate:
         guess, truth, _ = self.measured(attack)
         return interactions.mean_over_users(
             [
-                membership.auc(one.score, true.acted).value
-                for one, true in zip(guess, truth, strict=True)
+                membership.auc(guessed.score, true.acted).value
+                for guessed, true in zip(guess, truth, strict=True)
                 if interactions.is_mixed(true)
             ],
             confidence,

@@ -52,7 +52,9 @@ def tried_attacks(findings: Sequence[Finding]) -> list[int]:
         findings: one an attack.
     """
     return [
-        k for k, one in enumerate(findings) if one.status is Status.DONE and not is_uninformed(one)
+        k
+        for k, finding in enumerate(findings)
+        if finding.status is Status.DONE and not is_uninformed(finding)
     ]
 
 
@@ -61,12 +63,12 @@ def is_uninformed(finding: Finding) -> bool:
     return finding.attack in UNINFORMED or finding.settings.get("method") in UNINFORMED
 
 
-def _conclude_nothing_tried(asked: int) -> Judgement:
+def _conclude_nothing_tried(count: int) -> Judgement:
     return Judgement(
         "nothing measured",
         "No attack could be carried out",
         (
-            f"Of {words.format_count(asked, 'attack')} asked for, none ran to its end, apart from "
+            f"Of {words.format_count(count, 'attack')} asked for, none ran to its end, apart from "
             "baselines that look at nothing.",
             "This audit says nothing about what the federation leaks.",
         ),
@@ -79,7 +81,7 @@ def _conclude_nothing_tried(asked: int) -> Judgement:
 def _conclude_sums(case: VerdictWords) -> Judgement:
     fewest, rounds = min(case.sums), words.format_count(len(case.sums), "round")
     if fewest < 3:
-        seen = (
+        visible = (
             "A sum of one client is its update."
             if fewest == 1
             else "Either client of two takes its own update off, and has the other's."
@@ -89,7 +91,7 @@ def _conclude_sums(case: VerdictWords) -> Judgement:
             "Some sums are of so few clients that they hide little",
             (
                 f"A defence shows the server sums of updates alone in {rounds}; the fewest clients "
-                f"of a sum are {fewest}. {seen}",
+                f"of a sum are {fewest}. {visible}",
                 f"No attack here reads {case.subject} from a sum, so nothing was measured.",
             ),
             f"Keep the protection, and let each sum be of more clients. {_CANARIES}",
@@ -145,12 +147,12 @@ def _conclude_too_small(case: VerdictWords, tested: RandomisationTest) -> Judgem
 def _conclude_leak(
     case: VerdictWords, findings: Sequence[Finding], tested: RandomisationTest, sound: Sequence[int]
 ) -> Judgement:
-    found, label = _strongest_result(case, findings, tested, sound)
+    result, label = _strongest_result(case, findings, tested, sound)
     return Judgement(
         "leak",
         case.leaks,
         (
-            f"{found}.",
+            f"{result}.",
             f"Without a leak, chance gives so strong a result in {100 * tested.p:.2g} % of audits "
             f"({_test_words(tested, sound)}). Attacks that were not tried may find more.",
         ),
@@ -166,14 +168,14 @@ def _conclude_doubtful(
     assert below.strongest is not None
     attack, statistic = below.strongest
     achieved = case.describe_result(attack, statistic, confidence_of_each(case, sound))
-    who = "The attack" if len(sound) == 1 else f"The one furthest below of {len(sound)} attacks"
+    subject = "The attack" if len(sound) == 1 else f"The one furthest below of {len(sound)} attacks"
     p = min(1.0, 2 * below.p)
     over = "" if len(sound) == 1 else f", one test over all {len(sound)} attacks"
     return Judgement(
         "inputs doubtful",
         "Inputs doubtful: the truth looks reversed",
         (
-            f"{who} {achieved}: chance does not explain a result so far below guessing "
+            f"{subject} {achieved}: chance does not explain a result so far below guessing "
             f"({words.p_words(p)}{over}).",
             "If the truth is right, a defence overshoots, and whoever reverses the guesses finds "
             "the secret: this audit neither shows a leak nor rules one out.",
@@ -187,12 +189,12 @@ def _conclude_doubtful(
 def _conclude_no_leak(
     case: VerdictWords, findings: Sequence[Finding], tested: RandomisationTest, sound: Sequence[int]
 ) -> Judgement:
-    found, label = _strongest_result(case, findings, tested, sound)
+    result, label = _strongest_result(case, findings, tested, sound)
     return Judgement(
         "no leak found",
         f"No leak was found by the {words.format_count(len(sound), 'attack')} tried",
         (
-            f"{found}: {case.explained} this ({_test_words(tested, sound)}).",
+            f"{result}: {case.explained} this ({_test_words(tested, sound)}).",
             f"{case.describe_hidden(sound, confidence_of_each(case, sound))} "
             f"{case.describe_detectable(tested)}".rstrip(),
             "Other kinds of attack were not tried.",
@@ -228,8 +230,8 @@ def _strongest_result(
     assert tested.strongest is not None
     attack, statistic = tested.strongest
     achieved = case.describe_result(attack, statistic, confidence_of_each(case, sound))
-    who = "The attack" if len(sound) == 1 else f"The strongest of the {len(sound)} attacks"
-    return f"{who} {achieved}", showable.make_showable(findings[attack].label)
+    subject = "The attack" if len(sound) == 1 else f"The strongest of the {len(sound)} attacks"
+    return f"{subject} {achieved}", showable.make_showable(findings[attack].label)
 
 
 def confidence_of_each(case: VerdictWords, sound: Sequence[int]) -> float:
