@@ -168,11 +168,12 @@ def test_a_fill_is_measured_from_whole_records_on(
     monkeypatch.setattr(fills, "SHARES", {"0 % missing": 0.0, "60 % missing": 0.6})
     monkeypatch.setattr(data, "GRIDS", {("fashion_mnist", "small"): (3, 4)})
     (row,) = (r for r in find_table("mrad-fills").rows if r.name == f"Fashion-MNIST: {name}")
-    found = fills.measure_fill(0, "small", **row.settings)
+    settings: Any = row.settings
+    found = fills.measure_fill(0, "small", **settings)
     shares = {"60 % missing"} if "MRAD" in name else {"0 % missing", "60 % missing"}
     assert set(found.values) == shares | {fills.TRAINING, ACCURACY}
     assert len(found.entries) == len(shares)
     if "MRAD" not in name:
-        zeros = fills.measure_fill(0, "small", **{**row.settings, "fill": "zero"})
+        zeros = fills.measure_fill(0, "small", **{**settings, "fill": "zero"})
         assert found.values["0 % missing"] == zeros.values["0 % missing"]
         assert found.values["60 % missing"] != zeros.values["60 % missing"]
