@@ -156,5 +156,5 @@ class VerdictWords(ABC):
         if needed is None:
             return ""
         share = words.percent_words(needed * self.detectable.factor, self.detectable.rounded)
-        power = "would be found in four of five such audits."
-        return f"{self.detectable.sentence.format(share)} {power}"
+        ending = "would be found in four of five such audits."
+        return f"{self.detectable.sentence.format(share)} {ending}"
