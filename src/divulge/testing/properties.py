@@ -9,6 +9,7 @@ import dataclasses
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
 from functools import cache
 from typing import Any, ClassVar, NamedTuple
 
@@ -276,6 +277,8 @@ def arrays(thing: Any) -> Iterator[np.ndarray]:
             yield from arrays(part)
     elif dataclasses.is_dataclass(thing) and not isinstance(thing, type):
         yield from arrays([getattr(thing, field.name) for field in dataclasses.fields(thing)])
+    elif isinstance(thing, Enum):
+        return  # it holds no array, and in some versions a flag and its inverse hold each other
     elif type(thing).__module__.startswith("divulge") and hasattr(thing, "__dict__"):
         yield from arrays(list(vars(thing).values()))
 
