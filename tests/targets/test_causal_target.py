@@ -13,31 +13,14 @@ import divulge
 from divulge.errors import DataError, TargetError
 from divulge.targets import CausalTarget
 from tests.golden import golden
+from tests.tiny_language_model import WORDS, Tokenizer
 
 torch = pytest.importorskip("torch")
 
-WORDS = 40
 RNG = np.random.default_rng(0)
 TEXTS = [
     " ".join(map(str, RNG.integers(2, WORDS, size))) for size in RNG.integers(2, 15, 60).tolist()
 ]
-
-
-class Tokenizer:
-    """Splits at spaces: a text is numbers. Begins with a token of its own where it is told to."""
-
-    model_max_length = 10**30
-
-    def __init__(self, begins: bool = False) -> None:
-        self.begins = begins
-
-    def __call__(self, text: str, **_: Any) -> dict[str, list[int]]:
-        ids = list(map(int, text.split()))
-        added = [1] * self.begins
-        return {
-            "input_ids": added + ids,
-            "special_tokens_mask": [1] * len(added) + [0] * len(ids),
-        }
 
 
 class Model(torch.nn.Module):  # type: ignore[misc, name-defined]

@@ -59,12 +59,11 @@ def requested_attacks(
     Raises:
         SpecError: an attack or one of its settings does not exist, or an entry has no name.
     """
-    if isinstance(spec, FederationAuditSpec):
-        make = own.builder(spec.about, folder)
-        usual = spec.secret.default_attacks(getattr(spec, spec.section))
-        return tuple(toml.build_attacks(spec.attacks, make)) or tuple(map(make, usual))
     make = own.builder(spec.about, folder)
     requested = tuple(toml.build_attacks(spec.attacks, make))
+    if isinstance(spec, FederationAuditSpec):
+        usual = spec.secret.default_attacks(getattr(spec, spec.section))
+        return requested or tuple(map(make, usual))
     if isinstance(spec, PredictionsAuditSpec):
         return table_attacks(spec.predictions, requested or None, folder)
     if requested:

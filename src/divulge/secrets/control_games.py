@@ -6,12 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from divulge._util.random import stream
-from divulge.core import (
-    Game,
-    Membership,
-    ModelView,
-    Target,
-)
+from divulge.core import Game, Membership, ModelView, Target
 from divulge.secrets import attempt
 from divulge.targets.neighbourhoods import OtherFeatures
 from divulge.targets.planted import PlantedTarget

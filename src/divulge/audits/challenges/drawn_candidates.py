@@ -10,16 +10,11 @@ from divulge._util.random import stream
 from divulge.audits.challenges import asking
 from divulge.audits.known_members import set_known_members_aside
 from divulge.audits.matching import match
-from divulge.audits.people import (
-    check_groups,
-)
+from divulge.audits.people import check_groups
 from divulge.audits.subject import AuditInputs
 from divulge.checks import duplicates
 from divulge.checks.duplicates import Copies, DistinctSets
-from divulge.core import (
-    Check,
-    Records,
-)
+from divulge.core import Check, Records
 
 
 class DrawnCandidates(NamedTuple):
