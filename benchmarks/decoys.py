@@ -1,13 +1,11 @@
 """A recommender's users who train on items that they did not act on, as if they had."""
 
-import numpy as np
-
 from benchmarks import data
 from benchmarks.communities import LOGS
+from benchmarks.means import format_mean
 from divulge._util.random import stream
 from divulge.attacks.interactions.raifle.attack import RAIFLE
 from divulge.core import UpdateDefence
-from divulge.metrics import intervals
 from divulge.metrics.interactions import measure_user
 
 SUMMARY = "AUC of a user's items where it trains on decoys, too"
@@ -43,9 +41,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
             for guess, game in zip(guesses, games, strict=True):
                 judged = measure_user(guess, game.truth)
                 found.append((judged.auc, judged.f1))
-        print(f"| {decoys} | " + " | ".join(map(_mean, np.transpose(found))) + " |", flush=True)
-
-
-def _mean(values: np.ndarray) -> str:
-    low, high = intervals.student_mean(values.tolist())
-    return f"{values.mean():.3f} ({low:.3f} to {high:.3f})"
+        print(
+            f"| {decoys} | " + " | ".join(map(format_mean, zip(*found, strict=True))) + " |",
+            flush=True,
+        )

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.means import format_mean
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.attacks.membership.threshold import Threshold
 from divulge.core import FederationView
-from divulge.metrics import intervals, membership
+from divulge.metrics import membership
 from divulge_papers.papers.nist import study
 from divulge_papers.papers.nist.federations import FederationScale, train_federation
 
@@ -44,7 +45,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
                     guess = built(game.view, stream(seed, "width"))
                     found.append(float((guess.client == game.truth.client).mean()))
                 each = " ".join(f"{one:.3f}" for one in found)
-                print(f"| {name} | {attack} | {each} | {_mean(found)} |", flush=True)
+                print(f"| {name} | {attack} | {each} | {format_mean(found)} |", flush=True)
 
 
 def run_overfitted(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
@@ -56,7 +57,7 @@ def run_overfitted(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
         for many in epochs:
             each = list(_losses(many, Path(folder), 2 if quick else FEDERATIONS))
             print(
-                f"| {many} | " + " | ".join(map(_mean, np.transpose(each).tolist())) + " |",
+                f"| {many} | " + " | ".join(map(format_mean, np.transpose(each).tolist())) + " |",
                 flush=True,
             )
 
@@ -74,8 +75,3 @@ def _colluder(federation: FederationView, seed: int) -> tuple[np.ndarray, np.nda
     """Minus the loss of the colluding client's records, and their membership."""
     game = study.challenge_colluder(federation, fitted=False).game
     return Threshold("loss")(game.view, stream(seed, "loss")).score, game.truth.member
-
-
-def _mean(values: list[float]) -> str:
-    low, high = intervals.student_mean(values)
-    return f"{np.mean(values):.3f} ({low:.3f} to {high:.3f})"

@@ -4,11 +4,11 @@ import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from benchmarks.means import format_mean
 from divulge._util.json import Settings
 from divulge._util.random import stream
 from divulge.federation.recommender.model import NeuralCF
 from divulge.federation.recommender.users import Recommending
-from divulge.metrics import intervals
 from divulge.metrics.interactions import measure_user
 from divulge_papers.papers.raifle import study
 from divulge_papers.published import published_file, unpack
@@ -56,12 +56,7 @@ def run_noise(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     games = [game for user in users for game in _challenge("ml-100k", user, 500.0)]
     aucs = _aucs(study.RELEASED, games)
     less = [auc - before[user] for user, auc in zip(users, aucs, strict=True)]
-    print(f"the authors' code {_mean(aucs)}; less that of match {_mean(less)}")
-
-
-def _mean(values: list[float]) -> str:
-    low, high = intervals.student_mean(values)
-    return f"{sum(values) / len(values):.3f} ({low:.3f} to {high:.3f})"
+    print(f"the authors' code {format_mean(aucs)}; less that of match {format_mean(less)}")
 
 
 def _aucs(settings: Settings, games: list[study.UserGame]) -> list[float]:

@@ -9,12 +9,13 @@ from jaxtyping import Int
 from sklearn.datasets import load_digits
 from torch import nn
 
+from benchmarks.means import format_mean
 from divulge._util.random import stream
 from divulge.attacks import Decaf
 from divulge.core import LocalTraining, Proportions, Records, UpdateView
 from divulge.federation import Federation, exact, simulate
 from divulge.metrics.expected import largest_error
-from divulge.metrics.intervals import clustered_proportion, student_mean
+from divulge.metrics.intervals import clustered_proportion
 from divulge.report.federation.verdicts.expected_shares import ExpectedShares
 from divulge.training.recipe import Recipe
 
@@ -94,7 +95,8 @@ def _report(every: Sequence[Seen]) -> None:
     expected = [float(np.mean([one.l1.mean() for one in seen.by.errors])) for seen in every]
     true = [float(seen.off.mean()) for seen in every]
     equal = [_of_equal_shares(seen.truth) for seen in every]
-    print(f"mean L1: expected {_mean(expected)}, true {_mean(true)}, equal shares {_mean(equal)}")
+    means = {"expected": expected, "true": true, "equal shares": equal}
+    print("mean L1: " + ", ".join(f"{name} {format_mean(of)}" for name, of in means.items()))
     print(f"true L1 within the 90 % limit: {_share(within)}")
     for which, kind in ((True, "even"), (False, "uneven")):
         of = [part[seen.even == which] for seen, part in zip(every, within, strict=True)]
@@ -120,11 +122,6 @@ def _report(every: Sequence[Seen]) -> None:
     print(f"clients unlike simulated ones, p <= 0.05: {_share(far)}; whole federations: {unlike}")
     levels = [seen.by.judge("decaf").level for seen in every]
     print(f"expected leak: {levels.count('expected leak')} of {len(levels)}", flush=True)
-
-
-def _mean(values: Sequence[float]) -> str:
-    low, high = student_mean(values)
-    return f"{np.mean(values):.3f} ({low:.3f} to {high:.3f})"
 
 
 def _share(hits: Sequence[np.ndarray]) -> str:
