@@ -92,9 +92,9 @@ def compare_probabilities(
 
 def warn(coarser: Coarser) -> Check:
     """The warning about one set with fewer digits."""
-    these, other = ("members", "non-members")[:: 1 if coarser.members else -1]
+    coarse, fine = ("members", "non-members")[:: 1 if coarser.members else -1]
     text = (
-        f"In {coarser.what}, all values of the {these} are {coarser.unit}, and most of the {other} "
+        f"In {coarser.what}, all values of the {coarse} are {coarser.unit}, and most of the {fine} "
         f"are not (p = {coarser.p_value:.2g}): attacks may see who wrote a record. Write both sets "
         "with one program, with the same digits."
     )

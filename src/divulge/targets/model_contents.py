@@ -96,16 +96,16 @@ def _look(model: Any, x: Any, member: Mask) -> ModelContents:
         warnings.simplefilter("ignore")
         for rows in _forms(model, x):
             shapes.setdefault(rows.shape[1], []).append(rows)
-    known, total = np.zeros(len(member), np.bool_), 0
+    known, rows_inside = np.zeros(len(member), np.bool_), 0
     for array in _arrays(model):
-        here = np.zeros(len(member), np.bool_)
+        matches = np.zeros(len(member), np.bool_)
         for rows in shapes.get(array.shape[1], []):
-            here |= _stand_in(rows, array)
-        if here.any() and here[member].mean() > here[~member].mean():
-            known, total = known | here, total + array.shape[0]
+            matches |= _stand_in(rows, array)
+        if matches.any() and matches[member].mean() > matches[~member].mean():
+            known, rows_inside = known | matches, rows_inside + array.shape[0]
     leaves = _count_leaves(model, x, member)
     return leaves._replace(
-        rows=total, members=int(known[member].sum()), nonmembers=int(known[~member].sum())
+        rows=rows_inside, members=int(known[member].sum()), nonmembers=int(known[~member].sum())
     )
 
 
