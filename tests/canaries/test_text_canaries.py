@@ -19,9 +19,10 @@ from tests.canaries import sets
 pytest.importorskip("torch")
 
 from tests.targets import test_causal_target as causal
+from tests.tiny_language_model import WORDS
 
 RNG = np.random.default_rng(3)
-TEXTS = [" ".join(map(str, RNG.integers(2, causal.WORDS, 8))) for _ in range(300)]
+TEXTS = [" ".join(map(str, RNG.integers(2, WORDS, 8))) for _ in range(300)]
 
 
 def test_an_exposure_is_that_of_a_loop_over_canaries() -> None:
