@@ -20,7 +20,7 @@ OWNER_FILES = (
     "SECURITY.md",
     "docs/ci.md",
     "examples/gate/.github/workflows/privacy.yml",
-    "packaging/conda/meta.yaml",
+    "packaging/conda/recipe.yaml",
     "packaging/Dockerfile",
 )
 """Files that name the repository."""
@@ -31,12 +31,12 @@ VERSION_FILES = (
     "CITATION.cff",
     ".zenodo.json",
     "docs/ci.md",
-    "packaging/conda/meta.yaml",
+    "packaging/conda/recipe.yaml",
     "packaging/Dockerfile",
 )
 """Files that name the version."""
 VERSIONED = re.compile(
-    r'^(version = "|  "divulge\[[a-z,]+\]==|version: |  "version": "|{% set version = "'
+    r'^(version = "|  "divulge\[[a-z,]+\]==|version: |  "version": "|  version: "'
     r"|    rev: v|ARG VERSION=)([0-9]+\.[0-9]+\.[0-9]+)",
     re.MULTILINE,
 )

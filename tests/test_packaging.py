@@ -10,7 +10,6 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import jinja2
 import pytest
 import yaml  # type: ignore[import-untyped]
 from packaging.requirements import Requirement
@@ -105,18 +104,28 @@ def test_what_a_doi_is_made_of_says_the_same_in_both_files() -> None:
     assert source["identifier"] == CITATION["repository-code"]
 
 
+CONDA = ROOT / "packaging" / "conda" / "recipe.yaml"
+
+
 def test_the_conda_recipe_asks_for_what_divulge_asks_for() -> None:
-    text = (ROOT / "packaging" / "conda" / "meta.yaml").read_text(encoding="utf-8")
-    recipe = yaml.safe_load(jinja2.Template(text).render(PYTHON="python"))
-    assert recipe["package"] == {"name": "divulge", "version": PROJECT["version"]}
+    recipe = yaml.safe_load(CONDA.read_text(encoding="utf-8"))
+    assert recipe["context"]["version"] == PROJECT["version"]
+    assert recipe["package"] == {"name": "divulge", "version": "${{ version }}"}
     asked = {str(Requirement(one.replace(" ", ""))) for one in recipe["requirements"]["run"]}
     wanted = {str(Requirement(one)) for one in PROJECT["dependencies"]}
     assert asked == {*wanted, f"python{PROJECT['requires-python']}"}
     (backend,) = read_backend()
     assert backend in {one.replace(" ", "") for one in recipe["requirements"]["host"]}
-    (script,) = recipe["build"]["entry_points"]
+    (script,) = recipe["build"]["python"]["entry_points"]
     assert script == f"divulge = {PROJECT['scripts']['divulge']}"
     assert recipe["about"]["license"] == PROJECT["license"]
+
+
+def test_rattler_build_renders_the_conda_recipe() -> None:
+    rattler = pytest.importorskip("rattler_build")
+    (variant,) = rattler.Stage0Recipe.from_file(CONDA).render(rattler.VariantConfig())
+    package = variant.recipe.package
+    assert (package.name, package.version) == ("divulge", PROJECT["version"])
 
 
 def read_backend() -> list[str]:

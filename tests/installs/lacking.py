@@ -22,6 +22,7 @@ IMPORTED = {
     "scikit-image": ("skimage",),
     "pillow": ("PIL",),
     "mlflow-skinny": ("mlflow",),
+    "py-rattler-build": ("rattler_build",),
     "py-minisign": ("minisign",),
     "mkdocs-material": ("mkdocs", "yaml"),
 }
