@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import divulge
+from divulge.core import ControlOutcome, Status
 from divulge.data.records import as_texts
 from divulge.errors import DataError, NotApplicable, TargetError
 from divulge.targets import CausalTarget
@@ -205,6 +206,7 @@ def fitted(texts: list[str], epochs: int) -> Any:
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(logits, ids[0, 1:]).backward()
             optimiser.step()
+    model.config.max_position_embeddings = 64
     return pipeline(model=model)
 
 
@@ -215,9 +217,17 @@ def test_a_model_that_has_learned_its_texts_is_audited_by_their_tokens() -> None
         target,
         members=members,
         nonmembers=others,
-        options=divulge.Options(membership="fixed"),
+        reference=[" ".join(text.split()[::-1]) for text in others],
+        options=divulge.Options(membership="fixed", prefix=2, suffix=3),
     )
     named = {finding.label: finding for finding in found.findings}
+    assert found.summary.texts is not None
+    assert (found.summary.texts.prefix, found.summary.texts.suffix) == (2, 3)
+    assert {"recall", "dc-pdd"} < named.keys()
+    for entry in found.contents.entries:
+        assert entry.finding.status is Status.DONE, entry.finding
+        assert entry.control is not None
+        assert entry.control.outcome is ControlOutcome.PASSED, entry.finding.label
     assert named["reference-ratio"].metrics["auc"].value == golden(0.9756)
     assert "token-threshold(signal=min-k++)" in named
     assert found.verdict.level == "leak"

@@ -185,8 +185,8 @@ def stream_tokens(
     if isinstance(inner, TokenStream):
         yield from inner.stream_tokens(x, after)
     else:
-        found = inner.tokens(x, after)
-        yield np.arange(len(found)), found
+        tokens = inner.tokens(x, after)
+        yield np.arange(len(tokens)), tokens
 
 
 def as_token_target(target: Target) -> TokenTarget:

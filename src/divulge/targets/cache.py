@@ -217,7 +217,7 @@ class CachedTarget:
         if known is not None:
             return known
         if not self._keeps_tokens or len(x) == 0:
-            found = as_token_target(self._target).tokens(x, after)
+            tokens = as_token_target(self._target).tokens(x, after)
         else:
             before = b"" if after is None else b"".join(record_keys(after))
             salt = self._salt + (
@@ -225,8 +225,8 @@ class CachedTarget:
             )
             keys = record_keys(x, salt)
             self._ask(x, keys, after)
-            found = unpack_tokens([self._known[key] for key in keys])
-        return found if after is not None else self._recent_tokens.remember(x, found)
+            tokens = unpack_tokens([self._known[key] for key in keys])
+        return tokens if after is not None else self._recent_tokens.remember(x, tokens)
 
     def _ask(
         self,

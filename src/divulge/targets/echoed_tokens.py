@@ -80,7 +80,7 @@ async def ask_tokens(
         prompts = [Prompt(before, text, added if isinstance(added, int) else 0) for text in texts]
         body = write_json(own.encode([prompt.whole for prompt in prompts]))
         question = Question(
-            body, len(texts), lambda said: mask_sent(said, [*texts, before]), _NO_ECHO
+            body, len(texts), lambda message: mask_sent(message, [*texts, before]), _NO_ECHO
         )
         echoes.append(await session.ask(question, partial(_read_echoes, own, prompts)))
     return join_echoes(texts, echoes[0], echoes[1:])
@@ -97,11 +97,11 @@ def read_echo(choice: dict[str, Any], prompt: Prompt) -> Echo:
     Raises:
         TargetError: it echoes another text, lacks log-probabilities or holds no such numbers.
     """
-    said = choice.get("logprobs")
-    if not isinstance(said, dict):
+    lists = choice.get("logprobs")
+    if not isinstance(lists, dict):
         raise TargetError(
-            f"expected log-probabilities of the prompt's tokens, got {name_kind(said)}: the server "
-            "has to answer echo with logprobs, as vLLM does"
+            f"expected log-probabilities of the prompt's tokens, got {name_kind(lists)}: the "
+            "server has to answer echo with logprobs, as vLLM does"
         )
     text = choice.get("text")
     if not isinstance(text, str) or not text.startswith(prompt.whole):
@@ -109,13 +109,13 @@ def read_echo(choice: dict[str, Any], prompt: Prompt) -> Echo:
             "expected the text back as it was sent, since echo was asked for, got another: the "
             "server leaves echo out, or changes texts; write them as it returns them"
         )
-    tokens, own = (_list_of(said, name) for name in ("tokens", "token_logprobs"))
+    tokens, own = (_list_of(lists, name) for name in ("tokens", "token_logprobs"))
     if not all(isinstance(token, str) for token in tokens) or len(own) != len(tokens):
         raise TargetError(
             f"expected a text and a log-probability for each of {len(tokens)} tokens, got "
             f"{len(own)} log-probabilities, or tokens that are no texts"
         )
-    ends = _find_ends(said, tokens)
+    ends = _find_ends(lists, tokens)
     rows = [row for row, end in enumerate(ends) if end > len(prompt.before)]
     if prompt.generated or text != prompt.whole:  # the rest was generated
         rows = [row for row in rows if (ends[row - 1] if row else 0) < len(prompt.whole)]
@@ -126,7 +126,7 @@ def read_echo(choice: dict[str, Any], prompt: Prompt) -> Echo:
             "expected texts of two tokens or more, got one that is shorter: leave it out"
         )
     numbers = np.array([_as_logprob(own[row]) for row in rows])
-    return Echo(tuple(tokens[row] for row in rows), numbers, _read_top(said, own, rows))
+    return Echo(tuple(tokens[row] for row in rows), numbers, _read_top(lists, own, rows))
 
 
 def join_echoes(
@@ -161,8 +161,8 @@ def join_echoes(
     )
 
 
-def _list_of(said: dict[str, Any], name: str) -> list[Any]:
-    values = said.get(name)
+def _list_of(lists: dict[str, Any], name: str) -> list[Any]:
+    values = lists.get(name)
     if not isinstance(values, list):
         raise TargetError(
             f"expected a list of {name} for the echoed text, got {name_kind(values)}: the server "
@@ -171,10 +171,10 @@ def _list_of(said: dict[str, Any], name: str) -> list[Any]:
     return values
 
 
-def _find_ends(said: dict[str, Any], tokens: Sequence[str]) -> list[int]:
+def _find_ends(lists: dict[str, Any], tokens: Sequence[str]) -> list[int]:
     """Where in the text each token ends, in signs, as far as the server says where tokens begin."""
     sizes = [len(token) for token in tokens]
-    starts = said.get("text_offset")
+    starts = lists.get("text_offset")
     if not isinstance(starts, list) or len(starts) != len(tokens):
         starts = np.concatenate([[0], np.cumsum(sizes)])[:-1].tolist()
     if any(type(start) is not int for start in starts) or starts != sorted(starts):
@@ -183,7 +183,7 @@ def _find_ends(said: dict[str, Any], tokens: Sequence[str]) -> list[int]:
     first = tokens[0] if tokens else ""
     marks = len(first) > 1 and first[0] in "<[" and first[-1] in ">]"
     counted = marks and len(starts) > 1 and starts[1] == starts[0] + len(first)
-    shift = len(first) if counted and said["token_logprobs"][0] is None else 0
+    shift = len(first) if counted and lists["token_logprobs"][0] is None else 0
     ends = [*starts[1:], starts[-1] + sizes[-1]] if starts else []
     return [end - shift for end in ends]
 
@@ -216,10 +216,10 @@ def _as_logprob(value: Any) -> float:
 
 
 def _read_top(
-    said: dict[str, Any], own: Sequence[Any], rows: Sequence[int]
+    lists: dict[str, Any], own: Sequence[Any], rows: Sequence[int]
 ) -> Bool[np.ndarray, " tokens"] | None:
     """Whether each token is the likeliest, where the server ranks some at each place."""
-    ranked = said.get("top_logprobs")
+    ranked = lists.get("top_logprobs")
     if not isinstance(ranked, list) or len(ranked) != len(own):
         return None
     best = []

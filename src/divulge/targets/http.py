@@ -28,7 +28,7 @@ from divulge.targets.http_formats import ProtocolName, WireFormat
 from divulge.targets.http_keys import FilledSettings
 from divulge.targets.http_loop import background_loop, open_session
 from divulge.targets.http_pace import Pace, Patience
-from divulge.targets.http_parts import Part, cut_parts, join_answers, stream_parts
+from divulge.targets.http_parts import RowRange, cut_parts, join_answers, stream_parts
 from divulge.targets.json_records import to_rows
 from divulge.targets.outputs import Output, access_of, to_probabilities
 from divulge.targets.transformers import as_plain_texts
@@ -256,7 +256,7 @@ class HTTPTarget:
             open_session(loop, settings, patience, self._memory, self.concurrency) as session,
         ):
 
-            def start(part: Part) -> Coroutine[Any, Any, T]:
+            def start(part: RowRange) -> Coroutine[Any, Any, T]:
                 return ask(session, take_rows(x, np.arange(*part)))
 
             parts = cut_parts(count, size)

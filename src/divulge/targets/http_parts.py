@@ -14,21 +14,21 @@ from divulge.targets.http_client import Session
 T = TypeVar("T")
 
 
-class Part(NamedTuple):
+class RowRange(NamedTuple):
     """Records that one question is about, by position: from the first to before the end."""
 
     first: int
     end: int
 
 
-def cut_parts(count: int, size: int) -> Iterator[Part]:
+def cut_parts(count: int, size: int) -> Iterator[RowRange]:
     """Parts of this size, the last one of what is left."""
-    return (Part(first, min(first + size, count)) for first in range(0, count, size))
+    return (RowRange(first, min(first + size, count)) for first in range(0, count, size))
 
 
 def stream_parts(
-    parts: Iterator[Part],
-    ask: Callable[[Part], Coroutine[Any, Any, T]],
+    parts: Iterator[RowRange],
+    ask: Callable[[RowRange], Coroutine[Any, Any, T]],
     session: Session,
     loop: asyncio.AbstractEventLoop,
     concurrency: int,
@@ -49,7 +49,7 @@ def stream_parts(
         TargetError: there is no answer, or none that fits; those on their way are yielded before.
         BudgetSpent: the next request would exceed the highest cost; likewise.
     """
-    waiting: dict[Future[T], Part] = {}
+    waiting: dict[Future[T], RowRange] = {}
     failure: BaseException | None = None
     while True:
         # The first request goes alone: if nothing fits, it alone was paid for.
