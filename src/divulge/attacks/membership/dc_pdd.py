@@ -28,8 +28,8 @@ class DCPDD:
         Zhang et al. (2024), Pretraining data detection for large language models: a
         divergence-based calibration method (arXiv 2409.14781), section 3. Departures: a first token
         that has no probability does not count, and the bound is 10, where the authors' code has
-        0.01 for models on their first training data: after a fine-tuning nearly every token is
-        above that, and texts would be told apart by nothing.
+        0.01 for models on their first training data: after a fine-tuning most tokens are
+        above that, and would count alike.
     """
 
     bound: float = 10.0
