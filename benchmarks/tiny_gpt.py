@@ -90,9 +90,9 @@ def adapted(base: GPT, rank: int = RANK) -> GPT:
     return model
 
 
-def encode(texts: Sequence[str], longest: int = LONGEST) -> torch.Tensor:
-    """Numbers of signs, each text begun and filled up; printable ASCII alone."""
-    found = np.full((len(texts), longest), FILL)
+def encode(texts: Sequence[str]) -> torch.Tensor:
+    """Numbers of signs, each text begun and filled up to the longest; printable ASCII alone."""
+    found = np.full((len(texts), max(map(len, texts)) + 1), FILL)
     for row, text in enumerate(texts):
         found[row, : len(text) + 1] = [_BEGIN, *(ord(sign) - 30 for sign in text)]
     return torch.tensor(found)
@@ -122,7 +122,7 @@ def train(
 ) -> list[GPT]:
     """The model after so many epochs each, in rising order."""
     torch.manual_seed(seed)
-    x, kept = encode(texts, model.longest), []
+    x, kept = encode(texts), []
     wanted = x[:, 1:].clone()
     if steps.goldfish:
         wanted[:, steps.goldfish - 1 :: steps.goldfish] = FILL
@@ -150,7 +150,7 @@ def read(model: GPT, base: GPT, texts: Sequence[str], size: np.ndarray) -> Token
         texts: of one sign less than they read, at most.
         size: bytes of each, packed.
     """
-    x = encode(texts, model.longest)
+    x = encode(texts)
     real = (x[:, 1:] != FILL).numpy()
     with torch.no_grad():
         logp, before = (network(x[:, :-1]).log_softmax(-1) for network in (model, base))
