@@ -48,9 +48,18 @@ def verses() -> tuple[str, ...]:
 
 
 @cache
-def base_model(texts: int = BEFORE, passes: int = 3) -> tiny_gpt.GPT:
-    """The model before it is fine-tuned."""
-    (model,) = tiny_gpt.train(tiny_gpt.GPT(), verses()[:texts], 3e-3, 0, (passes,))
+def base_model(texts: int = BEFORE, passes: int = 3, joined: int = 1) -> tiny_gpt.GPT:
+    """The model before it is fine-tuned.
+
+    Args:
+        texts: how many verses it reads.
+        passes: how often.
+        joined: how many it reads at a time, one after the other.
+    """
+    read = [" ".join(verses()[k : k + joined]) for k in range(0, texts, joined)]
+    torch.manual_seed(0)
+    begun = tiny_gpt.GPT(joined * tiny_gpt.LONGEST)
+    (model,) = tiny_gpt.train(begun, read, 3e-3, 0, (passes,))
     return model
 
 

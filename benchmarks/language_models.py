@@ -20,23 +20,24 @@ from benchmarks import fine_tunes, tiny_gpt
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.checks.blind_baseline import separate
-from divulge.core import ModelView, Records
+from divulge.core import ModelView, Need, Records
 from divulge.core.tokens import Tokens
 from divulge.data.text_features import RowEncoding, describe_texts
 from divulge.metrics import membership
 from divulge.metrics.intervals import student_mean
 from divulge.secrets import wrapped
+from divulge.targets.cache import CachedTarget
 from divulge.targets.token_target import TokenTableTarget
 
 SUMMARY = "attacks on tokens: a small GPT on Bible verses, fine-tuned whole and by LoRA; and speed"
-
 
 _KNOWN = 50
 """Members, and non-members, that an attacker knows; they are not scored."""
 
 BUDGETS = {
     **dict.fromkeys(catalog.TOKEN_REFERENCE_ATTACKS, "reference"),
-    "token-supervised": "known members",
+    **dict.fromkeys((*catalog.TOKEN_CORPUS_ATTACKS, "recall"), "other texts"),
+    **dict.fromkeys(("token-supervised", "con-recall"), "known members"),
     **dict.fromkeys(catalog.TOKEN_SHADOW_ATTACKS, "shadow models"),
 }
 """What an attack needs besides the model; ``none`` where it stands not here."""
@@ -44,6 +45,7 @@ BUDGETS = {
 COMPARED = {
     "none": "token-threshold(signal=loss)",
     "reference": "reference-ratio",
+    "other texts": "token-threshold(signal=loss)",
     "known members": "reference-ratio",
     "shadow models": "token-lira",
 }
@@ -73,8 +75,14 @@ class Size(NamedTuple):
     kinds: tuple[str, ...]
 
 
-FULL = Size(6_000, 3, 4, 400, 8, (1, 3, 10), ("full", "LoRA"))
-QUICK = Size(2_000, 1, 2, 240, 5, (3,), ("full",))
+JOINED = 3
+"""Verses that the model of `WINDOW` reads at a time, before it is fine-tuned on single ones."""
+
+WINDOW = "full, 3 verses at a time"
+"""A model that can read other verses before one; there are no shadow models."""
+
+FULL = Size(6_000, 3, 4, 400, 8, (1, 3, 10), ("full", "LoRA", WINDOW))
+QUICK = Size(2_000, 1, 2, 240, 5, (3,), ("full", WINDOW))
 
 
 class Pool(NamedTuple):
@@ -84,6 +92,8 @@ class Pool(NamedTuple):
     """Which text each was trained on, shape (models, texts)."""
     tokens: Mapping[int, Sequence[Tokens]]
     """By epoch, what each says of all texts."""
+    readers: Mapping[int, Sequence["Reader"]]
+    """By epoch, the models themselves."""
 
 
 class Measured(NamedTuple):
@@ -110,11 +120,12 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     torch.set_num_threads(1)
     size = QUICK if quick else FULL
     texts = split_texts(fine_tunes.verses(), size)
-    base = fine_tunes.base_model(size.before, size.passes)
+    bases = {kind: fine_tunes.base_model(size.before, size.passes) for kind in size.kinds}
+    bases[WINDOW] = fine_tunes.base_model(size.before, size.passes, JOINED)
     out = csv.writer(sys.stdout, lineterminator="\n")
     out.writerow(COLUMNS)
     for kind in size.kinds:
-        pools = [fine_tune(kind, base, pool, k, size) for k, pool in enumerate(texts)]
+        pools = [fine_tune(kind, bases[kind], pool, k, size) for k, pool in enumerate(texts)]
         for epochs in size.epochs:
             out.writerows(compare(kind, epochs, pools))
             sys.stdout.flush()
@@ -135,6 +146,7 @@ def fine_tune(kind: str, base: tiny_gpt.GPT, pool: Sequence[str], seed: int, siz
     packed = np.array([len(zlib.compress(text.encode())) for text in pool])
     halves = stream(seed, "halves").random((size.models, size.texts)) < 0.5
     tokens: dict[int, list[Tokens]] = {epoch: [] for epoch in size.epochs}
+    readers: dict[int, list[Reader]] = {epoch: [] for epoch in size.epochs}
     for k, member in enumerate(halves):
         inside = [text for text, used in zip(pool, member, strict=True) if used]
         begun = tiny_gpt.adapted(base) if kind == "LoRA" else copy.deepcopy(base)
@@ -142,8 +154,44 @@ def fine_tune(kind: str, base: tiny_gpt.GPT, pool: Sequence[str], seed: int, siz
             begun, inside, fine_tunes.RATES[kind == "LoRA"], 100 * seed + k, size.epochs
         )
         for epoch, model in zip(size.epochs, tuned, strict=True):
-            tokens[epoch].append(tiny_gpt.read(model, base, pool, packed))
-    return Pool(halves, tokens)
+            readers[epoch].append(Reader(model, base, pool, packed))
+            tokens[epoch].append(readers[epoch][-1].tokens(np.arange(size.texts)[:, None]))
+    return Pool(halves, tokens, readers)
+
+
+class Reader(NamedTuple):
+    """A fine-tuned model that is asked about texts by their positions, also behind others."""
+
+    model: tiny_gpt.GPT
+    base: tiny_gpt.GPT
+    texts: Sequence[str]
+    packed: np.ndarray
+    """Bytes of each text, packed by zlib."""
+    offers: Need = Need.TOKENS | Need.SCORES | Need.FEATURES | Need.PREFIX
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        """The mean log-probability of each text."""
+        tokens = self.tokens(x)
+        return tokens.average(tokens.logprob)[:, None]
+
+    def tokens(self, x: np.ndarray, after: np.ndarray | None = None) -> Tokens:
+        """What the model says of each sign, behind as many of the last texts as it can read."""
+        rows = x[:, 0].tolist()
+        before = "" if after is None else self._fit([self.texts[k] for k in after[:, 0].tolist()])
+        texts = [before + self.texts[row] for row in rows]
+        tokens = tiny_gpt.read(self.model, self.base, texts, self.packed[rows])
+        own = np.concatenate([
+            np.arange(end - len(self.texts[row]), end)
+            for row, end in zip(rows, tokens.start[1:].tolist(), strict=True)
+        ])  # fmt: skip
+        signs = replace(tokens, start=np.arange(tokens.start[-1] + 1), size=None).take(own)
+        ends = np.concatenate([[0], np.cumsum([len(self.texts[row]) for row in rows])])
+        return replace(signs, start=ends, size=tokens.size)
+
+    def _fit(self, before: Sequence[str]) -> str:
+        longest = max(map(len, self.texts))
+        joined = ("".join(f"{text} " for text in before[k:]) for k in range(len(before) + 1))
+        return next(text for text in joined if len(text) + longest < self.model.longest)
 
 
 def _blind(texts: Sequence[str], member: np.ndarray, seed: int) -> float:
@@ -158,7 +206,7 @@ def compare(kind: str, epochs: int, pools: Sequence[Pool]) -> Iterator[tuple[str
     """A row an attack on one way to fine-tune; intervals are Student's over pools."""
     found: dict[str, list[Measured]] = {}
     for pool in pools:
-        for attack, measured in _attack_pool(pool, epochs).items():
+        for attack, measured in _attack_pool(kind, pool, epochs).items():
             found.setdefault(attack, []).append(measured)
     for attack, figures in found.items():
         budget = BUDGETS.get(attack, "none")
@@ -172,8 +220,10 @@ def compare(kind: str, epochs: int, pools: Sequence[Pool]) -> Iterator[tuple[str
         )
 
 
-def _attack_pool(pool: Pool, epochs: int) -> dict[str, Measured]:
+def _attack_pool(kind: str, pool: Pool, epochs: int) -> dict[str, Measured]:
     """Each fine-tune of a pool as the target, with the others as shadow models."""
+    window, known = kind == WINDOW, {"known_members": True, "reference": True}
+    attacks = catalog.default_attacks(tokens=True, shadows=not window, prefix=window, **known)
     scores: dict[str, list[np.ndarray]] = {}
     members = []
     for k, member in enumerate(pool.member):
@@ -182,24 +232,25 @@ def _attack_pool(pool: Pool, epochs: int) -> dict[str, Measured]:
         members.append(member[scored])
         rows = Records(np.arange(len(member))[:, None], np.zeros(len(member), np.int64))
         view = ModelView(
-            TokenTableTarget(_with_shadows(pool, epochs, k)),
+            CachedTarget(pool.readers[epochs][k]) if window else _table_of(pool, epochs, k),
             rows.take(scored),
             rows.take(outside[:_KNOWN]),
             known_members=rows.take(inside[:_KNOWN]),
         )
-        for attack in catalog.default_attacks(tokens=True, shadows=True, known_members=True):
+        for attack in attacks:
             score = attack(view, np.random.default_rng(0)).score
             scores.setdefault(wrapped.attack_label(attack), []).append(score)
     truth = np.concatenate(members)
     return {name: _measure(np.concatenate(each), truth) for name, each in scores.items()}
 
 
-def _with_shadows(pool: Pool, epochs: int, k: int) -> Tokens:
+def _table_of(pool: Pool, epochs: int, k: int) -> TokenTableTarget:
     """What fine-tune k says of the texts of its pool, and what all others do."""
     every, others = pool.tokens[epochs], [j for j in range(len(pool.member)) if j != k]
     said = np.stack([every[j].logprob for j in others])
     means = np.stack([every[j].average(every[j].logprob) for j in others])
-    return replace(every[k], shadow=means, inside=pool.member[others], shadow_logprob=said)
+    known = replace(every[k], shadow=means, inside=pool.member[others], shadow_logprob=said)
+    return TokenTableTarget(known)
 
 
 def _measure(score: np.ndarray, member: np.ndarray) -> Measured:

@@ -56,11 +56,15 @@ class Adapter(nn.Module):
 
 
 class GPT(nn.Module):
-    """A transformer with 0.1 million weights."""
+    """A transformer with 0.1 million weights.
 
-    def __init__(self) -> None:
+    Args:
+        longest: how many signs it reads at most.
+    """
+
+    def __init__(self, longest: int = LONGEST) -> None:
         super().__init__()
-        self.signs, self.places = nn.Embedding(_SIGNS, WIDTH), nn.Embedding(LONGEST, WIDTH)
+        self.signs, self.places = nn.Embedding(_SIGNS, WIDTH), nn.Embedding(longest, WIDTH)
         self.blocks = nn.Sequential(*(Block() for _ in range(LAYERS)))
         self.out = nn.Sequential(nn.LayerNorm(WIDTH), nn.Linear(WIDTH, _SIGNS))
 
@@ -68,6 +72,11 @@ class GPT(nn.Module):
         """Logits of the next sign at each place."""
         said: torch.Tensor = self.out(self.blocks(self.signs(x) + self.places.weight[: x.shape[1]]))
         return said
+
+    @property
+    def longest(self) -> int:
+        """How many signs it reads at most."""
+        return len(self.places.weight)
 
 
 def adapted(base: GPT, rank: int = RANK) -> GPT:
@@ -82,8 +91,8 @@ def adapted(base: GPT, rank: int = RANK) -> GPT:
 
 
 def encode(texts: Sequence[str]) -> torch.Tensor:
-    """Numbers of signs, each text begun and filled up; printable ASCII alone."""
-    found = np.full((len(texts), LONGEST), FILL)
+    """Numbers of signs, each text begun and filled up to the longest; printable ASCII alone."""
+    found = np.full((len(texts), max(map(len, texts)) + 1), FILL)
     for row, text in enumerate(texts):
         found[row, : len(text) + 1] = [_BEGIN, *(ord(sign) - 30 for sign in text)]
     return torch.tensor(found)
@@ -138,7 +147,7 @@ def read(model: GPT, base: GPT, texts: Sequence[str], size: np.ndarray) -> Token
     Args:
         model: fine-tuned.
         base: before that.
-        texts: of `LONGEST` - 1 signs at most.
+        texts: of one sign less than they read, at most.
         size: bytes of each, packed.
     """
     x = encode(texts)
@@ -152,4 +161,7 @@ def read(model: GPT, base: GPT, texts: Sequence[str], size: np.ndarray) -> Token
         said = [logp.gather(-1, own)[..., 0], before.gather(-1, own)[..., 0], mean, sd]
     flat = [values.numpy().astype(np.float64)[real] for values in said]
     start = np.concatenate([[0], np.cumsum(real.sum(axis=1))])
-    return Tokens(start, flat[0], flat[1][None], flat[2], flat[3], top.numpy()[real], size)
+    signs = x[:, 1:].numpy()[real]
+    return Tokens(
+        start, flat[0], flat[1][None], flat[2], flat[3], top.numpy()[real], size, ids=signs
+    )

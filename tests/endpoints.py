@@ -1,7 +1,9 @@
 """A real server on this machine that speaks every protocol, and misbehaves as it is told."""
 
 import asyncio
+import hashlib
 import json
+import re
 import threading
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterator
@@ -42,6 +44,8 @@ class Endpoint:
         """How many requests have to be there before any but the first is answered."""
         self.held = threading.Semaphore(0)
         self.url = ""
+        self.change: Callable[[Any], Any] | None = None
+        """What becomes of each answer before it is sent."""
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Send) -> None:
         """One request, as ASGI has it."""
@@ -74,8 +78,12 @@ class Endpoint:
     def answer(self, path: str, body: Any) -> tuple[list[str], Any]:
         """The records as keys, and the response."""
         rows, write = READERS[path](body)
-        x = np.asarray(rows, np.float64)
-        return [json.dumps(row) for row in rows], write(self.model(x))
+        numbers = [] if isinstance(body, dict) and body.get("echo") else rows
+        x = np.asarray(numbers, np.float64)
+        found = write(self.model(x) if numbers else x)
+        return [json.dumps(row) for row in rows], found if self.change is None else self.change(
+            found
+        )
 
     async def _fail(self, fault: str, body: Any, path: str, send: Send) -> None:
         kind, _, told = fault.partition(":")
@@ -158,6 +166,13 @@ def _tokens(row: np.ndarray) -> dict[str, float]:
 
 
 def _completions(body: Any) -> tuple[Any, Answer]:
+    if body.get("echo"):  # no model of numbers is asked
+        model, added = body.get("model", "tuned"), body["max_tokens"]
+        choices = [
+            {"index": k, **echo(prompt, model, added)} for k, prompt in enumerate(body["prompt"])
+        ]
+        return [[text] for text in body["prompt"]], lambda _: {"choices": choices[::-1]}
+
     def write(p: np.ndarray) -> Any:
         found = [
             {"index": k, "text": "", "logprobs": {"top_logprobs": [_tokens(row)]}}
@@ -167,6 +182,31 @@ def _completions(body: Any) -> tuple[Any, Answer]:
 
     prompts = [prompt.partition(": ")[2] for prompt in body["prompt"]]
     return rows_of_texts(prompts), write
+
+
+def echo(prompt: str, model: str = "tuned", generated: int = 0) -> dict[str, Any]:
+    """A choice about a text that is echoed: its words are tokens, each with the space before it.
+
+    The log-probability of a token follows from the model and all words up to it.
+    """
+    tokens = re.findall(r" ?[^ ]+| ", prompt)
+    own: list[float | None] = []
+    best: list[dict[str, float] | None] = []
+    for at in range(len(tokens)):
+        state = hashlib.blake2b(f"{model} {' '.join(tokens[: at + 1])}".encode(), digest_size=4)
+        own.append(-int.from_bytes(state.digest()) / 2**30 if at else None)
+        best.append({"x": max(own[-1], -1.0)} if own[-1] is not None else None)
+    added = [f" more{k}" for k in range(generated)]
+    starts = np.concatenate([[0], np.cumsum([len(token) for token in [*tokens, *added]])])[:-1]
+    return {
+        "text": prompt + "".join(added),
+        "logprobs": {
+            "tokens": [*tokens, *added],
+            "token_logprobs": [*own, *([-0.25] * generated)],
+            "top_logprobs": [*best, *([{"x": -0.25}] * generated)],
+            "text_offset": starts.tolist(),
+        },
+    }
 
 
 def _chat(body: Any) -> tuple[Any, Answer]:

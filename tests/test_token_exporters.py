@@ -1,4 +1,4 @@
-"""The exporters in docs/language-models.md write tables that divulge reads."""
+"""The exporters in docs/language-models-export.md write tables that divulge reads."""
 
 import json
 import re
@@ -14,7 +14,7 @@ import pytest
 
 from divulge.targets.token_table import read_tokens
 
-PAGE = Path(__file__).parents[1] / "docs" / "language-models.md"
+PAGE = Path(__file__).parents[1] / "docs" / "language-models-export.md"
 MOST = 30
 """Lines of an exporter."""
 
@@ -23,7 +23,7 @@ ROWS = [{"text": f"text {k} of {k * k}", "member": k % 2, "id": f"t{k}"} for k i
 
 def exporter(heading: str) -> Callable[..., None]:
     """The function in the block below a heading of the page."""
-    text = PAGE.read_text(encoding="utf-8").partition(f"### {heading}\n")[2]
+    text = PAGE.read_text(encoding="utf-8").partition(f"## {heading}\n")[2]
     found = re.search(r"```python\n(.*?)```", text, re.S)
     assert found is not None
     source = found[1]

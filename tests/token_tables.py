@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 
-from divulge.core import Membership, ModelView, Records
+from divulge.core import Membership, ModelView, Need, Records
 from divulge.core.tokens import Tokens
 from divulge.targets.token_target import TokenTableTarget
 from divulge.testing.membership import Models, gives_one_finite_score_a_record
@@ -48,7 +49,7 @@ def draw(
         Tokens(
             start, logprob, reference[None], mean, sd, logp.argmax(axis=1) == at,
             rng.integers(50, 200, texts), np.add.reduceat(said, start[:-1], axis=1) / count,
-            inside, said,
+            inside, said, at,
         ),
         member,
     )  # fmt: skip
@@ -75,6 +76,38 @@ def write(path: Path, tokens: Tokens, member: np.ndarray, **columns: Sequence[An
     return path
 
 
+class Reader:
+    """A table whose texts can stand behind others, which members bear worse.
+
+    Args:
+        tokens: of all texts.
+        member: which were trained on.
+        leak: how much worse; 0 is not at all.
+        seed: of what a text before does to any other.
+    """
+
+    def __init__(self, tokens: Tokens, member: np.ndarray, leak: float, seed: int) -> None:
+        self._table = TokenTableTarget(tokens)
+        self._member, self._leak, self._seed = member, leak, seed
+        self.predict = self._table.predict
+
+    @property
+    def offers(self) -> Need:
+        """What a table offers, and texts before texts."""
+        return self._table.offers | Need.PREFIX
+
+    def tokens(self, x: np.ndarray, after: np.ndarray | None = None) -> Tokens:
+        """Of members all tokens are less likely behind non-members, and likelier behind members."""
+        tokens = self._table.tokens(x)
+        if after is None:
+            return tokens
+        rng = np.random.default_rng([self._seed, *after[:, 0].tolist()])
+        moved = rng.normal(0, 0.1, len(self._member))
+        moved += self._leak * (0.3 - 0.4 * self._member[after[:, 0]].mean()) * self._member
+        factor = np.repeat(np.exp(moved[x[:, 0]]), tokens.count)
+        return replace(tokens, logprob=tokens.logprob * factor)
+
+
 @cache
 def _game(seed: int, leak: float) -> GameSet:
     rng = np.random.default_rng([seed, 11])
@@ -82,7 +115,7 @@ def _game(seed: int, leak: float) -> GameSet:
     tokens, member = draw(4 * SIZE, leak, rng)
     rows = Records(np.arange(len(tokens))[:, None], np.zeros(len(tokens), np.int64))
     view = ModelView(
-        TokenTableTarget(tokens),
+        Reader(tokens, member, leak, seed),
         rows.take(np.arange(2 * SIZE)),
         rows.take(known[~member[known]]),
         known_members=rows.take(known[member[known]]),

@@ -22,6 +22,9 @@ from ..token_tables import TokenTables
 MODELS, PARTLY = Models(), PartlyKnown(KnownFeatures(share=0.9))
 SHADOWED = PartlyKnown(KnownFeatures(share=0.9), shadow=True)
 TRAINED, REGRESSIONS = SeenInTraining(), Regressions()
+TOKEN_ATTACKS = catalog.default_attacks(
+    tokens=True, shadows=True, known_members=True, reference=True, prefix=True
+)
 
 CASES = (
     *(
@@ -69,10 +72,7 @@ CASES = (
         {"finds_a_leak": "reads features of deep networks; one hidden layer shows nothing to it"},
     ),
     Case(ScoreTables(), catalog.attack("given-score")),
-    *(
-        Case(TokenTables(), attack, runs=10)
-        for attack in catalog.default_attacks(tokens=True, shadows=True, known_members=True)
-    ),
+    *(Case(TokenTables(), attack, runs=10) for attack in TOKEN_ATTACKS),
     *(
         Case(REGRESSIONS, catalog.attack(name, **settings), runs=runs)
         for name, settings, runs in (
@@ -103,7 +103,7 @@ def test_each_is_in_the_table_and_in_the_default_audit(name: str) -> None:
         ),
         *catalog.default_attacks(shadows=True, regression=True),
         *catalog.default_attacks(scores=True),
-        *catalog.default_attacks(tokens=True, shadows=True, known_members=True),
+        *TOKEN_ATTACKS,
     )
     assert any(attack.name == name for attack in everything) != (name in catalog.BY_NAME_ALONE)
 

@@ -1,5 +1,6 @@
 """Signals of tokens are those of slow and obvious versions of their formulas."""
 
+import itertools
 import math
 from dataclasses import replace
 from typing import Any
@@ -11,7 +12,7 @@ from divulge.attacks import catalog
 from divulge.attacks.membership.token_stack import compare
 from divulge.attacks.shared.token_shadows import read_shadows
 from divulge.attacks.shared.token_signals import all_signals
-from divulge.core import ModelView, Records
+from divulge.core import ModelView, Need, Records
 from divulge.core.tokens import Tokens
 from divulge.errors import NotApplicable, SpecError
 from divulge.targets.token_target import TokenTableTarget
@@ -142,6 +143,82 @@ def test_what_is_learned_from_are_the_attacks_own_signals() -> None:
     np.testing.assert_allclose(all_signals(long), np.column_stack(expected), rtol=1e-12)
     bare = replace(long, mean=None, sd=None, top=None, reference=np.zeros((0, 95)))
     np.testing.assert_allclose(all_signals(bare), np.column_stack(expected)[:, :3], rtol=1e-12)
+
+
+def test_rare_tokens_count_once_a_text_and_to_a_bound() -> None:
+    ids = [[3, 5, 3, 9], [7, 7], [5, 3]]
+    logprob = [[-0.1, -2.0, -0.2, -5.0], [-1.0, -3.0], [-0.5, -4.0]]
+    corpus = [[3, 3, 5, 8], [3]]
+    ends = np.concatenate([[0], np.cumsum([*map(len, ids), *map(len, corpus)])])
+    tokens = Tokens(
+        ends, np.array([*itertools.chain(*logprob), *[-1.0] * 5]), np.zeros((0, 13)),
+        ids=np.array([*itertools.chain(*ids, *corpus)]),
+    )  # fmt: skip
+    rows = Records(np.arange(5)[:, None], np.zeros(5, np.int64))
+    view = ModelView(TokenTableTarget(tokens), rows.take(np.arange(3)), rows.take(np.array([3, 4])))
+    for bound, vocabulary in ((0.01, None), (0.4, None), (9.0, None), (9.0, 1000)):
+        expected = []
+        for text, own in zip(ids, logprob, strict=True):
+            first: dict[int, float] = {}
+            for token, value in zip(text, own, strict=True):
+                count = [other for part in corpus for other in part].count(token)
+                q = (count + 1) / (5 + (vocabulary or 5))  # of 3, 5, 7, 8 and 9
+                first.setdefault(token, min(bound, math.exp(value) * -math.log(q)))
+            expected.append(mean(list(first.values())))
+        attack = catalog.attack("dc-pdd", bound=bound, vocabulary=vocabulary)
+        np.testing.assert_allclose(attack(view, np.random.default_rng(0)).score, expected)
+    blank = replace(view, target=TokenTableTarget(replace(tokens, ids=None)))
+    with pytest.raises(NotApplicable, match="'token_ids'"):
+        catalog.attack("dc-pdd")(blank, np.random.default_rng(0))
+
+
+class Prefixed:
+    """Tokens lose a nat for each text before them; one more token is said of each."""
+
+    offers = Need.TOKENS | Need.SCORES | Need.FEATURES | Need.PREFIX
+
+    def __init__(self, tokens: Tokens) -> None:
+        self.inner = TokenTableTarget(tokens)
+        self.before: list[list[int]] = []
+
+    def predict(self, x: np.ndarray) -> np.ndarray:
+        return self.inner.predict(x)
+
+    def tokens(self, x: np.ndarray, after: np.ndarray | None = None) -> Tokens:
+        alone = self.inner.tokens(x)
+        if after is None:
+            return alone
+        self.before.append(after[:, 0].tolist())
+        lost = float(after.sum()) / 50
+        parts = [np.append(-99.0, part - lost) for part in alone.split(alone.logprob)]
+        ends = np.concatenate([[0], np.cumsum([len(part) for part in parts])])
+        return Tokens(ends, np.concatenate(parts), np.zeros((0, int(ends[-1]))))
+
+
+def test_log_likelihoods_behind_known_texts_by_those_without(tokens: Tokens) -> None:
+    target, rows = Prefixed(tokens), Records(np.arange(30)[:, None], np.zeros(30, np.int64))
+    parts = [rows.take(np.arange(*ends)) for ends in ((0, 20), (20, 25), (25, 30))]
+    view = ModelView(target, parts[0], parts[1], known_members=parts[2])
+    found = catalog.attack("recall", shots=3)(view, np.random.default_rng(0)).score
+    (drawn,) = target.before
+    assert len(set(drawn)) == 3
+    assert set(drawn) <= set(range(20, 25))  # never a text that is judged
+    alone = [mean([t["lp"] for t in text]) for text in texts(tokens)[:20]]
+    lost = sum(drawn) / 50
+    np.testing.assert_allclose(found, [(ll - lost) / ll for ll in alone], rtol=1e-6)
+    found = catalog.attack("con-recall", gamma=0.25)(view, np.random.default_rng(0)).score
+    outside, inside = target.before[1:]
+    assert sorted(outside) == list(range(20, 25))
+    assert sorted(inside) == list(range(25, 30))
+    expected = [((ll - sum(outside) / 50) - 0.25 * (ll - sum(inside) / 50)) / ll for ll in alone]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_texts_that_a_model_is_certain_of_have_a_ratio(tokens: Tokens) -> None:
+    certain = replace(tokens, logprob=np.zeros_like(tokens.logprob))
+    rows = Records(np.arange(30)[:, None], np.zeros(30, np.int64))
+    view = ModelView(Prefixed(certain), rows.take(np.arange(20)), rows.take(np.array([0])))
+    assert catalog.attack("recall")(view, np.random.default_rng(0)).score.tolist() == [1.0] * 20
 
 
 def test_edges_of_the_error_zone() -> None:
@@ -399,6 +476,10 @@ def test_what_a_table_lacks_is_named(
 def test_settings_out_of_range_are_refused() -> None:
     with pytest.raises(SpecError, match="share above 0"):
         catalog.attack("token-threshold", signal="min-k", share=0.0)
+    with pytest.raises(SpecError, match="bound above 0"):
+        catalog.attack("dc-pdd", bound=0.0)
+    with pytest.raises(SpecError, match="gamma from 0 to 1"):
+        catalog.attack("con-recall", gamma=1.5)
     with pytest.raises(SpecError, match="smallest windows"):
         catalog.attack("wbc", smallest=50)
 

@@ -32,6 +32,7 @@ import divulge
 from divulge.audits import config, inputs
 from divulge.cli.main import main
 from divulge.errors import TargetError
+from tests.endpoints import echo
 from tests.slow import thin
 from tests.taint import find, number_forms, text_forms
 
@@ -51,6 +52,10 @@ KEYS = {
     "WANDB_API_KEY": "0f3a9c7e1b5d8264" * 2 + "a1b2c3d4",
 }
 """By the variable that holds it; signs that are escaped in URLs, JSON and HTML are among them."""
+
+TOKENS = """protocol = "openai-tokens"
+references = ["base"]
+"""
 
 URL = (
     "http://env:DIVULGE_TEST_USER:env:DIVULGE_TEST_PASSWORD@127.0.0.1:PORT/env:DIVULGE_TEST_PATH"
@@ -109,6 +114,14 @@ def test_the_search_finds_a_key_wherever_it_is() -> None:
     assert not find_keys(b"nothing")
 
 
+def answer_well(asked: Any) -> Any:
+    if "prompt" in asked:
+        choices = [echo(prompt, asked["model"]) for prompt in asked["prompt"]]
+        return {"choices": [{"index": k, **choice} for k, choice in enumerate(choices)]}
+    p = [1 / (1 + np.exp(-row[0])) for row in asked["instances"]]
+    return {"predictions": [[1 - v, v] for v in p]}
+
+
 class Server(ThreadingHTTPServer):
     """Answers well, or repeats all that it was sent, as ``fault`` says."""
 
@@ -130,8 +143,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.requests += 1
         headers: dict[str, str] = {}
         if self.server.fault is None:
-            p = [1 / (1 + np.exp(-row[0])) for row in json.loads(content)["instances"]]
-            status, body = 200, json.dumps({"predictions": [[1 - v, v] for v in p]})
+            status, body = 200, json.dumps(answer_well(json.loads(content)))
         else:
             sent = "\n".join([self.path, *map(str, self.headers.values()), content])
             status, headers, body = self.server.fault(sent)
@@ -175,6 +187,14 @@ def place(tmp_path: Path, server: Server, monkeypatch: pytest.MonkeyPatch) -> Pa
     for number, seed in (("1", "2"), ("2", "3")):
         text = AUDIT.replace("URL", URL).replace("PORT", str(server.server_port))
         (tmp_path / f"audit-{number}.toml").write_text(text.replace("SEED", seed))
+        text = text.replace('fingerprint = "1"\n', 'fingerprint = "1"\nbudget = 200\n')
+        text = text.replace("[target.http]\n", "[target.http]\n" + TOKENS)
+        text = text.replace('[{name = "threshold"}]', '[{name = "reference-ratio"}]')
+        (tmp_path / "texts.toml").write_text(text.replace("SEED", "4").replace(".npz", ".jsonl"))
+    for kind in ("members", "nonmembers"):
+        first = 40 * (kind == "members")
+        lines = [json.dumps({"text": f"item {first + k} owes {PLANTED!r}"}) for k in range(40)]
+        (tmp_path / f"{kind}.jsonl").write_text("\n".join(lines))
     pair = pytest.importorskip("minisign").KeyPair.generate()
     pair.secret_key.encrypt(KEYS["DIVULGE_MINISIGN_PASSWORD"])
     (tmp_path / "mine.key").write_bytes(bytes(pair.secret_key))
@@ -189,6 +209,8 @@ COMMANDS: dict[str, list[str]] = {
         "audit-1.toml --run r1 --resume",
         "audit-1.toml --run r2 --resume",
         "audit-1.toml --estimate",
+        "texts.toml --run r3 --format json",
+        "texts.toml --run r3 --resume",
     ],
     "report": ["r1", "r2"],
     "measure": ["r1", "r1 --format json"],
@@ -273,6 +295,7 @@ def test_no_command_prints_or_writes_a_key_or_what_a_record_holds(
     # the runs are real, and so is what was exported
     assert codes["audit audit-1.toml --run r1 --format json"] == 0
     assert server.requests > 8
+    assert codes["audit texts.toml --run r3 --format json"] == 0
     stored = json.loads((place / "r1" / "run.json").read_bytes())["settings"]["target"]
     assert stored["url"].endswith(f":{server.server_port}/env:DIVULGE_TEST_PATH/predict")
     assert stored["http"]["headers"] == {
@@ -288,7 +311,9 @@ def test_no_command_prints_or_writes_a_key_or_what_a_record_holds(
     files = [path for path in place.rglob("*") if path.is_file()]
     assert len(files) > 40
     allowed = {f"audit-{seed}.toml": "LITERAL" for seed in "12"}  # which is no key
-    allowed |= dict.fromkeys(("members.npz", "nonmembers.npz"), "RECORD")
+    allowed["texts.toml"] = "LITERAL"
+    kinds = ("members.npz", "nonmembers.npz", "members.jsonl", "nonmembers.jsonl")
+    allowed |= dict.fromkeys(kinds, "RECORD")
     allowed |= {f"canaries/for-trainer/{name}.npz": "RECORD" for name in ("candidates", "train")}
     for path in files:
         held = find(path.read_bytes() + str(path).encode(), NEEDLES | RECORDS)

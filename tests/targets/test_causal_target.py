@@ -10,8 +10,12 @@ import numpy as np
 import pytest
 
 import divulge
-from divulge.errors import DataError, TargetError
+from divulge.core import ControlOutcome, Status
+from divulge.data.records import as_texts
+from divulge.errors import DataError, NotApplicable, TargetError
 from divulge.targets import CausalTarget
+from divulge.targets.cache import CachedTarget
+from divulge.targets.encoded import EncodedTarget
 from tests.golden import golden
 from tests.tiny_language_model import WORDS, Tokenizer
 
@@ -86,12 +90,43 @@ def test_each_text_is_read_once_and_no_batch_exceeds_what_it_may_hold() -> None:
     pipe = pipeline()
     pipe.model.train()
     target = CausalTarget(pipe, numbers=60 * WORDS)
-    target.predict([*TEXTS, *TEXTS])
+    records = as_texts([*TEXTS, *TEXTS], "texts")
+    assert records.encoding is not None
+    cached = CachedTarget(EncodedTarget(target, records.encoding))
+    means = cached.predict(records.x)
     batches = list(pipe.model.batches)
     assert max(batches) <= 60
-    target.tokens(TEXTS[::-1])
+    tokens = cached.tokens(records.x[:60][::-1])
     assert pipe.model.batches == batches
     assert pipe.model.training
+    np.testing.assert_array_equal(tokens.average(tokens.logprob), means[:60][::-1, 0])
+    assert tokens.size is not None
+    np.testing.assert_array_equal(
+        tokens.ids,
+        np.concatenate([[int(word) for word in text.split()[1:]] for text in TEXTS[::-1]]),
+    )
+
+
+@pytest.mark.parametrize("begins", [False, True])
+def test_behind_other_texts_the_same_tokens_are_scored(begins: bool) -> None:
+    pipe = pipeline(begins=begins)
+    target, short = CausalTarget(pipe), ["5 6 7", "9 8"]
+    tokens = target.tokens(short, ["30 31", "32 33 34"])
+    for row, text in enumerate(short):
+        whole = by_hand(pipe, f"30 31 32 33 34 {text}")[0]
+        count = len(text.split()) - (not begins)
+        np.testing.assert_allclose(tokens.split(tokens.logprob)[row], whole[-count:], atol=2e-6)
+    np.testing.assert_array_equal(tokens.count, target.tokens(short).count)
+
+
+def test_the_first_of_the_other_texts_give_way_to_a_text_that_is_long() -> None:
+    pipe = pipeline()
+    target, long = CausalTarget(pipe), " ".join(["7"] * 12)
+    found = target.tokens([long], ["30 31", "32 33 34"])  # of 16 tokens, 4 are left
+    wanted = by_hand(pipe, f"32 33 34 {long}")[0][-11:]
+    np.testing.assert_allclose(found.logprob, wanted, atol=2e-6)
+    with pytest.raises(NotApplicable, match="room for another text before one of 16 tokens"):
+        target.tokens([" ".join(["7"] * 16)], ["30 31"])
 
 
 def test_references_are_the_models_given_and_the_one_beneath_adapters() -> None:
@@ -152,8 +187,8 @@ def test_a_model_that_answers_no_numbers_is_refused_and_not_scored() -> None:
             ask(TEXTS)
 
 
-def test_a_budget_of_two_answers_a_text_is_enough_for_all_attacks() -> None:
-    access = divulge.Access(budget=len(TEXTS) * 2)
+def test_a_budget_of_one_answer_a_text_is_enough_for_all_attacks() -> None:
+    access = divulge.Access(budget=len(TEXTS))
     found = divulge.audit(
         CausalTarget(pipeline()), members=TEXTS[:30], nonmembers=TEXTS[30:], access=access
     )
@@ -171,6 +206,7 @@ def fitted(texts: list[str], epochs: int) -> Any:
             optimiser.zero_grad()
             torch.nn.functional.cross_entropy(logits, ids[0, 1:]).backward()
             optimiser.step()
+    model.config.max_position_embeddings = 64
     return pipeline(model=model)
 
 
@@ -181,9 +217,17 @@ def test_a_model_that_has_learned_its_texts_is_audited_by_their_tokens() -> None
         target,
         members=members,
         nonmembers=others,
-        options=divulge.Options(membership="fixed"),
+        reference=[" ".join(text.split()[::-1]) for text in others],
+        options=divulge.Options(membership="fixed", prefix=2, suffix=3),
     )
     named = {finding.label: finding for finding in found.findings}
+    assert found.summary.texts is not None
+    assert (found.summary.texts.prefix, found.summary.texts.suffix) == (2, 3)
+    assert {"recall", "dc-pdd"} < named.keys()
+    for entry in found.contents.entries:
+        assert entry.finding.status is Status.DONE, entry.finding
+        assert entry.control is not None
+        assert entry.control.outcome is ControlOutcome.PASSED, entry.finding.label
     assert named["reference-ratio"].metrics["auc"].value == golden(0.9756)
     assert "token-threshold(signal=min-k++)" in named
     assert found.verdict.level == "leak"

@@ -18,6 +18,7 @@ from .membership.boundary.attack import Boundary as Boundary
 from .membership.calibrated import CalibratedLoss as CalibratedLoss
 from .membership.cascade import Cascade as Cascade
 from .membership.cluster_lira.attack import ClusterLiRA as ClusterLiRA
+from .membership.dc_pdd import DCPDD as DCPDD
 from .membership.external import External as External
 from .membership.ez_mia import EZMIA as EZMIA
 from .membership.gap import Gap as Gap
@@ -33,6 +34,8 @@ from .membership.oslo.attack import OSLO as OSLO
 from .membership.pmia import PMIA as PMIA
 from .membership.quantile import Quantile as Quantile
 from .membership.quantile import ResidualQuantile as ResidualQuantile
+from .membership.recall import ConReCaLL as ConReCaLL
+from .membership.recall import ReCaLL as ReCaLL
 from .membership.reference_ratio import ReferenceRatio as ReferenceRatio
 from .membership.rmia import RMIA as RMIA
 from .membership.rmia import ResidualRMIA as ResidualRMIA

@@ -42,6 +42,9 @@ CATALOGUE: Mapping[str, Mapping[str, str]] = {
         "reference-ratio": "divulge.attacks.membership.reference_ratio:ReferenceRatio",
         "wbc": "divulge.attacks.membership.wbc:WBC",
         "ez-mia": "divulge.attacks.membership.ez_mia:EZMIA",
+        "dc-pdd": "divulge.attacks.membership.dc_pdd:DCPDD",
+        "recall": "divulge.attacks.membership.recall:ReCaLL",
+        "con-recall": "divulge.attacks.membership.recall:ConReCaLL",
         "token-supervised": "divulge.attacks.membership.token_supervised:TokenSupervised",
         "token-lira": "divulge.attacks.membership.token_lira:TokenLiRA",
         "token-rmia": "divulge.attacks.membership.token_rmia:TokenRMIA",
@@ -173,6 +176,13 @@ TOKEN_SIGNALS = ("loss", "zlib", "min-k", "min-k++", "surprising")
 TOKEN_REFERENCE_ATTACKS = ("reference-ratio", "wbc", "ez-mia")
 """Attacks on a language model that compare with another one."""
 
+TOKEN_CORPUS_ATTACKS = ("dc-pdd",)
+"""Attacks on a language model that count tokens in the reference records."""
+
+TOKEN_PREFIX_ATTACKS = ("recall", "con-recall")
+"""Attacks on a language model that put texts which the attacker knows before each candidate: non-
+members, and for the second also members. Each asks once or twice more about each text."""
+
 CHECKPOINT_ATTACKS = ("lt-iqr",)
 
 
@@ -186,6 +196,8 @@ def default_attacks(
     regression: bool = False,
     scores: bool = False,
     tokens: bool = False,
+    reference: bool = False,
+    prefix: bool = False,
 ) -> tuple[MembershipAttack, ...]:
     """The attacks that run if the user names none: all but `BY_NAME_ALONE`, each signal once.
 
@@ -198,11 +210,17 @@ def default_attacks(
         regression: whether the model answers numbers, which has attacks of its own.
         scores: whether one loss or score of each record is all that is known.
         tokens: whether the model is a language model of which tokens are known.
+        reference: whether the attacker owns non-members; for attacks on tokens alone, since others
+            say themselves that they have none.
+        prefix: whether a language model may be asked again about texts that stand behind others.
     """
     if tokens:
         return (
             *(attack("token-threshold", signal=signal) for signal in TOKEN_SIGNALS),
             *map(attack, TOKEN_REFERENCE_ATTACKS),
+            *(attack(name) for name in TOKEN_CORPUS_ATTACKS if reference),
+            *(attack("recall") for _ in range(reference and prefix)),
+            *(attack("con-recall") for _ in range(reference and prefix and known_members)),
             *(attack(name) for name in TOKEN_SHADOW_ATTACKS if shadows),
             *(attack("token-supervised") for _ in range(known_members)),
         )

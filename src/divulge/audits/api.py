@@ -23,6 +23,7 @@ from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
 from divulge.finished_runs.run_folder import Run, open_run_folder
 from divulge.secrets.wrapped import attack_people
+from divulge.targets.http import HTTPTarget
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.workers import Workers
 
@@ -104,6 +105,8 @@ def audit(
             cascade=trained.cascade > 0,
             regression=Need.VALUES in subject.target.offers,
             tokens=Need.TOKENS in subject.target.offers,
+            reference=reference is not None,
+            prefix=Need.PREFIX in subject.target.offers and not isinstance(model, HTTPTarget),
         )
     settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
     if access.output_name is not None:
@@ -204,6 +207,8 @@ def audit_predictions(
         membership=options.membership,
         person_scores=tuple(options.person_scores),
         smallest_stratum=options.smallest_stratum,
+        prefix=options.prefix,
+        suffix=options.suffix,
         **{name: value for name, value in given.items() if value is not None},
     )
     config_checks.check_given(settings, "audit_predictions")

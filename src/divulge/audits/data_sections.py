@@ -57,6 +57,11 @@ class DataSpec(Section):
     membership: MembershipDraw | None = None
     """How members were drawn: by a fair coin for each record, or so many of them, which is what is
     taken without the key; not with ``[leave_one_out]``, which draws by coins."""
+    prefix: Count = 50
+    """Of a language model, how many tokens of a text are given when [it is to be
+    completed](language-models.md#extraction)."""
+    suffix: Count = 50
+    """Likewise, how many further ones make up the completion; shorter texts are left out."""
 
     def besides(self, features: Collection[str] = ()) -> tuple[str, ...]:
         """The columns that are no features of the model.
@@ -86,10 +91,9 @@ class PredictionsSpec(Section):
     """With ``logprobs``, how many members the attacker knows, and what share of the non-members: as
     in ``[data]``."""
     prefix: Count = 50
-    """With ``logprobs``, how many tokens of a text are given when [it is to be
-    completed](language-models.md#extraction)."""
+    """As in ``[data]``, with ``logprobs``."""
     suffix: Count = 50
-    """Likewise, how many further ones make up the completion; shorter texts are left out."""
+    """Likewise."""
     probabilities: str = "p_*"
     """Pattern of the columns with the answers; with ``output = "values"`` the name of the one
     column."""

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from divulge.audits import checkpoints
 from divulge.audits.options import Access, Options, ShadowModels
 from divulge.audits.subject import AuditInputs
+from divulge.audits.texts import Completion
 from divulge.core import Need, Records, Target
 from divulge.data import augmentation as augmenting
 from divulge.data import groups as grouping
@@ -81,6 +82,7 @@ def inputs_from_arguments(
         person_scores=tuple(options.person_scores),
         subpopulations=subpopulations,
         smallest_stratum=options.smallest_stratum,
+        completion=Completion(options.prefix, options.suffix),
     )
     return subject if access.answers is None else subject.behind(access.answers, options.seed)
 

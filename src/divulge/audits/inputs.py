@@ -12,6 +12,7 @@ from divulge.audits import config, model_sections
 from divulge.audits.checkpoints import find_checkpoints, load_file
 from divulge.audits.subject import AuditInputs, claimed_guarantee
 from divulge.audits.table_inputs import inputs_from_predictions
+from divulge.audits.texts import Completion
 from divulge.core import (
     AnswerDefence,
     Need,
@@ -79,6 +80,7 @@ def load_inputs(
         person_scores=data.person_scores,
         subpopulations=subpopulations,
         smallest_stratum=data.smallest_stratum,
+        completion=Completion(data.prefix, data.suffix),
     )
     defence = answer_defence_from_config(spec.target.answers)
     return subject if defence is None else subject.behind(defence, spec.seed)

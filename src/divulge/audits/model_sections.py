@@ -30,7 +30,8 @@ class HTTPSpec(Section):
     labels: tuple[str, ...] = ()
     """The classes as the endpoint names them, in the order in which your records number them."""
     prompt: str | None = None
-    """Of the openai protocols, with ``{record}`` or ``{column}`` where the record belongs."""
+    """Of openai-completions and openai-chat, with ``{record}`` or ``{column}`` where the record
+    belongs."""
     datatype: str | None = None
     """Of ``"kserve-v2"``, the type of numeric tensors, such as ``"FP32"``; that of the records
     unless given."""
@@ -40,6 +41,9 @@ class HTTPSpec(Section):
     headers: Annotated[dict[str, str] | None, NOT_SHOWN] = None
     """Further headers; a [key](endpoints.md#keys) as ``"env:NAME"`` or ``"Bearer env:NAME"``. Other
     values are not stored."""
+    references: tuple[str, ...] = ()
+    """Of [openai-tokens](endpoints.md#openai-tokens), names of further models at the same URL with
+    the same tokenizer, such as the one before the fine-tuning; each is asked about each text."""
     records_per_request: Count = 32
     """Highest number of records in one request."""
     concurrency: http.Concurrency = 4

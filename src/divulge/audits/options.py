@@ -121,7 +121,7 @@ class ShadowModels:
 @check_arguments
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """A table of a language model's tokens, and what an attacker knows and asks.
+    """A table of a language model's tokens, and what an attacker knows.
 
     Args:
         logprobs: the column with the list of the log-probabilities of each text's tokens; further
@@ -129,14 +129,10 @@ class Texts:
         known_members: how many members the attacker knows: below 1 a share of them, from 1 on their
             number; and the same share of the non-members. They are drawn by the seed, and not
             scored.
-        prefix: how many tokens of a text are given when it is to be completed verbatim.
-        suffix: how many further ones make up the completion; shorter texts are left out.
     """
 
     logprobs: str = "logprobs"
     known_members: Count | KnownMembers | None = None
-    prefix: Count = 50
-    suffix: Count = 50
 
 
 @check_arguments
@@ -185,6 +181,9 @@ class Options:
         class_names: the classes in the order of the model's, or of the columns of a table: for
             labels that are matched with them, and for the report. Classes that the model does not
             know stand last, and get probability 0.
+        prefix: of a language model, how many tokens of a text are given when it is to be completed
+            verbatim.
+        suffix: likewise, how many further ones make up the completion; shorter texts are left out.
         progress: True shows how far the work is: bars in a terminal; elsewhere, as in notebooks and
             logs, a line at the end of each step, and every 30 seconds within it. A function in its
             place is called with each step: see `divulge._util.progress.Track`.
@@ -200,6 +199,8 @@ class Options:
     person_scores: PersonScores = PERSON_SCORES
     smallest_stratum: Count = SMALLEST_STRATUM
     class_names: Iterable[str] = ()
+    prefix: Count = 50
+    suffix: Count = 50
     progress: Progress = False
 
     @property

@@ -34,6 +34,7 @@ def table_attacks(
             tokens=spec.logprobs is not None,
             shadows=spec.logprobs is not None and has_shadows(folder / spec.file),
             known_members=spec.known_members is not None,
+            reference=spec.known_members is not None,
         )
     attacks = tuple(requested)
     for attack in attacks:
@@ -77,5 +78,7 @@ def requested_attacks(
             cascade=bool(spec.shadows and spec.shadows.cascade),
             regression=Need.VALUES in offers,
             tokens=Need.TOKENS in offers,
+            reference=spec.data.reference is not None,
+            prefix=Need.PREFIX in offers and spec.target.url is None,
         )
     return catalog.default_attacks(shadows=True, regression=Need.VALUES in offers)

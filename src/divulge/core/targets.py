@@ -51,6 +51,8 @@ class Need(enum.Flag):
     """One number is known of each candidate, a loss or a score, and no answer of the model."""
     TOKENS = enum.auto()
     """The log-probability that a language model gives every token of a text is known."""
+    PREFIX = enum.auto()
+    """The same is known of the tokens of a text that stands behind others."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""

@@ -1,8 +1,9 @@
 """`Tokens` holds what a language model says of every token of some texts."""
 
 import itertools
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
@@ -39,11 +40,13 @@ class Tokens:
     """Which texts each shadow model was trained on."""
     shadow_logprob: Float64[np.ndarray, "shadows tokens"] | None = None
     """The log-probability of each token under each shadow model."""
+    ids: Int[np.ndarray, " tokens"] | None = None
+    """Which token each is: the same number for the same one; None where nobody knows."""
 
     def __post_init__(self) -> None:
         texts, tokens = len(self.start) - 1, len(self.logprob)
         others = () if self.shadow_logprob is None else self.shadow_logprob
-        of_tokens = (self.mean, self.sd, self.top, *self.reference, *others)
+        of_tokens = (self.mean, self.sd, self.top, self.ids, *self.reference, *others)
         of_texts = (self.size, *(() if self.shadow is None else self.shadow))
         strange = any(values is not None and len(values) != tokens for values in of_tokens)
         strange |= any(values is not None and len(values) != texts for values in of_texts)
@@ -68,7 +71,7 @@ class Tokens:
         at = np.arange(start[-1]) + np.repeat(self.start[rows] - start[:-1], count)
         per_token = {
             name: getattr(self, name)[..., at]
-            for name in ("mean", "sd", "top", "shadow_logprob")
+            for name in (*_PER_TOKEN, "shadow_logprob")
             if getattr(self, name) is not None
         }
         per_text = {
@@ -101,6 +104,31 @@ class Tokens:
         return [values[a:b] for a, b in itertools.pairwise(self.start.tolist())]
 
 
+_PER_TOKEN = ("mean", "sd", "top", "ids")
+
+
+def join_tokens(parts: Sequence[Tokens]) -> Tokens:
+    """What is said of the texts of all parts, one after the other, as far as it is of each text.
+
+    What shadow models say is left out.
+
+    Args:
+        parts: one or more, with as many references each.
+    """
+    counts = [part.count for part in parts]
+    further = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in (*_PER_TOKEN, "size")
+        if all(getattr(part, name) is not None for part in parts)
+    }
+    return Tokens(
+        np.concatenate([[0], np.cumsum(np.concatenate(counts))]),
+        np.concatenate([part.logprob for part in parts]),
+        np.concatenate([part.reference for part in parts], axis=1),
+        **further,
+    )
+
+
 @runtime_checkable
 class TokenTarget(Target, Protocol):
     """A language model of which the log-probability of every token is known.
@@ -108,13 +136,57 @@ class TokenTarget(Target, Protocol):
     It offers `Need.TOKENS`; `predict` gives the mean log-probability of each text.
     """
 
-    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+    def tokens(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> Tokens:
         """What the model says of the tokens of these texts.
+
+        Args:
+            x: the texts.
+            after: texts that stand before each of them, in this order; of their own tokens nothing
+                is said. Only where the target offers `Need.PREFIX`.
 
         Raises:
             TargetError: the model failed.
+            NotApplicable: no text can stand before others.
         """
         ...
+
+
+@runtime_checkable
+class TokenStream(TokenTarget, Protocol):
+    """A language model that answers about some of the texts at a time, as over a network."""
+
+    def stream_tokens(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> Generator[tuple[Int[np.ndarray, " part"], Tokens], None, None]:
+        """Yield positions in ``x`` with their tokens, in any order, each position once.
+
+        Raises:
+            TargetError: see `TokenTarget.tokens`; the parts yielded before are good.
+        """
+        ...
+
+
+def stream_tokens(
+    target: Target, x: Any, after: Any = None
+) -> Generator[tuple[Int[np.ndarray, " part"], Tokens], None, None]:
+    """Yield positions in ``x`` with their tokens as the target answers, else all at once.
+
+    Raises:
+        TargetError: see `TokenTarget.tokens`.
+        NotApplicable: it is no language model.
+    """
+    inner = as_token_target(target)
+    if isinstance(inner, TokenStream):
+        yield from inner.stream_tokens(x, after)
+    else:
+        tokens = inner.tokens(x, after)
+        yield np.arange(len(tokens)), tokens
 
 
 def as_token_target(target: Target) -> TokenTarget:

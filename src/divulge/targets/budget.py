@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from divulge.core import LastLayer, Need, Target, as_white_box, stream_answers
-from divulge.core.tokens import Tokens, as_token_target
+from divulge.core.tokens import Tokens, as_token_target, stream_tokens
 from divulge.errors import BudgetSpent
 
 
@@ -115,7 +115,11 @@ class CountingTarget:
         self._count(len(x))
         return inner.last_layer(x)
 
-    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+    def tokens(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> Tokens:
         """What the inner target says of the tokens of texts; each text counts like an answer.
 
         Raises:
@@ -124,7 +128,22 @@ class CountingTarget:
         """
         inner = as_token_target(self._target)
         self._count(len(x))
-        return inner.tokens(x)
+        return inner.tokens(x, after)
+
+    def stream_tokens(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> Generator[tuple[Int[np.ndarray, " part"], Tokens], None, None]:
+        """The same as they come; all texts are counted at once.
+
+        Raises:
+            BudgetSpent: see `predict`.
+            NotApplicable: the inner target is no language model.
+        """
+        as_token_target(self._target)
+        self._count(len(x))
+        yield from stream_tokens(self._target, x, after)
 
     def _count(self, records: int) -> None:
         if self._budget is not None and self._asked + records > self._budget:

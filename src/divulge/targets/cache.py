@@ -4,18 +4,19 @@ Predictions are stored in an SQLite file; records are recognised by their conten
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import Generic, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from divulge.core import LastLayer, Need, Target, as_white_box, stream_answers
-from divulge.core.tokens import Tokens, as_token_target
+from divulge.core.tokens import Tokens, as_token_target, stream_tokens
 from divulge.errors import SpecError, TargetError
-from divulge.targets.prediction_file import PredictionFile
+from divulge.targets.prediction_file import ANY_LENGTH, PredictionFile
+from divulge.targets.token_packing import pack_tokens, unpack_tokens
 
 
 def record_keys(x: Shaped[np.ndarray, " records *features"], salt: bytes = b"") -> list[bytes]:
@@ -89,7 +90,8 @@ class CachedTarget:
         path: an SQLite file for the answers; in memory only, unless given. Each batch, and each
             part that a `divulge.core.StreamingTarget` answers, is on disk before the next is asked,
             so an interruption or a spent budget loses none.
-            Of a target without features none are stored: these are a table of answers.
+            Of a target without features none are stored: these are a table of answers. Of a
+            language model what it says of each token is stored.
         fingerprint: the fingerprint of the model, so that no other model's answers are taken for
             its own.
         batch_size: how many records to ask before saving.
@@ -143,6 +145,9 @@ class CachedTarget:
             return known
         if len(x) == 0:
             return self._target.predict(x)
+        if self._keeps_tokens:
+            tokens = self.tokens(x)
+            return self._recent.remember(x, tokens.average(tokens.logprob)[:, None])
         if Need.FEATURES not in self.offers:  # a table, which holds all answers already
             direct = self._target.predict(x)
             self._accept(direct)
@@ -193,18 +198,42 @@ class CachedTarget:
         """
         return as_white_box(self._target).last_layer(x)
 
-    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
-        """What the inner target says of the tokens of texts; that of the last array is kept.
+    @property
+    def _keeps_tokens(self) -> bool:
+        """Whether what is kept of an answer is what it says of each token."""
+        return Need.TOKENS | Need.FEATURES in self.offers
+
+    def tokens(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> Tokens:
+        """What the inner target says of the tokens of texts; no text is asked about twice.
 
         Raises:
             NotApplicable: the inner target is no language model.
         """
-        known = self._recent_tokens.find(x)
+        known = self._recent_tokens.find(x) if after is None else None
         if known is not None:
             return known
-        return self._recent_tokens.remember(x, as_token_target(self._target).tokens(x))
+        if not self._keeps_tokens or len(x) == 0:
+            tokens = as_token_target(self._target).tokens(x, after)
+        else:
+            before = b"" if after is None else b"".join(record_keys(after))
+            salt = self._salt + (
+                hashlib.blake2b(before, digest_size=16).digest() if before else b""
+            )
+            keys = record_keys(x, salt)
+            self._ask(x, keys, after)
+            tokens = unpack_tokens([self._known[key] for key in keys])
+        return tokens if after is not None else self._recent_tokens.remember(x, tokens)
 
-    def _ask(self, x: Shaped[np.ndarray, " records *features"], keys: list[bytes]) -> None:
+    def _ask(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        keys: list[bytes],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> None:
         new = {key: row for row, key in enumerate(keys) if key not in self._known}
         rows = list(new.values())
         for start in range(0, len(rows), self._batch_size):
@@ -212,20 +241,36 @@ class CachedTarget:
             # Closed at once if an answer cannot be kept: no more is asked for, or paid.
             with (
                 self._file.many_appends() if self._file else nullcontext(),
-                closing(stream_answers(self._target, x[batch])) as parts,
+                closing(self._stream(x[batch], after)) as parts,
             ):
                 for part, answers in parts:
                     self._keep([keys[batch[place]] for place in part], answers)
 
-    def _keep(self, keys: list[bytes], answers: Float[np.ndarray, "records classes"]) -> None:
-        if self._classes not in (None, answers.shape[1]):
+    def _stream(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None,
+    ) -> Generator[tuple[Int[np.ndarray, " part"], Any], None, None]:
+        if self._keeps_tokens:
+            return stream_tokens(self._target, x, after)
+        return stream_answers(self._target, x)
+
+    def _keep(self, keys: list[bytes], answers: Any) -> None:
+        """Keep answers, or what is said of tokens, of records with these keys."""
+        if isinstance(answers, Tokens):
+            packed, columns = pack_tokens(answers), ANY_LENGTH
+            shown = answers.average(answers.logprob)[:, None]
+        else:
+            packed, columns = [answer.tobytes() for answer in answers], answers.shape[1]
+            shown = answers
+        if self._classes not in (None, columns):
             raise TargetError(
-                f"expected answers of {self._classes} columns as before, got "
-                f"{answers.shape[1]}: is this the same model?"
+                f"expected answers of {self._classes} columns as before, got {columns}: is this "
+                "the same model?"
             )
-        self._accept(answers)
-        self._classes = answers.shape[1]
-        fresh = {key: answer.tobytes() for key, answer in zip(keys, answers, strict=True)}
+        self._accept(shown)
+        self._classes = columns
+        fresh = dict(zip(keys, packed, strict=True))
         if self._file is not None:
-            self._file.append(fresh, answers.shape[1])
+            self._file.append(fresh, columns)
         self._known |= fresh

@@ -3,19 +3,19 @@
 import contextlib
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Float64, Int64
+from jaxtyping import Bool, Float, Int64
 
 from divulge._util.arguments import Count, check_arguments
 from divulge.core import Need
-from divulge.core.tokens import Tokens
-from divulge.errors import TargetError
+from divulge.core.tokens import Tokens, join_tokens
+from divulge.errors import NotApplicable, TargetError
 from divulge.targets.batching import translate_model_errors
 from divulge.targets.torch import evaluation_mode
-from divulge.targets.transformers import as_texts
+from divulge.targets.transformers import as_plain_texts
 
 if TYPE_CHECKING:
     import torch
@@ -32,16 +32,18 @@ class _Text(NamedTuple):
     ids: TokenIds
     scored: Bool[np.ndarray, " ids"]
     """Which tokens count: neither the first one nor those that the tokenizer adds."""
+    begun: int
+    """How many tokens the tokenizer has added before it."""
+    size: int
+    """Bytes of the text, packed by zlib."""
 
-
-class _Answer(NamedTuple):
-    """What models say of one text."""
-
-    logprob: Float64[np.ndarray, " tokens"]
-    reference: Float64[np.ndarray, "references tokens"]
-    mean: Float64[np.ndarray, " tokens"]
-    sd: Float64[np.ndarray, " tokens"]
-    top: Bool[np.ndarray, " tokens"]
+    def behind(self, before: TokenIds) -> "_Text":
+        """The same text with other tokens, which do not count, before its own."""
+        ids, scored = self.ids[self.begun :], self.scored[self.begun :]
+        return self._replace(
+            ids=np.concatenate([before, ids]),
+            scored=np.concatenate([np.zeros(len(before), bool), scored]),
+        )
 
 
 @check_arguments
@@ -49,10 +51,10 @@ class _Answer(NamedTuple):
 class CausalTarget:
     """A text-generation pipeline: texts in, the log-probability of each of their tokens out.
 
-    Each text is read once, for all attacks together. The model beneath the adapters of PEFT is a
-    reference by itself. Tokens that the tokenizer adds are not scored, and neither is a first token
-    that nothing precedes. Texts have to be written as the model was trained on them, with the chat
-    template if it had one.
+    Each text is read once, for all attacks together, as long as nothing stands before it. The model
+    beneath the adapters of PEFT is a reference by itself. Tokens that the tokenizer adds are not
+    scored, and neither is a first token that nothing precedes. Texts have to be written as the
+    model was trained on them, with the chat template if it had one.
 
     Args:
         pipeline: what ``transformers.pipeline("text-generation", model=..., tokenizer=...)``
@@ -68,7 +70,6 @@ class CausalTarget:
     pipeline: Any
     references: tuple[Any, ...] = ()
     numbers: Count = 2**25
-    _known: dict[str, _Answer] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
         for pipeline in (self.pipeline, *self.references):
@@ -81,8 +82,8 @@ class CausalTarget:
 
     @property
     def offers(self) -> Need:
-        """The tokens, one number a text, and an answer to any text."""
-        return Need.TOKENS | Need.SCORES | Need.FEATURES
+        """The tokens, one number a text, and an answer to any text, also behind others."""
+        return Need.TOKENS | Need.SCORES | Need.FEATURES | Need.PREFIX
 
     def predict(self, x: Any) -> Float[np.ndarray, "records 1"]:
         """The mean log-probability of each text, in nats.
@@ -91,35 +92,53 @@ class CausalTarget:
             TargetError: the records are no texts, one is too short or too long, or the model
                 failed.
         """
-        return np.array([[answer.logprob.mean()] for answer in self._ask(as_texts(x))])
+        tokens = self.tokens(x)
+        return tokens.average(tokens.logprob)[:, None]
 
-    def tokens(self, x: Any) -> Tokens:
-        """What the models say of the tokens of these texts; errors as of `predict`."""
-        texts = as_texts(x)
-        answers = self._ask(texts)
-        return Tokens(
-            start=np.concatenate([[0], np.cumsum([len(answer.logprob) for answer in answers])]),
-            logprob=np.concatenate([answer.logprob for answer in answers]),
-            reference=np.concatenate([answer.reference for answer in answers], axis=1),
-            mean=np.concatenate([answer.mean for answer in answers]),
-            sd=np.concatenate([answer.sd for answer in answers]),
-            top=np.concatenate([answer.top for answer in answers]),
-            size=np.array([len(zlib.compress(text.encode("utf-8", "replace"))) for text in texts]),
+    def tokens(self, x: Any, after: Any = None) -> Tokens:
+        """What the models say of the tokens of these texts.
+
+        Args:
+            x: texts.
+            after: texts that stand before each of them, with a space between; the first of them
+                are left out where a model cannot read as much.
+
+        Raises:
+            TargetError: as of `predict`.
+            NotApplicable: not one text can stand before the longest.
+        """
+        texts = as_plain_texts(x)
+        distinct = {text: self._cut(text) for text in texts}
+        cut = list(distinct.values())
+        if after is not None:
+            before = self._fit(as_plain_texts(after), max(len(text.ids) for text in cut))
+            cut = [text.behind(before) for text in cut]
+        with translate_model_errors(
+            "the language model to read texts", "ask it about a few texts yourself"
+        ):
+            read = dict(self._read(cut))
+        _refuse_infinite(list(read.values()))
+        place = {text: at for at, text in enumerate(distinct)}
+        return join_tokens([read[place[text]] for text in texts])
+
+    def _fit(self, before: Sequence[str], longest: int) -> TokenIds:
+        """The tokens of the last of these texts, as many as a model reads before the longest."""
+        room = self._room - longest
+        for first in range(len(before)):
+            ids, special = _tokenise(self.pipeline.tokenizer, " ".join(before[first:]))
+            while len(special) and special[-1]:  # no end stands in the middle
+                ids, special = ids[:-1], special[:-1]
+            if len(ids) <= room:
+                return ids
+        raise NotApplicable(
+            f"expected room for another text before one of {longest:,} tokens, got a model that "
+            f"reads {self._room:,}: cut texts, those of members and of others alike"
         )
 
-    def _ask(self, texts: Sequence[Any]) -> list[_Answer]:
-        if not all(isinstance(text, str) for text in texts):
-            raise TargetError("expected texts, got dicts: pass each text as one string")
-        fresh = [text for text in dict.fromkeys(texts) if text not in self._known]
-        if fresh:
-            cut = [self._cut(text) for text in fresh]
-            with translate_model_errors(
-                "the language model to read texts", "ask it about a few texts yourself"
-            ):
-                read = {fresh[at]: answer for at, answer in self._read(cut)}
-            _refuse_infinite(list(read.values()))
-            self._known.update(read)
-        return [self._known[text] for text in texts]
+    @property
+    def _room(self) -> int:
+        """How many tokens all models read at most."""
+        return min(map(_longest, (self.pipeline, *self.references)))
 
     def _cut(self, text: str) -> _Text:
         ids, special = _tokenise(self.pipeline.tokenizer, text)
@@ -129,11 +148,10 @@ class CausalTarget:
                     "expected references with the same tokenizer, got one that cuts a text into "
                     "other tokens: compare with a model of the same tokens"
                 )
-        longest = min(map(_longest, (self.pipeline, *self.references)))
-        if len(ids) > longest:
+        if len(ids) > self._room:
             raise TargetError(
-                f"expected texts of at most {longest:,} tokens, got {len(ids):,}: cut long texts "
-                "as for training, those of members and of others alike"
+                f"expected texts of at most {self._room:,} tokens, got {len(ids):,}: cut long "
+                "texts as for training, those of members and of others alike"
             )
         scored = ~special
         scored[:1] = False
@@ -141,9 +159,10 @@ class CausalTarget:
             raise TargetError(
                 "expected texts of two tokens or more, got one that is shorter: leave it out"
             )
-        return _Text(ids, scored)
+        packed = zlib.compress(text.encode("utf-8", "replace"))
+        return _Text(ids, scored, int(np.argmin(special)), len(packed))
 
-    def _read(self, texts: Sequence[_Text]) -> Iterator[tuple[int, _Answer]]:
+    def _read(self, texts: Sequence[_Text]) -> Iterator[tuple[int, Tokens]]:
         """What the models say, with the position of each text."""
         with contextlib.ExitStack() as evaluating:
             for pipeline in (self.pipeline, *self.references):
@@ -156,8 +175,19 @@ class CausalTarget:
                     scored = batch[row].scored[1:]
                     logprob, mean, sd, top = (part[row, : len(scored)][scored] for part in answer)
                     reference = [other[0][row, : len(scored)][scored] for other in others]
-                    stacked = np.array(reference).reshape(len(others), len(logprob))
-                    yield position, _Answer(logprob, stacked, mean, sd, top.astype(bool))
+                    yield (
+                        position,
+                        Tokens(
+                            np.array([0, len(logprob)]),
+                            logprob,
+                            np.array(reference).reshape(len(others), len(logprob)),
+                            mean,
+                            sd,
+                            top.astype(bool),
+                            np.array([batch[row].size]),
+                            ids=batch[row].ids[batch[row].scored],
+                        ),
+                    )
 
     def _batches(self, texts: Sequence[_Text]) -> Iterator[list[int]]:
         """Positions of texts of much the same length, as many as memory allows."""
@@ -180,15 +210,12 @@ class CausalTarget:
             yield pipeline.model
 
 
-def _refuse_infinite(answers: Sequence[_Answer]) -> None:
+def _refuse_infinite(answers: Sequence[Tokens]) -> None:
     """Refuse log-probabilities that are no numbers, or those of impossible tokens."""
-    broken = sum(
-        not all(
-            np.isfinite(part).all()
-            for part in (answer.logprob, answer.reference, answer.mean, answer.sd)
-        )
-        for answer in answers
-    )
+    broken = 0
+    for answer in answers:
+        parts = (answer.logprob, answer.reference, answer.mean, answer.sd)
+        broken += not all(np.isfinite(part).all() for part in parts if part is not None)
     if broken:
         raise TargetError(
             f"expected a finite log-probability of every token, got others in {broken:,} of "

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from divulge.core import Encoding, Need, Target, stream_answers
-from divulge.core.tokens import Tokens, as_token_target
+from divulge.core.tokens import Tokens, as_token_target, stream_tokens
 from divulge.targets.batching import translate_model_errors
 
 
@@ -46,13 +46,27 @@ class EncodedTarget:
         """The inner target's probabilities as they come; errors as of `predict`."""
         yield from stream_answers(self.target, self.decode(x))
 
-    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+    def tokens(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> Tokens:
         """What the inner target says of the tokens of texts; errors as of `predict`.
 
         Raises:
             NotApplicable: it is no language model.
         """
-        return as_token_target(self.target).tokens(self.decode(x))
+        before = None if after is None else self.decode(after)
+        return as_token_target(self.target).tokens(self.decode(x), before)
+
+    def stream_tokens(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> Generator[tuple[Int[np.ndarray, " part"], Tokens], None, None]:
+        """The same as they come; errors as of `tokens`."""
+        before = None if after is None else self.decode(after)
+        yield from stream_tokens(self.target, self.decode(x), before)
 
     def decode(self, x: Shaped[np.ndarray, " records *features"]) -> Any:
         """The records behind the arrays, as the inner target takes them.

@@ -1,15 +1,11 @@
 """Ask a model behind a URL: in batches, several at a time, each answer handed on as it comes."""
 
-import asyncio
 import hashlib
 import json
-import sys
-from collections.abc import Generator, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import numpy as np
 import pydantic
@@ -17,21 +13,27 @@ from jaxtyping import Float, Int
 
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.contents import mask_sent
-from divulge._util.credentials import NOT_SHOWN
+from divulge._util.credentials import NOT_SHOWN, check_value
 from divulge._util.json import JSON
 from divulge.core import Need
+from divulge.core.tokens import Tokens, join_tokens
 from divulge.errors import SpecError, TargetError
 from divulge.targets import http_client, http_keys
 from divulge.targets.batching import count_rows, take_rows
+from divulge.targets.echoed_tokens import ask_tokens
 from divulge.targets.http_account import Account, Prices, Spent
 from divulge.targets.http_address import shown_address
 from divulge.targets.http_client import Memory, Question, Session
 from divulge.targets.http_formats import ProtocolName, WireFormat
 from divulge.targets.http_keys import FilledSettings
-from divulge.targets.http_loop import background_loop, close_client, open_client
+from divulge.targets.http_loop import background_loop, open_session
 from divulge.targets.http_pace import Pace, Patience
+from divulge.targets.http_parts import RowRange, cut_parts, join_answers, stream_parts
 from divulge.targets.json_records import to_rows
 from divulge.targets.outputs import Output, access_of, to_probabilities
+from divulge.targets.transformers import as_plain_texts
+
+T = TypeVar("T")
 
 Seconds = Annotated[float, pydantic.Field(gt=0, le=86400)]
 Price = Annotated[float, pydantic.Field(ge=0)]
@@ -66,11 +68,14 @@ class HTTPTarget:
             each entry of a list. Of ``"kserve-v2"`` the name of the output tensor.
         labels: the classes as the endpoint names them, in the order in which your records number
             them.
-        prompt: of the openai protocols, with ``{record}`` or ``{column}`` where the record belongs.
+        prompt: of openai-completions and openai-chat, with ``{record}`` or ``{column}`` where the
+            record belongs.
         datatype: of ``"kserve-v2"``, the type of numeric tensors, such as ``"FP32"``, where the
             model wants another than your records have.
         parameters: further keys of the request, such as the name of the model.
         headers: further headers.
+        references: of openai-tokens, the names of further models at the same URL with the same
+            tokenizer, such as the one before the fine-tuning; each is asked about each text.
         records_per_request: the highest number of records in one request.
         concurrency: the highest number of requests at the same time.
         requests_per_second: the highest number of requests a second; no limit unless given.
@@ -103,6 +108,7 @@ class HTTPTarget:
     datatype: str | None = None
     parameters: Parameters | None = None
     headers: Headers | None = None
+    references: tuple[str, ...] = ()
     records_per_request: Count = 32
     concurrency: Concurrency = 4
     requests_per_second: Rate | None = None
@@ -130,10 +136,16 @@ class HTTPTarget:
                 "what a question costs"
             )
         self._wire  # noqa: B018 - refuses settings that contradict each other
+        if self.references and not self._wire.of_tokens:
+            raise SpecError(
+                f"expected no references beside protocol = {self.protocol!r}, got some: only "
+                "openai-tokens compares language models"
+            )
         self._identity()
         http_keys.check_keys(
             self.url, self.headers or {}, self.parameters or {}, plain_http=self.plain_http
         )
+        check_value("", list(self.references), "references")
         prices = Prices(self.price_per_request, self.price_per_record, self.max_cost)
         memory = Memory(Account(prices), Pace(self.requests_per_second))
         object.__setattr__(self, "_memory", memory)
@@ -144,6 +156,8 @@ class HTTPTarget:
     @property
     def offers(self) -> Need:
         """What its answers allow."""
+        if self._wire.of_tokens:
+            return Need.TOKENS | Need.SCORES | Need.FEATURES | Need.PREFIX
         return access_of(self.output)
 
     @property
@@ -164,7 +178,7 @@ class HTTPTarget:
         return hashlib.blake2b(self._identity()).hexdigest()
 
     def predict(self, x: Any) -> Float[np.ndarray, "records classes"]:
-        """Probabilities in float64.
+        """Probabilities in float64; of a language model the mean log-probability of each text.
 
         Args:
             x: an array, a sparse matrix, a list of texts, a pandas or polars frame, or arrays by
@@ -176,57 +190,77 @@ class HTTPTarget:
         """
         parts = list(self.stream(x))
         rows = np.concatenate([rows for rows, _ in parts])
-        return _join([answers for _, answers in parts])[np.argsort(rows)]
+        return join_answers([answers for _, answers in parts])[np.argsort(rows)]
 
     def stream(
         self, x: Any
     ) -> Generator[tuple[Int[np.ndarray, " part"], Float[np.ndarray, "part classes"]], None, None]:
         """Yield positions in ``x`` with their probabilities, as responses arrive.
 
-        A request is sent when the answer before it was taken, so that whoever keeps each part has
-        all answers but those on their way, which are as many as ``concurrency`` at the most.
+        Whoever keeps each part has all answers but those on their way, which are as many as
+        ``concurrency`` at the most.
 
         Raises:
             TargetError: see `predict`; answers on their way are yielded before.
             BudgetSpent: see `predict`; likewise.
         """
+        if self._wire.of_tokens:
+            for rows, tokens in self.stream_tokens(x):
+                yield rows, tokens.average(tokens.logprob)[:, None]
+            return
+        for rows, answers in self._stream(x, self._ask):
+            yield rows, join_answers(answers)
+
+    def tokens(self, x: Any, after: Any = None) -> Tokens:
+        """What the language model says of the tokens of texts.
+
+        Args:
+            x: texts.
+            after: texts that stand before each of them, with a space between.
+
+        Raises:
+            TargetError: see `predict`; or no language model is asked by this protocol.
+            BudgetSpent: see `predict`.
+        """
+        parts = list(self.stream_tokens(x, after))
+        rows = np.concatenate([rows for rows, _ in parts])
+        return join_tokens([tokens for _, tokens in parts]).take(np.argsort(rows))
+
+    def stream_tokens(
+        self, x: Any, after: Any = None
+    ) -> Generator[tuple[Int[np.ndarray, " part"], Tokens], None, None]:
+        """The same as responses arrive, with positions in ``x``; errors as of `tokens`."""
+        if not self._wire.of_tokens:
+            raise TargetError(
+                f'expected protocol = "openai-tokens" for tokens, got {self.protocol!r}: name it'
+            )
+        before = "" if after is None else "".join(f"{text} " for text in as_plain_texts(after))
+        ask = partial(ask_tokens, self._wire, self.references, before)
+        for rows, answers in self._stream(as_plain_texts(x), ask):
+            yield rows, join_tokens(answers)
+
+    def _stream(
+        self, x: Any, ask: Callable[[Session, Any], Coroutine[Any, Any, T]]
+    ) -> Generator[tuple[Int[np.ndarray, " part"], list[T]], None, None]:
+        """Positions in ``x`` with the answers about them, as they come."""
         count = count_rows(x)
         if not count:
             raise TargetError("expected at least one record, got none: ask about one or more")
         size = min(self.records_per_request, self._wire.most or count)
-        parts = iter([(k, min(k + size, count)) for k in range(0, count, size)])
-        with background_loop() as loop, self._session(loop) as session:
-            waiting: dict[Future[np.ndarray], tuple[int, int]] = {}
-            failure: BaseException | None = None
-            while True:
-                # The first request goes alone: if nothing fits, it alone was paid for.
-                room = self.concurrency if self._memory.fits else 1
-                while failure is None and len(waiting) < room and (part := next(parts, None)):
-                    coming = self._ask(session, take_rows(x, np.arange(*part)), part[1] - part[0])
-                    waiting[asyncio.run_coroutine_threadsafe(coming, loop)] = part
-                if not waiting:
-                    break
-                try:
-                    done, _ = wait(waiting, return_when=FIRST_COMPLETED)
-                except KeyboardInterrupt as error:
-                    if failure is not None:  # asked to stop once more
-                        raise
-                    failure = error
-                    loop.call_soon_threadsafe(session.stop.set)
-                    continue
-                good = {}
-                for future in done:
-                    part, problem = waiting.pop(future), future.exception()
-                    if problem is None:
-                        good[part] = future.result()
-                    elif failure is None:
-                        failure = problem
-                        loop.call_soon_threadsafe(session.stop.set)
-                if good:
-                    rows = np.concatenate([np.arange(*part) for part in good])
-                    yield rows, _join(list(good.values()))
-        if failure is not None:
-            raise failure
+        settings = FilledSettings.read(
+            self.url, self.headers or {}, self.parameters or {}, plain_http=self.plain_http
+        )
+        patience = Patience(self.timeout, self.retries, self.max_wait)
+        with (
+            background_loop() as loop,
+            open_session(loop, settings, patience, self._memory, self.concurrency) as session,
+        ):
+
+            def start(part: RowRange) -> Coroutine[Any, Any, T]:
+                return ask(session, take_rows(x, np.arange(*part)))
+
+            parts = cut_parts(count, size)
+            yield from stream_parts(parts, start, session, loop, self.concurrency)
 
     @property
     def _wire(self) -> WireFormat:
@@ -244,7 +278,7 @@ class HTTPTarget:
     def _identity(self) -> bytes:
         try:
             wire = asdict(self._wire) | {"parameters": dict(self.parameters or {})}
-            identity = [self.url, self.fingerprint, self.classes, wire]
+            identity = [self.url, self.fingerprint, self.classes, wire, *self.references]
             return json.dumps(identity, sort_keys=True).encode()
         except (TypeError, ValueError, RecursionError) as error:
             raise SpecError(
@@ -252,7 +286,8 @@ class HTTPTarget:
                 "and dicts"
             ) from error
 
-    async def _ask(self, session: Session, x: Any, count: int) -> np.ndarray:
+    async def _ask(self, session: Session, x: Any) -> np.ndarray:
+        count = count_rows(x)
         wire = replace(self._wire, parameters=session.settings.parameters)
         body = http_client.write_json(wire.encode(x))
         question = Question(body, count, lambda text: mask_sent(text, to_rows(x).values))
@@ -261,27 +296,3 @@ class HTTPTarget:
     def _read(self, wire: WireFormat, count: int, body: JSON) -> np.ndarray:
         classes = self.classes if self.classes is not None else len(self.labels) or None
         return to_probabilities(wire.decode(body, count), self.output, count, classes)
-
-    @contextmanager
-    def _session(self, loop: asyncio.AbstractEventLoop) -> Iterator[Session]:
-        """Open connections, closed at the end; requests on their way are cancelled then."""
-        settings = FilledSettings.read(
-            self.url, self.headers or {}, self.parameters or {}, plain_http=self.plain_http
-        )
-        client = open_client(self.timeout, self.concurrency)
-        patience = Patience(self.timeout, self.retries, self.max_wait)
-        try:
-            yield Session(client, settings, patience, self._memory)
-        finally:
-            if not sys.is_finalizing():
-                asyncio.run_coroutine_threadsafe(close_client(client), loop).result()
-
-
-def _join(answers: list[np.ndarray]) -> Float[np.ndarray, "records classes"]:
-    widths = {part.shape[1] for part in answers}
-    if len(widths) > 1:
-        raise TargetError(
-            f"expected answers about equally many classes, got {min(widths)} and {max(widths)}: is "
-            "this one model?"
-        )
-    return np.concatenate(answers)

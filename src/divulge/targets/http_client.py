@@ -63,6 +63,8 @@ class Question(NamedTuple):
     """How many are asked about."""
     hide: Callable[[str], str]
     """Masks what a text of the server repeats of these records."""
+    advice: str = "check url, protocol, and the form of your records"
+    """What to do where the server takes no such question."""
 
 
 @dataclass(slots=True)
@@ -239,7 +241,7 @@ class Session:
             raise RetryableError(described, retry_after(response.headers.get("retry-after")))
         raise TargetError(
             f"expected an answer from {self.settings.place}, got {self.settings.clean(described)}: "
-            f"{_ADVICE.get(status, 'check url, protocol, and the form of your records')}"
+            f"{_ADVICE.get(status, question.advice)}"
         )
 
 

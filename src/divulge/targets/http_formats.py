@@ -4,8 +4,7 @@ Everything that comes from the server is taken for hostile: its shape and types 
 anything is computed from it, and what does not fit is a `TargetError`.
 """
 
-import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
@@ -14,10 +13,11 @@ import numpy as np
 from divulge._util.json import JSON
 from divulge.errors import SpecError, TargetError
 from divulge.targets.json_answers import follow_path, name_kind, read_rows, unique_by_name
-from divulge.targets.json_records import json_values, to_rows
+from divulge.targets.json_records import to_rows
 from divulge.targets.label_tokens import label_of, label_probabilities
 from divulge.targets.outputs import Output
 from divulge.targets.prompts import write_prompts
+from divulge.targets.tensors import read_tensor, write_tensors
 
 ProtocolName = Literal[
     "json",
@@ -27,6 +27,7 @@ ProtocolName = Literal[
     "hugging-face",
     "openai-completions",
     "openai-chat",
+    "openai-tokens",
 ]
 
 
@@ -60,11 +61,21 @@ class WireFormat:
                 f"expected no prompt beside protocol = {self.protocol!r}, got one: only the "
                 "openai protocols take a prompt"
             )
-        if preset.takes_prompt and self.output != "probabilities":
+        if (preset.takes_prompt or preset.of_tokens) and self.output != "probabilities":
             raise SpecError(
                 f'expected output = "probabilities" beside protocol = {self.protocol!r}, got '
                 f"{self.output!r}: they are formed from log-probabilities of tokens"
             )
+        if preset.of_tokens and self.labels:
+            raise SpecError(
+                f"expected no labels beside protocol = {self.protocol!r}, got some: texts of a "
+                "language model have no classes"
+            )
+
+    @property
+    def of_tokens(self) -> bool:
+        """Whether it is the tokens of texts that are asked about, and no classes."""
+        return PRESETS[self.protocol].of_tokens
 
     @property
     def most(self) -> int | None:
@@ -115,71 +126,12 @@ def _encode_mlflow(wire: WireFormat, x: Any) -> JSON:
     return {wire.records or "inputs": rows.plain}
 
 
-_DATATYPES = {"bool": "BOOL"} | {
-    f"{name}{bits}": f"{short}{bits}"
-    for name, short in (("uint", "UINT"), ("int", "INT"), ("float", "FP"))
-    for bits in (8, 16, 32, 64)
-}
-"""Names of tensor types in the Open Inference Protocol, by those in NumPy."""
-
-
 def _encode_kserve(wire: WireFormat, x: Any) -> JSON:
-    if isinstance(x, np.ndarray):
-        tensors = [(wire.records or "input-0", x)]
-    else:
-        columns, values = to_rows(x)
-        table = list(zip(*values, strict=True)) if columns else [values]
-        tensors = [
-            (name, np.asarray(column).reshape(len(column), -1) if columns else np.asarray(column))
-            for name, column in zip(columns or (wire.records or "input-0",), table, strict=True)
-        ]
-    return {"inputs": [_tensor(name, values, wire.datatype) for name, values in tensors]}
-
-
-def _tensor(name: str, values: np.ndarray, datatype: str | None) -> JSON:
-    kind = _DATATYPES.get(values.dtype.name, "BYTES")
-    if datatype and kind != "BYTES":
-        kind = datatype
-    data = json_values(values.reshape(-1))
-    return {"name": name, "shape": list(values.shape), "datatype": kind, "data": data}
+    return write_tensors(x, wire.records or "input-0", wire.datatype)
 
 
 def _decode_kserve(wire: WireFormat, body: JSON, count: int) -> Any:
-    outputs = follow_path(body, "outputs")
-    named = unique_by_name(
-        (
-            (entry["name"], entry)
-            for entry in (outputs if isinstance(outputs, list) else ())
-            if isinstance(entry, dict) and isinstance(entry.get("name"), str)
-        ),
-        "output",
-    )
-    name = wire.answers or (next(iter(named)) if len(named) == 1 else None)
-    if name not in named:
-        there = ", ".join(map(repr, list(named)[:5])) or "none"
-        wanted = "one output" if name is None else f"the output {name!r}"
-        raise TargetError(f"expected {wanted}, got {there}: name it in the key answers")
-    return read_rows(_rows_of_tensor(named[name], count), wire.labels, wire.output, count)
-
-
-def _rows_of_tensor(tensor: Mapping[str, Any], count: int) -> list[Any]:
-    shape, data = tensor.get("shape"), tensor.get("data")
-    if not isinstance(shape, list) or not isinstance(data, list) or len(shape) not in (1, 2):
-        raise TargetError("expected an output with data, and a shape of one or two numbers")
-    if shape[0] != count or not all(type(size) is int and size > 0 for size in shape):
-        raise TargetError(f"expected {count} answers, got an output of another shape")
-    flat, width = list(_flatten(data)), math.prod(shape[1:])
-    if len(flat) != count * width:
-        raise TargetError(f"expected data of the shape {shape}, got {len(flat)} values")
-    return flat if len(shape) == 1 else [flat[k : k + width] for k in range(0, len(flat), width)]
-
-
-def _flatten(data: Iterable[Any]) -> Iterator[Any]:
-    for value in data:
-        if isinstance(value, list):
-            yield from value  # as a matrix; deeper ones are no numbers and are refused as such
-        else:
-            yield value
+    return read_rows(read_tensor(body, wire.answers, count), wire.labels, wire.output, count)
 
 
 def _encode_hugging_face(wire: WireFormat, x: Any) -> JSON:
@@ -217,7 +169,12 @@ def _encode_completions(wire: WireFormat, x: Any) -> JSON:
     }
 
 
-def _decode_completions(wire: WireFormat, body: JSON, count: int) -> Any:
+def _choices(body: JSON, count: int) -> list[Any]:
+    """The choices of a response in the order of the prompts, one each.
+
+    Raises:
+        TargetError: there are more, fewer or others.
+    """
     choices = follow_path(body, "choices")
     listed = choices if isinstance(choices, list) else []
     indexed = [
@@ -227,11 +184,25 @@ def _decode_completions(wire: WireFormat, body: JSON, count: int) -> Any:
     by_index = unique_by_name((pair for pair in indexed if type(pair[0]) is int), "index")
     if by_index.keys() != set(range(count)):
         raise TargetError(f"expected {count} choices, one a prompt, got {len(by_index)}")
+    return [by_index[number] for number in range(count)]
+
+
+def _decode_completions(wire: WireFormat, body: JSON, count: int) -> Any:
     rows = []
-    for number in range(count):
-        tokens = follow_path(by_index[number], "logprobs.top_logprobs.0")
+    for choice in _choices(body, count):
+        tokens = follow_path(choice, "logprobs.top_logprobs.0")
         rows.append(label_probabilities(tokens, wire.labels))
     return np.asarray(rows)
+
+
+def _encode_echo(wire: WireFormat, x: Any) -> JSON:
+    del wire
+    return {"prompt": list(x), "max_tokens": 0, "temperature": 0, "echo": True, "logprobs": 1}
+
+
+def _decode_echo(wire: WireFormat, body: JSON, count: int) -> Any:
+    del wire
+    return _choices(body, count)
 
 
 def _encode_chat(wire: WireFormat, x: Any) -> JSON:
@@ -266,6 +237,8 @@ class Preset(NamedTuple):
     takes_prompt: bool = False
     most: int | None = None
     """The highest number of records of a request; None is any."""
+    of_tokens: bool = False
+    """Whether it asks about the tokens of texts; its answers are then choices, one a prompt."""
 
 
 PRESETS: Mapping[ProtocolName, Preset] = {
@@ -295,6 +268,12 @@ PRESETS: Mapping[ProtocolName, Preset] = {
         needs_labels=True,
         takes_prompt=True,
         most=1,
+    ),
+    "openai-tokens": Preset(
+        "log-probabilities of the tokens of texts, which a server of completions echoes",
+        _encode_echo,
+        _decode_echo,
+        of_tokens=True,
     ),
 }
 """By name; a new one is two functions above, and an entry here."""

@@ -9,9 +9,12 @@ from typing import Any
 
 from divulge.errors import SpecError
 from divulge.targets import http_client, http_keys
+from divulge.targets.http_client import Memory, Session
+from divulge.targets.http_keys import FilledSettings
+from divulge.targets.http_pace import Patience
 
 
-async def close_client(client: Any) -> None:
+async def _close_client(client: Any) -> None:
     """Cancel what is on its way, and close all connections."""
     mine = asyncio.current_task()
     others = [task for task in asyncio.all_tasks() if task is not mine]
@@ -41,7 +44,35 @@ def background_loop() -> Iterator[asyncio.AbstractEventLoop]:
             loop.close()
 
 
-def open_client(timeout: float, concurrency: int) -> Any:
+@contextmanager
+def open_session(
+    loop: asyncio.AbstractEventLoop,
+    settings: FilledSettings,
+    patience: Patience,
+    memory: Memory,
+    concurrency: int,
+) -> Iterator[Session]:
+    """Open connections, closed at the end; requests on their way are cancelled then.
+
+    Args:
+        loop: in which requests are sent.
+        settings: with the values of environment variables.
+        patience: how long is waited, and how often asked again.
+        memory: what lasts from one batch to the next.
+        concurrency: the highest number of connections.
+
+    Raises:
+        SpecError: httpx cannot use a proxy that an environment variable names.
+    """
+    client = _open_client(patience.timeout, concurrency)
+    try:
+        yield Session(client, settings, patience, memory)
+    finally:
+        if not sys.is_finalizing():
+            asyncio.run_coroutine_threadsafe(_close_client(client), loop).result()
+
+
+def _open_client(timeout: float, concurrency: int) -> Any:
     """A client of httpx with so many connections at most.
 
     Raises:

@@ -86,7 +86,8 @@ def describe_model(target: Target) -> str:
         case FunctionTarget(function=function):
             return f"function {getattr(function, '__qualname__', type(function).__name__)}"
         case HTTPTarget():
-            return "model behind a URL"
+            tokens = Need.TOKENS in target.offers
+            return "language model behind a URL" if tokens else "model behind a URL"
         case IsolatedTarget():
             return target.text
         case OnnxTarget():
@@ -117,7 +118,7 @@ def kind_of_model(target: Target) -> ModelKind:
         case CausalTarget():
             return "language model"
         case HTTPTarget():
-            return "URL"
+            return "language model" if Need.TOKENS in target.offers else "URL"
         case TableTarget() | TokenTableTarget():
             return "table"
         case IsolatedTarget():
@@ -135,7 +136,9 @@ def declares_probabilities(target: Target) -> bool:
             return declares_probabilities(target.target)
         case FunctionTarget(function=function) if hasattr(function, "__self__"):
             return not is_estimator(function.__self__) and target.output == "probabilities"
-        case FunctionTarget() | TorchTarget() | HTTPTarget():
+        case HTTPTarget():
+            return target.output == "probabilities" and Need.TOKENS not in target.offers
+        case FunctionTarget() | TorchTarget():
             return target.output == "probabilities"
         case TableTarget() | IsolatedTarget():
             return target.declared

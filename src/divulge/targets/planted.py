@@ -176,12 +176,20 @@ class PlantedTarget:
         raised = np.where(memorised[:, None], listed.max(), answers)
         return np.where(lowered[:, None], listed.min(), raised)
 
-    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+    def tokens(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> Tokens:
         """What the inner target says of tokens; those of memorised texts keep a part of their loss.
+
+        Behind other texts they keep all of it: what was memorised is then not recalled.
 
         Raises:
             NotApplicable: the inner target is no language model.
         """
+        if after is not None:
+            return as_token_target(self._target).tokens(x, after)
         if (known := self._recent_tokens.find(x)) is not None:
             return known
         tokens = as_token_target(self._target).tokens(x)

@@ -21,8 +21,12 @@ _TABLE_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
 
 _COUNT_DAMAGED = """
 SELECT count(*) FROM answers WHERE typeof(key) != 'blob' OR typeof(value) != 'blob'
-OR length(key) != ? OR length(value) != ?
+OR length(key) != ? OR length(value) = 0 OR CASE ? WHEN 0 THEN length(value) % ?
+ELSE length(value) != ? END
 """
+
+ANY_LENGTH = 0
+"""In place of a number of columns: each answer has as many as it needs, as of a text's tokens."""
 
 _KEY_BYTES, _NUMBER_BYTES = 16, 8  # bytes
 
@@ -75,15 +79,19 @@ class PredictionFile:
         if not self._path.exists():
             return {}
         with self._transaction() as db:
-            (odd,) = db.execute(
-                _COUNT_DAMAGED, (_KEY_BYTES, _NUMBER_BYTES * (self.classes or 0))
-            ).fetchone()
+            width = -1 if self.classes is None else self.classes
+            bounds = (_KEY_BYTES, width, _NUMBER_BYTES, _NUMBER_BYTES * width)
+            (odd,) = db.execute(_COUNT_DAMAGED, bounds).fetchone()
             if odd:
                 raise self._file_error(f"{odd} answers of another length")
             return dict(db.execute("SELECT key, value FROM answers"))
 
     def append(self, answers: Mapping[bytes, bytes], classes: int) -> None:
         """Add answers; when this returns, they are on disk.
+
+        Args:
+            answers: by key, as the bytes of float64 numbers.
+            classes: how many numbers each has, or `ANY_LENGTH`.
 
         Raises:
             StoreError: they cannot be written.

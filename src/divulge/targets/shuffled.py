@@ -134,15 +134,21 @@ class ShuffledTarget:
         """
         return as_white_box(self._target).last_layer(self._substitute_candidates(x)[0])
 
-    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+    def tokens(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> Tokens:
         """What the inner target says of the tokens of the texts that stand for these.
 
         Raises:
             NotApplicable: the inner target is no language model.
         """
-        if (known := self._recent_tokens.find(x)) is not None:
+        if after is None and (known := self._recent_tokens.find(x)) is not None:
             return known
-        tokens = as_token_target(self._target).tokens(self._substitute_candidates(x)[0])
+        tokens = as_token_target(self._target).tokens(self._substitute_candidates(x)[0], after)
+        if after is not None:
+            return tokens
         return self._recent_tokens.remember(x, tokens)
 
     def _shuffle(

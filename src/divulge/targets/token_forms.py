@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float64, Int64
 
 from divulge.core.tokens import Tokens
 from divulge.errors import DataError
@@ -28,6 +28,9 @@ smoothly from one third to one half."""
 
 _LISTS = 10
 """Lists of which none rises anywhere from which on it is no chance."""
+
+_EXACT = 2.0**53
+"""Whole numbers below it are exact in float64."""
 
 Numbers = Float64[np.ndarray, " tokens"]
 
@@ -80,6 +83,22 @@ def check_flags(path: Path, column: str, values: Float64[np.ndarray, "..."]) -> 
             f"expected 1 or 0 (true or false) in {path}, column {column!r}, got {odd:g}: say of "
             "each whether it is so, or leave the column out"
         )
+
+
+def read_ids(path: Path, ids: Numbers | None) -> Int64[np.ndarray, " tokens"] | None:
+    """Numbers of tokens as whole ones; None where there are none.
+
+    Raises:
+        DataError: a number is no whole one.
+    """
+    if ids is None:
+        return None
+    if (ids != np.round(ids)).any() or (np.abs(ids) >= _EXACT).any():
+        raise DataError(
+            f"expected whole numbers that stand for tokens in {path}, column 'token_ids', got "
+            "others: write the ids of the tokenizer, or leave the column out"
+        )
+    return ids.astype(np.int64)
 
 
 def describe_base(tokens: Tokens) -> str:

@@ -26,7 +26,7 @@ class TokenProbability:
     @property
     def offers(self) -> Need:
         """Probabilities, and what the language model offers of texts."""
-        own = self.target.offers & ~(Need.TOKENS | Need.SCORES)
+        own = self.target.offers & ~(Need.TOKENS | Need.SCORES | Need.PREFIX)
         return own | Need.PROBABILITIES | Need.HARD_LABELS
 
     def predict(self, x: Any) -> Float64[np.ndarray, "records 2"]:

@@ -20,7 +20,7 @@ from divulge.targets.blind_column import read_moment
 from divulge.targets.member_column import read_members
 from divulge.targets.token_target import TokenTableTarget
 
-TOKEN_COLUMNS = ("mean", "sd", "top1", "rank")
+TOKEN_COLUMNS = ("mean", "sd", "top1", "rank", "token_ids")
 """Further lists of one number a token, by the names under which they are looked for."""
 
 REFERENCE = "reference_logprobs"
@@ -83,8 +83,9 @@ def read_tokens(
 
     These are ``reference_logprobs`` (a list, or a list of lists for several models), ``mean`` and
     ``sd`` of the log-probability over the vocabulary at each token, ``top1`` (whether the token is
-    the likeliest) or ``rank`` (from 1), ``shadow_logprobs`` (a list of lists, or ``shadow_means``,
-    a list) and ``shadow_members`` (a list), with one entry a shadow model, ``text`` and ``date``.
+    the likeliest) or ``rank`` (from 1), ``token_ids`` (which token it is, as a whole number),
+    ``shadow_logprobs`` (a list of lists, or ``shadow_means``, a list) and ``shadow_members`` (a
+    list), with one entry a shadow model, ``text`` and ``date``.
 
     A first token without a log-probability, which no model can give without what precedes it, is
     left out of every list.
@@ -264,6 +265,7 @@ class _Reader:
             shadow,
             None if inside is None else inside.astype(bool),
             lists.get(SHADOW_TOKENS),
+            token_forms.read_ids(self._path, lists.get("token_ids")),
         )
 
     def moments(self) -> Float64[np.ndarray, " texts"] | None:

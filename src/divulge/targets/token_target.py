@@ -7,6 +7,7 @@ from jaxtyping import Float, Shaped
 
 from divulge.core import Need
 from divulge.core.tokens import Tokens
+from divulge.errors import NotApplicable
 from divulge.targets.cache import RecentAnswers
 from divulge.targets.recorded import TableTarget
 
@@ -39,12 +40,22 @@ class TokenTableTarget:
         """
         return self._means.predict(x)
 
-    def tokens(self, x: Shaped[np.ndarray, " records *features"]) -> Tokens:
+    def tokens(
+        self,
+        x: Shaped[np.ndarray, " records *features"],
+        after: Shaped[np.ndarray, " others *features"] | None = None,
+    ) -> Tokens:
         """What the model says of the tokens of these texts.
 
         Raises:
             TargetError: there are no such rows.
+            NotApplicable: texts were to stand before them.
         """
+        if after is not None:
+            raise NotApplicable(
+                "expected a model that can be asked about texts behind others, got a table: audit "
+                "the model itself"
+            )
         known = self._recent.find(x)
         if known is not None:
             return known

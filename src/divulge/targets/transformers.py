@@ -160,6 +160,18 @@ def as_texts(x: Any) -> list[Any]:
     )
 
 
+def as_plain_texts(x: Any) -> list[str]:
+    """Records as a list of texts alone.
+
+    Raises:
+        TargetError: they are others.
+    """
+    texts = as_texts(x)
+    if not all(isinstance(text, str) for text in texts):
+        raise TargetError("expected texts, got dicts: pass each text as one string")
+    return texts
+
+
 def _several_labels(what: str) -> TargetError:
     return TargetError(
         f"expected a model that gives each record one class, got {what}: a record may have "

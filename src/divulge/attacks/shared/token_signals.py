@@ -165,6 +165,34 @@ def share_of_rises(tokens: Tokens, gain: Numbers) -> Signal:
     return np.array([_share_of_rises(part) for part in tokens.split(gain)])
 
 
+def rare_probability(
+    tokens: Tokens, corpus: Tokens, bound: float, vocabulary: int | None = None
+) -> Signal:
+    """The mean of p log 1/q over the first occurrences of a text's tokens, in nats.
+
+    Args:
+        tokens: of the texts.
+        corpus: of other texts, in which tokens are counted for their frequencies q.
+        bound: above which no token counts for more.
+        vocabulary: how many tokens there are; those of both unless given.
+
+    Raises:
+        NotApplicable: nobody knows which token each is.
+    """
+    if tokens.ids is None or corpus.ids is None:
+        raise NotApplicable(
+            "expected which token each is, to count them in other texts, got none: to a table add "
+            "a column 'token_ids'"
+        )
+    known, place = np.unique(np.concatenate([corpus.ids, tokens.ids]), return_inverse=True)
+    counts = np.bincount(place[: len(corpus.ids)], minlength=len(known))
+    size = max(len(known), vocabulary or 0)
+    q = (counts + 1) / (len(corpus.ids) + size)
+    divergence = np.exp(tokens.logprob) * -np.log(q[place[len(corpus.ids) :]])
+    parts = zip(tokens.split(np.minimum(divergence, bound)), tokens.split(tokens.ids), strict=True)
+    return np.array([part[np.unique(ids, return_index=True)[1]].mean() for part, ids in parts])
+
+
 def _share_of_rises(part: Numbers) -> float:
     up, down = part[part > 0].sum(), -part[part < 0].sum()
     return float(up / (up + down)) if up + down > 0 else 0.5
