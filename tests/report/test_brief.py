@@ -13,7 +13,7 @@ from divulge.report.parts import DecidingRate, ExposedList, ExposedRecords
 from divulge.report.schema import Sizes
 from divulge.report.summary import summarise
 from divulge.report.terms import Terms
-from divulge.report.units import PERSON
+from divulge.report.units import PERSON, TEXT
 
 from . import cases, reading
 
@@ -108,6 +108,7 @@ def test_a_limit_that_stands_alone_is_rounded_up() -> None:
         ("gap", Terms(), 2, "sees the label that the model answers"),
         ("residual", Terms(), 0, "its true value, and sees the value that the model predicts"),
         ("quantile", Terms(), 2, "They also have other records like it."),
+        ("con-recall", Terms(unit=TEXT), 1, "They also have other texts like it."),
         ("iha", Terms(), 2, "They also have the model itself."),
         ("lira", Terms(shadows="online"), 2, "train models of their own"),
         ("mrad", Terms(knows="the columns age and zip"), 2, "who has the columns age and zip of"),

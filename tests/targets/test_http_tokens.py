@@ -153,6 +153,7 @@ ODD: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a text": (changed("token_logprobs", second("-1")), "log-probability of each token, got text"),
     "NaN": (changed("token_logprobs", second(float("nan"))), "got NaN or infinity"),
     "minus infinity": (changed("token_logprobs", second(-np.inf)), "got NaN or infinity"),
+    "a number without end": (changed("token_logprobs", second(10**400)), "got NaN or infinity"),
     "probabilities": (changed("token_logprobs", second(0.5)), "0 at most, got 0.5"),
     "no rank": (changed("token_logprobs", second(-9999.0)), "below -1000"),
     "another text": (changed("text", str.upper), "the text back as it was sent"),

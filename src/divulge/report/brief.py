@@ -12,6 +12,8 @@ from divulge.attacks.catalog import (
     CHECKPOINT_ATTACKS,
     LABEL_ATTACKS,
     REFERENCE_ATTACKS,
+    TOKEN_CORPUS_ATTACKS,
+    TOKEN_PREFIX_ATTACKS,
     TOKEN_REFERENCE_ATTACKS,
     WHITE_BOX_ATTACKS,
 )
@@ -188,6 +190,8 @@ def _describe_reader(row: AttackRow, terms: Terms) -> Iterator[str]:
     yield "Someone who has a record, and sees how likely the model finds each of its tokens."
     if row.attack in TOKEN_REFERENCE_ATTACKS:
         yield "They also have another model, such as the one before the fine-tuning."
+    if row.attack in (*TOKEN_CORPUS_ATTACKS, *TOKEN_PREFIX_ATTACKS):
+        yield "They also have other texts like it."
     if row.attack in ATTACKS_WITH_SHADOWS:
         yield "They can fine-tune models of their own like it."
     if terms.known_members:

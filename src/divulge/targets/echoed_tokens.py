@@ -29,6 +29,10 @@ _NO_ECHO = (
 """What to do where a server refuses such a request."""
 
 
+_LARGEST = 1e300
+"""Above it, a whole number need not fit into a float."""
+
+
 class Prompt(NamedTuple):
     """A text, and what stands before it in a request."""
 
@@ -197,7 +201,7 @@ def _as_logprob(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         got = "true or false" if isinstance(value, bool) else name_kind(value)
         raise TargetError(f"expected a log-probability of each token, got {got}")
-    if not abs(value) < np.inf:
+    if not abs(value) < _LARGEST:
         raise TargetError(
             "expected the log-probability of each token, got NaN or infinity: load the model in "
             "float32 or bfloat16"
