@@ -1,14 +1,18 @@
 """Which settings of the local training give the published method's figures that Decaf's paper has?
 
 The paper names Adadelta and none of the settings below. Each is held against all of its figures
-on MNIST: one of them alone may fit by chance.
+on MNIST: one of them alone may fit by chance. Other optimisers are tried too, because no rate of
+Adadelta fits. TensorFlow starts with Glorot's weights and no biases, as the code of PPA by the same
+group does.
 """
 
+import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from torch import nn
 
 from benchmarks.timing import environment
 from divulge._util.random import stream
@@ -19,22 +23,44 @@ from divulge.federation import Federation, exact
 from divulge.targets.torch import TorchTarget
 from divulge.training import Recipe
 from divulge.training.engine.networks import load_network
+from divulge.training.recipe import Optimiser
 
 if TYPE_CHECKING:
-    from torch import nn
+    from divulge_papers.papers.decaf.networks import DecafNetwork
 
 SUMMARY = "settings of local training against all of Decaf's published figures on MNIST"
 
-PAPER = (0.185, 0.463, 0.368, "round 3 least", 0.988, 38.6)
-"""Tables III, XIV and XV; figures 6 and 5; table VIII: seconds of training by those of bases."""
+PAPER = (0.185, 0.463, 0.368)
+"""Mean L1 by the whole method, without null removal and without the calibrator (III, XIV, XV)."""
 
-AUXILIARY, TEST, ROUNDS = 100, 1000, (1, 3, 5)
+OTHERS = ("round 3 least", 0.988, 38.6)
+"""Figures 6 and 5, and seconds of training by those of bases (table VIII)."""
+
+AUXILIARY, TEST, ROUNDS, SEEDS, BEST = 100, 1000, (1, 3, 5), 3, 6
+
+
+@dataclass(frozen=True, slots=True)
+class Glorot:
+    """Makes a network that starts as TensorFlow's layers do."""
+
+    network: "DecafNetwork"
+
+    def __call__(self) -> nn.Module:
+        """Make a network, initialised by the current random numbers of PyTorch."""
+        made = self.network()
+        for layer in made.modules():
+            if isinstance(layer, nn.Conv2d | nn.Linear):
+                nn.init.xavier_uniform_(layer.weight)
+                assert layer.bias is not None
+                nn.init.zeros_(layer.bias)
+        return made
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
     """What the paper leaves open."""
 
+    optimiser: Optimiser
     rate: float
     batch: int = 128
     records: int = 4000
@@ -42,56 +68,69 @@ class Setting:
     epochs: int = 1
     warm: bool = False
     """Whether the first global model was trained on the auxiliary records, as in PPA's code."""
+    glorot: bool = False
 
 
-SETTINGS = (
-    Setting(1.0, 64, 1200),
-    Setting(0.1, 64, 1200),
-    Setting(0.01, 64, 1200),
-    Setting(1.0),
-    Setting(0.1),
-    Setting(1.0, warm=True),
-    Setting(0.1, warm=True),
-    Setting(0.01, warm=True),
-    Setting(0.001, warm=True),
-    Setting(0.01, epochs=5, warm=True),
-    Setting(1.0, epochs=3),
+_RATES: tuple[tuple[Optimiser, float], ...] = (
+    ("adadelta", 1.0), ("adadelta", 0.1), ("adadelta", 0.01), ("adadelta", 0.001),
+    ("sgd", 0.1), ("sgd", 0.01), ("adam", 0.001),
+)  # fmt: skip
+_SIZES = ((32, 1200, 1), (64, 1200, 1), (128, 1200, 1), (128, 1200, 5), (128, 4000, 1))
+SETTINGS = tuple(
+    Setting(optimiser, rate, *size, warm)
+    for (optimiser, rate), size, warm in itertools.product(_RATES, _SIZES, (False, True))
 )
 
 
 def run(quick: bool) -> None:  # noqa: FBT001 (the command's flag)
-    """Print a line a setting: mean L1 over the ten users, with images at 14 x 14 and one seed."""
+    """Print a line a setting on images at 14 x 14, then the nearest ones with three seeds each."""
     from divulge_papers.data import load_images
 
     print(environment(("divulge", "torch")))
     pool = load_images("mnist", 14)
-    names = ("rate", "batch", "records", "epochs", "warm")
-    shown = ("III", "no null", "no calib.", "rounds 1, 3, 5", "accuracy", "VIII")
-    print("".join(f"{name:>9}" for name in (*names, *shown)))
-    print(f"{'the paper':45}" + "".join(f"{figure!s:>9}" for figure in PAPER), flush=True)
+    names = (*(f"{field.name:>10}" for field in fields(Setting)), "     III  no null no calib.")
+    print("".join(names) + "   rounds 1, 3, 5  accuracy     VIII  off")
+    print(f"{'the paper':70}" + "".join(f"{n:9.3f}" for n in PAPER) + f"   {OTHERS}", flush=True)
+    off: dict[Setting, float] = {}
     for setting in SETTINGS[:2] if quick else SETTINGS:
-        if quick:
-            setting = replace(setting, records=240)
-        each = [getattr(setting, name) for name in ("rate", "batch", "records", "epochs", "warm")]
-        print("".join(f"{value!s:>9}" for value in each) + _measure(setting, pool), flush=True)
+        tried = replace(setting, records=240) if quick else setting
+        off[tried] = _print_row(tried, pool, 0)
+    if quick:
+        return
+    best = sorted(off, key=off.__getitem__)[:BEST]
+    print(f"the {BEST} nearest, with Glorot's start too, {SEEDS} seeds each")
+    for setting in best:
+        for glorot, seed in itertools.product((False, True), range(SEEDS)):
+            _print_row(replace(setting, glorot=glorot), pool, seed)
 
 
-def _measure(setting: Setting, pool: Records) -> str:
+def _print_row(setting: Setting, pool: Records, seed: int) -> float:
+    """Print all figures of a setting; the mean distance of the three mean L1s from the paper's."""
+    distances, others = _measure(setting, pool, seed)
+    off = float(np.abs(np.subtract(distances, PAPER)).mean())
+    row = "".join(f"{value!s:>10}" for value in astuple(setting))
+    row += "".join(f"{n:9.3f}" for n in distances)
+    print(f"{row}{others}{off:6.3f}", flush=True)
+    return off
+
+
+def _measure(setting: Setting, pool: Records, seed: int) -> tuple[tuple[float, ...], str]:
     from divulge_papers.papers.decaf.networks import DecafNetwork
     from divulge_papers.papers.decaf.tables import TEN_USERS
 
     users = np.array(TEN_USERS) / 120
     counts = np.rint(users * setting.records).astype(np.int64)
-    clients = exact(pool, counts, 0)
+    clients = exact(pool, counts, seed)
     left = np.setdiff1d(np.arange(len(pool)), np.concatenate(clients))
-    rng = stream(0, "auxiliary records")
+    rng = stream(seed, "auxiliary records")
     own = np.concatenate([rng.permutation(left[pool.y[left] == k])[:AUXILIARY] for k in range(10)])
     known = pool.take(np.sort(own))
     test = pool.take(rng.permutation(np.setdiff1d(left, own))[:TEST])
-    network = DecafNetwork(pool.x.shape[1:], 10)
+    plain = DecafNetwork(pool.x.shape[1:], 10)
+    network = Glorot(plain) if setting.glorot else plain
     lr, epochs, batch = setting.rate, setting.epochs, setting.batch
-    recipe = Recipe(network, "adadelta", lr=lr, epochs=epochs, batch_size=batch)
-    federation = Federation(pool, clients, recipe, workers=1)
+    recipe = Recipe(network, setting.optimiser, lr=lr, epochs=epochs, batch_size=batch)
+    federation = Federation(pool, clients, recipe, seed=seed, workers=1)
     sent = None
     if setting.warm:
         longer = Recipe(network, "adam", lr=0.001, epochs=50, batch_size=batch)
@@ -110,14 +149,13 @@ def _measure(setting: Setting, pool: Records) -> str:
     accuracy = float((answers.argmax(axis=1) == test.y).mean())
     # records that ten users pass through, by those of ten bases and the calibrator
     ratio = 10 * setting.records / (2 * AUXILIARY * 10)
-    numbers = (whole, *ablations)
     rounds = " ".join(f"{distance:.2f}" for distance in by_round)
-    return "".join(f"{n:9.3f}" for n in numbers) + f"{rounds:>16}{accuracy:9.3f}{ratio:9.1f}"
+    return (whole, *ablations), f"{rounds:>17}{accuracy:10.3f}{ratio:9.1f}"
 
 
 def _distance(
     played: Round,
-    network: "Callable[[], nn.Module]",
+    network: Callable[[], nn.Module],
     known: Records,
     users: np.ndarray,
     without: PublishedStep = "none",
