@@ -23,6 +23,7 @@ from benchmarks import (
     decaf_settings,
     decoys,
     defences,
+    dp_fine_tunes,
     dp_sgd,
     epsilon_bounds,
     epsilon_limit,
@@ -230,6 +231,7 @@ BENCHMARKS = {
         epsilon_order_statistics.SUMMARY, epsilon_order_statistics.run
     ),
     "canaries": Benchmark(canaries.SUMMARY, canaries.run),
+    "dp-fine-tunes": Benchmark(dp_fine_tunes.SUMMARY, dp_fine_tunes.run),
     "canary-federations": Benchmark(canary_federations.SUMMARY, canary_federations.run),
     "canary-flower": Benchmark(canary_flower.SUMMARY, canary_flower.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),

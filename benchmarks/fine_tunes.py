@@ -11,11 +11,14 @@ import numpy as np
 import torch
 from jaxtyping import Float64
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from benchmarks import data, tiny_gpt
 from divulge._util.random import stream
 from divulge.core import Need, Records
 from divulge.data.records import as_records
+from divulge.defences import DPSGD, TextLoss
+from divulge.training import Recipe
 from divulge.training.trainers import FunctionTrainer
 
 BEFORE = 6_000
@@ -30,6 +33,8 @@ CHANGES: dict[str, dict[str, Any]] = {
     "goldfish loss (every 4th token left out)": {"goldfish": 4},
     "adapters (LoRA, rank 4)": {"rank": 4},
     "adapters (LoRA, rank 1)": {"rank": 1},
+    "dp-sgd (ε = 8)": {"epsilon": 8.0},
+    "dp-sgd (ε = 8, LoRA of rank 4)": {"epsilon": 8.0, "rank": 4},
 }
 """What is changed, by the name of the remedy."""
 
@@ -98,6 +103,7 @@ def fine_tune(
     goldfish: int = 0,
     rank: int = 0,
     repeated: int = 1,
+    epsilon: float = 0.0,
 ) -> FineTune:
     """Fine-tune the base model on texts.
 
@@ -110,14 +116,38 @@ def fine_tune(
         goldfish: every so many-th sign counts for nothing in the loss; 0 leaves none out.
         rank: of adapters, which alone are trained; 0 trains all weights.
         repeated: how often each text stands among those that are trained on.
+        epsilon: of DP-SGD at δ = 1e-5, with batches of ``batch`` on average; 0 trains without.
     """
     del labels
     base = base_model()
     begun = tiny_gpt.adapted(base, rank) if rank else copy.deepcopy(base)
     often = list(texts) * repeated
+    if epsilon:
+        return FineTune(_train_privately(begun, often, seed, (epochs, batch, rank, epsilon)))
     how = tiny_gpt.Steps(batch, goldfish)
     (model,) = tiny_gpt.train(begun, often, RATES[rank > 0], seed, (epochs,), how)
     return FineTune(model)
+
+
+def _train_privately(
+    begun: tiny_gpt.GPT, texts: list[str], seed: int, how: tuple[int, int, int, float]
+) -> tiny_gpt.GPT:
+    """By DP-SGD: epochs, batch, rank and ε."""
+    epochs, batch, rank, epsilon = how
+    recipe = Recipe(
+        lambda: TextLoss(copy.deepcopy(begun), tiny_gpt.FILL),
+        optimiser="adamw",
+        lr=RATES[rank > 0],
+        epochs=epochs,
+        batch_size=batch,
+    )
+    train = DPSGD(recipe, delta=1e-5, epsilon=epsilon, clipping="per-record")
+    ids = tiny_gpt.encode(texts).numpy()
+    with sdpa_kernel(SDPBackend.MATH):  # the one that takes gradients of many texts at once
+        trained = train.train(Records(ids, np.zeros(len(ids), np.int64)), seed)
+    assert isinstance(trained, TextLoss)
+    assert isinstance(trained.model, tiny_gpt.GPT)
+    return trained.model
 
 
 def trainer(**settings: Any) -> FunctionTrainer:

@@ -240,7 +240,7 @@ def _fine_tunes(name: str) -> dict[str, Remedy]:
         return {"": Remedy(often), "deduplication (once in place of 4 times)": Remedy(once)}
     plain = fine_tunes.trainer()
     changed = {
-        label: Remedy(fine_tunes.trainer(**settings))
+        label: Remedy(fine_tunes.trainer(**settings), times="2" if "epsilon" in settings else "1")
         for label, settings in fine_tunes.CHANGES.items()
     }
     return {"": Remedy(plain), **changed, **_averaged(plain)}

@@ -1,9 +1,10 @@
-"""Seven small runs, and the report of each: the site shows them as its gallery.
+"""Eight small runs, and the report of each: the site shows them as its gallery.
 
 ``docs/hooks.py`` calls `reports` when the site is built. All run on scikit-learn's handwritten
-digits but two, whose patients and users are synthetic.
+digits but three, whose patients, letters and users are synthetic.
 """
 
+import runpy
 from collections.abc import Iterator
 from contextlib import chdir
 from pathlib import Path
@@ -20,6 +21,8 @@ from divulge.core import UpdateDefence
 from divulge.data.interactions import synthetic_interactions, write_interactions
 from divulge.federation import NeuralCF, Recommending
 from divulge.federation.transcript import writer
+
+LETTERS = Path(__file__).resolve().parents[1] / "examples" / "language-model"
 
 SUBJECT = """
 import numpy as np
@@ -95,6 +98,7 @@ def reports() -> Iterator[tuple[str, str]]:
         for name, made in (
             ("model", _audit_model),
             ("people", _audit_people),
+            ("language-model", _audit_language_model),
             ("models-in-turn", _audit_in_turn),
             ("defences", _compare_defences),
             ("label-distribution", _audit_label_distribution),
@@ -144,6 +148,15 @@ def _audit_people() -> divulge.Audit:
         run="people",
         options=divulge.Options(name="visits of synthetic patients"),
     )
+
+
+def _audit_language_model() -> divulge.Audit:
+    """The example, with half as many letters."""
+    runpy.run_path(str(LETTERS / "model.py"))["main"]("tokens.jsonl", 200)
+    Path("letters.toml").write_text((LETTERS / "audit.toml").read_text(encoding="utf-8"))
+    audit = divulge.audit_file("letters.toml", "language-model")
+    assert isinstance(audit, divulge.Audit)
+    return audit
 
 
 def _audit_in_turn() -> divulge.LeaveOneOut:

@@ -517,6 +517,7 @@ def calls(folder: Path) -> dict[str, Call]:
         ),
         "defences.chain": Call(lambda one: defences.chain(one), {"one": defences.Sign()}),
         "defences.layer_norm": Call(defences.layer_norm, {"module": network()}),
+        "defences.TextLoss": Call(defences.TextLoss, {"model": network(), "fill": 0}),
         "defences.send": Call(
             defences.send, {"defence": none, "update": WEIGHTS, "context": contexts()[0]}
         ),

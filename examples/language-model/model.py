@@ -107,15 +107,19 @@ def read_tokens(model: GPT, letters: list[str]) -> list[dict[str, list[float]]]:
     return found
 
 
-def main(path: str, epochs: int = 5) -> None:
-    """Train both models and write the table."""
+def main(path: str, count: int = 400) -> None:
+    """Train both models, fine-tune on so many letters, and write the table."""
     torch.manual_seed(0)
     torch.set_num_threads(1)
     rng = np.random.default_rng(0)
-    letters = write_letters(2400, rng)
-    first, members, others = letters[:1600], letters[1600:2000], letters[2000:]
+    letters = write_letters(6 * count, rng)
+    first, members, others = (
+        letters[: 4 * count],
+        letters[4 * count : 5 * count],
+        letters[5 * count :],
+    )
     base = train(GPT(), first, 6, 3e-3)
-    tuned = train(copy.deepcopy(base), members, epochs, 1e-3)
+    tuned = train(copy.deepcopy(base), members, 5, 1e-3)
     tested = members + others
     with Path(path).open("w") as file:
         pairs = zip(read_tokens(tuned, tested), read_tokens(base, tested), strict=True)
@@ -126,4 +130,4 @@ def main(path: str, epochs: int = 5) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main(sys.argv[1])

@@ -86,7 +86,7 @@ def test_a_training_that_learns_its_canaries_exposes_them(tmp_path: Path, trains
     with np.load(folder / files.TRAIN) as train:
         inserted = train["x"].tolist()
     before = CausalTarget(causal.fitted([], 0))
-    after = CausalTarget(causal.fitted(inserted, 3)) if trains else before
+    after = CausalTarget(causal.fitted(inserted if trains else TEXTS[:150], 3))
     scores = score_canaries(folder, after, tmp_path / "s.npz", reference=before)
     found = audit_canaries(folder, [scores], epsilon=0.5, delta=1e-5)
     (box,) = found.results

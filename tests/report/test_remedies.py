@@ -75,6 +75,17 @@ def test_advice_is_what_was_shown_to_help_such_a_model_the_cheapest_first(kind: 
     assert kind == "PyTorch" or not others
 
 
+def test_a_language_model_is_advised_without_an_accuracy_or_labels() -> None:
+    rows = summarise(cases.leaky()).attacks
+    found = remedies.name_remedies("leak", [], rows, None, remedies.LANGUAGE_MODEL)
+    names = [one.what for one in found]
+    assert names[:2] == ["adapters (LoRA, rank 1)", "fewer epochs (1 in place of 3)"]
+    assert names.index("goldfish loss (every 4th token left out)") > 3  # next to nothing
+    assert names[-1] == "divulge harden"
+    assert "-0.286 (-0.324 to -0.248) from 1.00 on Bible verses" in found[0].why
+    assert "Probability of a token of other texts: -0.003" in found[0].cost
+
+
 def test_nothing_is_trained_behind_a_url_or_a_table() -> None:
     for kind in ("URL", "table"):
         for one in advised(kind):

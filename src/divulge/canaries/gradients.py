@@ -64,6 +64,9 @@ class CanaryGradients:
             self._x = _prepare(prepare, features, len(x)).to(like.device)
         self._y = torch.from_numpy(np.array(y)).to(like.device)
         self.trained = [name for name, p in self.network.named_parameters() if p.requires_grad]
+        # further names of weights that stand in several places, such as embedding and output
+        every = dict(self.network.named_parameters(remove_duplicate=False))
+        self._tied = every.keys() - dict(self.network.named_parameters()).keys()
         self._statistics = {
             f"{prefix}{name}": layer
             for layer, module in self.network.named_modules()
@@ -84,7 +87,11 @@ class CanaryGradients:
             TargetError: the network does not take the canaries.
         """
         trained = {name: weights[name].detach() for name in self.trained}
-        fixed = {name: value for name, value in weights.items() if name not in trained}
+        fixed = {
+            name: value
+            for name, value in weights.items()
+            if name not in trained and name not in self._tied
+        }
 
         def loss(params: Tensors, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
             return cross_entropy(

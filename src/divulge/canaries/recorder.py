@@ -13,6 +13,13 @@ from divulge._util import atomic
 from divulge._util.arguments import FilePath, check_arguments
 from divulge.canaries.directions import GradientDirections, noise_scale
 from divulge.canaries.gradients import CanaryGradients, Prepare
+from divulge.canaries.watched import (
+    divisor_of,
+    first_difference,
+    place_of,
+    refuse_other_weights,
+    shapes_of,
+)
 from divulge.data.canary_files import read_candidates
 from divulge.data.canary_scores import (
     CanaryScores,
@@ -94,6 +101,7 @@ class CanaryRecorder:
         self._statistics: dict[str, torch.Tensor] | None = None  # before the first batch
         self._changed: set[str] = set()
         self._place: np.ndarray | None = None  # where the last step left the weights
+        self._first: np.ndarray | None = None  # where the first step found them
         self._watched: nn.Module | None = None
         self._libraries: dict[str, str] = {}
         if resume:
@@ -118,18 +126,19 @@ class CanaryRecorder:
             optimiser: PyTorch's, or the one of Opacus around it.
 
         Raises:
-            SpecError: the model has other parameters than the network, something is watched
-                already, or a divisor is stated and the optimiser does not say what it divides by.
+            SpecError: the model has other parameters than the network, the optimiser changes
+                weights that are not the model's, something is watched already, or a divisor is
+                stated and the optimiser does not say what it divides by.
         """
         if self._watched is not None:
             raise SpecError("expected one model to watch, got a second: make another recorder")
         inner = getattr(model, "_module", model)
-        expected = _shapes(self._gradients.network)
-        shapes = _shapes(inner)
+        expected = shapes_of(self._gradients.network)
+        shapes = shapes_of(inner)
         if shapes != expected:
             raise SpecError(
                 "expected the network that the recorder was made with, got one with other weights "
-                f"({_first_difference(expected, shapes)}): make the recorder with the same network"
+                f"({first_difference(expected, shapes)}): make the recorder with the same network"
             )
         stated = self._sampling
         private = optimiser if hasattr(optimiser, "expected_batch_size") else None
@@ -146,6 +155,7 @@ class CanaryRecorder:
                 f"expected an optimiser of PyTorch, got {type(optimiser).__name__}: pass the one "
                 "whose step() changes the weights"
             )
+        refuse_other_weights(inner, optimiser)
         self._watched = inner
         self._libraries = versions_of(model, private)
         if private is not None:
@@ -159,7 +169,8 @@ class CanaryRecorder:
         """Write the scores so far, atomically; do so with each checkpoint, and at the end.
 
         Raises:
-            SpecError: no step was seen, or no batch where their sampling is stated.
+            SpecError: no step was seen, no weight has moved since the first one, or no batch was
+                seen where their sampling is stated.
             StoreError: the file cannot be written.
         """
         if self._watched is None or self._place is None or not self._steps:
@@ -171,6 +182,12 @@ class CanaryRecorder:
             raise SpecError(
                 "expected batches that go through the network in training mode, saw none: call the "
                 "network itself, or leave sampling out"
+            )
+        if self._first is not None and np.array_equal(self._place, self._first):
+            raise SpecError(
+                f"expected a training that changes the model, but after {self._steps:,} steps "
+                "every weight is as before: the steps changed other copies of them, or nothing; "
+                "move the model to its device and add adapters before the optimiser is made"
             )
         model = self._gradients.load(self._watched.state_dict())
         scores = CanaryScores(
@@ -212,12 +229,14 @@ class CanaryRecorder:
 
     def _before_step(self, module: nn.Module, private: Any) -> None:
         weights = module.state_dict()
-        if self._place is not None and not np.array_equal(self._place, _place_of(module)):
+        if self._place is not None and not np.array_equal(self._place, place_of(module)):
             raise StoreError(
                 f"expected the weights that step {self._steps} left, got others: the training was "
                 "resumed from another checkpoint; resume it from the one saved with the scores, or "
                 "train again with a new recorder"
             )
+        if self._first is None:
+            self._first = place_of(module)
         direction = {
             name: p.grad.detach() for name, p in module.named_parameters() if p.grad is not None
         }
@@ -226,7 +245,7 @@ class CanaryRecorder:
         if private is not None:
             self._size = getattr(private, "records_in_batch", self._size)
             low, high = self._divisors or (np.inf, 0.0)
-            divisor = _divisor_of(private)
+            divisor = divisor_of(private)
             self._divisors = min(low, divisor), max(high, divisor)
             deviation = deviation or self._read_scale(private) / divisor or None
         self._noise.add(self._directions.step(direction, deviation))
@@ -237,7 +256,7 @@ class CanaryRecorder:
         return min(before, self._scale)
 
     def _after_step(self, module: nn.Module) -> None:
-        self._place = _place_of(module)
+        self._place = place_of(module)
         self._steps += 1
         self._sizes.append(self._size)
         self._size = 0
@@ -269,27 +288,3 @@ class CanaryRecorder:
         self._sums = arrays["score"].astype(np.float64)
         self._steps = int(arrays["steps"][0])
         self._place = arrays["place"].astype(np.float64)
-
-
-def _divisor_of(optimiser: Any) -> float:
-    """What an optimiser of Opacus divides the sum of clipped gradients by, in this step."""
-    if optimiser.loss_reduction == "sum":
-        return 1.0
-    return float(optimiser.expected_batch_size * optimiser.accumulated_iterations)
-
-
-def _place_of(module: nn.Module) -> np.ndarray:
-    """Two sums a parameter, which change with every step."""
-    with torch.no_grad():
-        weights = [p.detach().double() for p in module.parameters()]
-        sums = [weight.sum() for weight in weights] + [(weight**2).sum() for weight in weights]
-        return torch.stack([total.cpu() for total in sums]).numpy()
-
-
-def _shapes(module: nn.Module) -> dict[str, Any]:
-    return {name: tuple(value.shape) for name, value in module.state_dict().items()}
-
-
-def _first_difference(expected: dict[str, Any], actual: dict[str, Any]) -> str:
-    name = next(n for n in {**expected, **actual} if expected.get(n) != actual.get(n))
-    return f"{name}: {actual.get(name, 'none')} for {expected.get(name, 'none')}"

@@ -20,6 +20,11 @@ from divulge.targets.model_parts import versions_of
 from divulge.targets.outputs import Output
 from divulge.targets.wrap import as_target
 
+_UNCHANGED = (
+    "check that its adapters are loaded, and that the optimiser was made of the weights that are "
+    "saved, behind the move to a device"
+)
+"""What to do about a training that left the model as it was."""
 _SMALLEST = 1e-30
 """Probabilities below this count as this much."""
 
@@ -54,7 +59,7 @@ def score_canaries(
     Raises:
         StoreError: the canaries were changed, or the file cannot be written.
         TargetError: a model cannot be asked, or its answers are not what was said.
-        DataError: a model has fewer classes than the canaries.
+        DataError: a model has fewer classes than the canaries, or answers exactly as the reference.
     """
     candidates = read_candidates(Path(canaries))
     libraries = versions_of(model)
@@ -62,6 +67,11 @@ def score_canaries(
     score = -_losses(candidates, model, output)
     if reference is not None:
         score += _losses(candidates, getattr(reference, "_module", reference), output)
+        if not score.any():
+            raise DataError(
+                "expected a model that training has changed, got one that says of every canary "
+                f"exactly what the reference says: {_UNCHANGED}"
+            )
     of = fingerprint_model(getattr(model, "module", model)) or ""
     scores = CanaryScores(score, "black", candidates.digest, of, 0, libraries=libraries)
     write_scores(Path(path), scores)
@@ -97,7 +107,7 @@ def score_checkpoints(
         The path of the file.
 
     Raises:
-        SpecError: fewer than two checkpoints, or they are not of this network.
+        SpecError: fewer than two checkpoints, they are not of this network, or all are alike.
         StoreError: the canaries were changed, or the file cannot be written.
         TargetError: the network does not take the canaries.
     """
@@ -111,15 +121,21 @@ def score_checkpoints(
         )
     candidates = read_candidates(Path(canaries))
     gradients = CanaryGradients(network, candidates.x, candidates.y, max_grad_norm, prepare)
-    score, steps, last = np.zeros(len(candidates.y)), 0, None
+    score, steps, last, changed = np.zeros(len(candidates.y)), 0, None, False
     statistics: set[str] = set()
     for before, after in pairwise(_of_network(checkpoint, network) for checkpoint in checkpoints):
         moved = {name: before[name] - after[name] for name in gradients.trained}
         score += gradients.products(before, moved)
         statistics |= gradients.changed(before, after)
+        changed |= any(bool(difference.any()) for difference in moved.values())
         steps, last = steps + 1, after
     if last is None:
         raise SpecError("expected two checkpoints or more, got fewer: save one after each step")
+    if not changed:
+        raise SpecError(
+            f"expected checkpoints of a training, got {steps + 1:,} with the same trained weights: "
+            f"{_UNCHANGED}"
+        )
     of = fingerprint_model(gradients.load(last)) or ""
     scores = CanaryScores(
         score,

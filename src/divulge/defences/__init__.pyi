@@ -13,6 +13,7 @@ from .training.complementary import ComplementaryDistillation as ComplementaryDi
 from .training.convex_concave import ConvexConcaveLoss as ConvexConcaveLoss
 from .training.dap.trainer import DAP as DAP
 from .training.dp_sgd.loop import layer_norm as layer_norm
+from .training.dp_sgd.text_loss import TextLoss as TextLoss
 from .training.dp_sgd.trainer import DPSGD as DPSGD
 from .training.early_stopping import EarlyStopping as EarlyStopping
 from .training.hamp import HAMP as HAMP

@@ -22,6 +22,8 @@ DATA = {
     "location-30": "Location-30",
     "location-2": "Location-30 in two classes",
     "digits": "handwritten digits",
+    "verses": "Bible verses",
+    "verses-4": "Bible verses that stood four times each",
 }
 """How sets of records are called, by their name in the table."""
 ANSWERS = ("top-1", "rounding")
@@ -43,6 +45,11 @@ REASONS = {
     "top-1": "An attacker then sees the label alone, which still tells something.",
     "rounding": "An attacker then sees less of the confidence, and every label.",
     "a smaller C": "A wide margin fits single records less.",
+    "fewer epochs": "A text that is read less often is remembered less.",
+    "larger batches": "Fewer steps follow single texts.",
+    "goldfish loss": "A text of which tokens are left out is not memorised word for word.",
+    "adapters": "Few weights hold little of single texts.",
+    "deduplication": "A text that stands several times is learned several times.",
 }
 """Why each works, by its name without settings."""
 TIMES = {"early-stopping": "1", "relaxloss": "1.5", "selena": "7", "dp-sgd": "1.3 to 5"}
@@ -50,13 +57,16 @@ TIMES = {"early-stopping": "1", "relaxloss": "1.5", "selena": "7", "dp-sgd": "1.
 UNMEASURED = {"PyTorch": ("early-stopping", "relaxloss", "selena", "dp-sgd"),
               "support vectors": ("a smaller C", "averaging")}  # fmt: skip
 """By kind, what helps such models and is no part of the table; without figures of leaks."""
+LANGUAGE_MODEL = "language model"
+"""The kind that has no accuracy and no labels: the probability of a token stands in its place."""
 LARGE_GAP = 0.05
 """Accuracy on members less that on others from which both are named."""
 
+_LEAST_GAIN = 0.01
+"""Less of an AUC than this is next to nothing."""
+
 MOST_SHOWN = 3
 """How many remedies are read without opening anything."""
-
-_MOST = 4
 
 
 class MeasuredRemedy(NamedTuple):
@@ -90,7 +100,7 @@ def name_remedies(
     claim: ClaimRow | None,
     kind: str = "",
 ) -> tuple[Remedy, ...]:
-    """What to do about a leak of a classifier; nothing for other verdicts.
+    """What to do about a leak of a classifier or language model; nothing for other verdicts.
 
     Args:
         level: the level of the verdict.
@@ -100,7 +110,7 @@ def name_remedies(
         kind: of model, see `divulge.targets.model_parts.ModelKind`.
     """
     accuracy = next((check.estimates for check in checks if check.name == "model accuracy"), {})
-    if level != "leak" or not accuracy:
+    if level != "leak" or not (accuracy or kind == LANGUAGE_MODEL):
         return ()
     remedies = []
     if claim is not None and claim.outcome == "contradicted":
@@ -120,9 +130,10 @@ def name_remedies(
     if not trained:  # nobody knows how the model is trained
         return (*remedies, *_by_owner(), *_of_answers(kind, rows))
     first, *others = trained
-    if (gap := _describe_gap(accuracy)) is not None:
+    if accuracy and (gap := _describe_gap(accuracy)) is not None:
         first = replace(first, why=f"{gap} {first.why}")
-    return (*remedies, first, *others, _SEARCH, *_of_answers(kind, rows))
+    answers = () if kind == LANGUAGE_MODEL else _of_answers(kind, rows)
+    return (*remedies, first, *others, _SEARCH, *answers)
 
 
 _SEARCH = Remedy(
@@ -176,13 +187,17 @@ def _of_training(kind: str) -> list[Remedy]:
     known = [rows for rows in _measured_of(kind).values() if rows[0].name not in ANSWERS]
     guaranteed = [rows for rows in known if rows[0].name == "dp-sgd"]
     others = sorted((rows for rows in known if rows not in guaranteed), key=_price)
-    return [_remedy(rows) for rows in (*others[:_MOST], *guaranteed)]
+    return [_remedy(rows) for rows in (*others, *guaranteed)]
 
 
-def _price(rows: Sequence[MeasuredRemedy]) -> float:
-    """Accuracy lost for each point of AUC that an attack loses, over all records measured."""
+def _price(rows: Sequence[MeasuredRemedy]) -> tuple[bool, float]:
+    """Accuracy lost for each point of AUC that an attack loses, over all records measured.
+
+    What takes next to nothing off the attack comes last, whatever it costs.
+    """
     lost = sum(-row.accuracy_less.value for row in rows)
-    return lost / max(sum(-row.auc_less.value for row in rows), 1e-3)
+    gain = sum(-row.auc_less.value for row in rows)
+    return gain < _LEAST_GAIN * len(rows), lost / max(gain, 1e-3)
 
 
 def _remedy(rows: Sequence[MeasuredRemedy]) -> Remedy:
@@ -193,8 +208,14 @@ def _remedy(rows: Sequence[MeasuredRemedy]) -> Remedy:
     why = f"{REASONS[rows[0].name]} Attack AUC: {gain}."
     if rows[0].name in ANSWERS:
         return Remedy(rows[0].remedy, why, _NO_TRAINING)
-    points = " and ".join(_points(row.accuracy_less) for row in rows)
-    cost = f"{_time(rows[0].times)}. Accuracy on the same records: {points}"
+    if rows[0].kind == LANGUAGE_MODEL:
+        (row,) = rows
+        what = "Probability of a token of other texts"
+        points = f"{words.format_difference(row.accuracy_less)} from {row.accuracy:.3f}"
+    else:
+        what = "Accuracy on the same records"
+        points = " and ".join(_points(row.accuracy_less) for row in rows)
+    cost = f"{_time(rows[0].times)}. {what}: {points}"
     return Remedy(rows[0].remedy, why, cost)
 
 
@@ -232,9 +253,8 @@ def _time(times: str) -> str:
 
 def _by_owner() -> Iterator[Remedy]:
     """For whoever can train the model again: of each kind what costs the least for its gain."""
-    kinds = dict.fromkeys(row.kind for row in measured_remedies())
-    for kind in kinds:
-        for best in _of_training(kind)[:1]:
+    for kind in dict.fromkeys(row.kind for row in measured_remedies()):
+        for best in _of_training(kind)[: kind != LANGUAGE_MODEL]:  # whose kind is always known
             yield Remedy(
                 f"if its owner trains {_WITH_ARTICLE.get(kind, kind)}: {best.what}",
                 best.why,

@@ -207,8 +207,8 @@ _COMPARE = (
     "it trains."
 )
 _AFTER_LEAK = {
-    "language model": "Fine-tune for fewer epochs, without repeated texts, or with differential "
-    "privacy, and audit the new model: what each gains was not measured here.",
+    "language model": "Fine-tune for fewer epochs, by adapters of a small rank, or with "
+    "differential privacy, and audit the new model.",
     "URL": "Let the model return labels alone or rounded answers, limit the questions of each "
     "client, and audit it again.",
     "table": "Take this report to whoever trains the model, and audit the next model, or a table "

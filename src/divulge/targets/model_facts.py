@@ -115,11 +115,11 @@ def kind_of_model(target: Target) -> ModelKind:
             return kind_of_model(target.target)
         case TorchTarget() | ExportedTarget():
             return "PyTorch"
-        case CausalTarget():
+        case CausalTarget() | TokenTableTarget():
             return "language model"
         case HTTPTarget():
             return "language model" if Need.TOKENS in target.offers else "URL"
-        case TableTarget() | TokenTableTarget():
+        case TableTarget():
             return "table"
         case IsolatedTarget():
             return target.kind
