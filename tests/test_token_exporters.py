@@ -71,7 +71,9 @@ def server() -> Iterator[str]:
             assert self.path == "/v1/completions"
             assert self.headers["Authorization"] == "Bearer sesame"
             assert asked["echo"]
-            body = json.dumps({"choices": [{"logprobs": legacy(asked["prompt"])}]}).encode()
+            said = {"logprobs": legacy(asked["prompt"])}
+            usage = {"prompt_tokens": len(asked["prompt"])}  # a token a sign
+            body = json.dumps({"choices": [said], "usage": usage}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
