@@ -47,7 +47,7 @@ COMPARED = {
     "reference": "reference-ratio",
     "other texts": "token-threshold(signal=loss)",
     "known members": "reference-ratio",
-    "shadow models": "token-lira",
+    "shadow models": "token-rmia",
 }
 """By budget, the attack that the others are compared with, chosen beforehand."""
 
