@@ -201,4 +201,4 @@ def _largest_within(
 
 
 def _is_refuted(test: EpsilonTest, hits: Callable[[Guessing], int], parameter: float) -> bool:
-    return any(test.refutes(parameter, one, hits(one)) for one in test.guessings)
+    return any(test.refutes(parameter, each, hits(each)) for each in test.guessings)
