@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
-from scipy import stats
 
 from divulge._util.random import stream
+from divulge._util.scipy_stats import stats
 from divulge.attacks.shared.token_signals import all_signals
 from divulge.core import ModelView, Need
 from divulge.core.findings import CollectionTest, TextFacts

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
 
+from divulge._util.scipy_stats import stats
 from divulge.data.sampling import SeenBatches
 
 LEVEL = 0.0005

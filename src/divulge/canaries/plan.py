@@ -188,7 +188,7 @@ def _chance(
 
     The simulation ends where it cannot reach the share that is wanted; it is a lower one then.
     """
-    if bounds.largest_bound(canaries, delta, drawn="coins", noise=noise) <= epsilon:
+    if not bounds.can_refute(epsilon, canaries, delta, drawn="coins", noise=noise):
         return 0.0
     rng = stream(0, "canary plan", canaries)
     contradictions = 0

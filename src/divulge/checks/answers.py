@@ -51,7 +51,7 @@ def check_certain_answers(answers: Float64[np.ndarray, "records classes"]) -> Ch
     Args:
         answers: what the user, and not the model, calls probabilities.
     """
-    certain = int((np.sort(answers, axis=1)[:, :-1].max(axis=1) == 0).sum())
+    certain = int((np.count_nonzero(answers, axis=1) == 1).sum())
     if certain <= MOST * len(answers):
         return None
     share = words.format_rate(

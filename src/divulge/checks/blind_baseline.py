@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int
-from scipy import stats
 
 from divulge._util.digest import digest
 from divulge._util.extras import load_sklearn
 from divulge._util.random import stream
 from divulge._util.recent import RecentResults
+from divulge._util.scipy_stats import stats
 from divulge.checks import near_copies
 from divulge.checks.near_copies import COMPONENTS
 from divulge.core import Check, Estimate, Records, Verdict

@@ -1,8 +1,8 @@
 """Do members and non-members have one mix of classes, or one distribution of true values?"""
 
 import numpy as np
-from scipy import stats
 
+from divulge._util.scipy_stats import stats
 from divulge.checks.question import CheckInputs
 from divulge.core import Check, Verdict
 from divulge.core.check_names import CLASSES, VALUES

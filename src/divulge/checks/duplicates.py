@@ -3,14 +3,13 @@
 Where membership is not drawn yet, all of them are one pool, in which no record may stand twice.
 """
 
-import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Int, Shaped
+from jaxtyping import Bool, Int
 
+from divulge.checks.row_numbers import number_contents
 from divulge.core import Records
 from divulge.errors import DataError
 
@@ -246,21 +245,3 @@ def count_repeats(
     grown = sum(float((c**2).sum()) / size**2 for c, size in zip(counts, sizes, strict=True))
     inside, outside = (size - len(count) for count, size in zip(counts, sizes, strict=True))
     return Repeats(inside, outside, grown / sum(1 / size for size in sizes))
-
-
-def number_contents(
-    parts: Sequence[Shaped[np.ndarray, "..."]],
-) -> list[Int[np.ndarray, " records"]]:
-    """A number for each record of each part; records of the same content have the same."""
-    dtype = np.result_type(*parts)
-    keys = np.concatenate([_keys(part, dtype) for part in parts])
-    codes = np.unique(keys, return_inverse=True)[1]
-    return np.split(codes, np.cumsum([len(part) for part in parts])[:-1])
-
-
-def _keys(x: Shaped[np.ndarray, "..."], dtype: np.dtype) -> Shaped[np.ndarray, " records"]:
-    same = np.ascontiguousarray(x, dtype=dtype)
-    if dtype.kind == "f":
-        same = same + 0.0  # minus zero is zero
-    content = [hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in same]
-    return np.array(content, dtype="V16")

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
-from scipy import stats
 
 from divulge._util.random import stream
+from divulge._util.scipy_stats import stats
 from divulge.checks import repeats
 from divulge.core import Check
 

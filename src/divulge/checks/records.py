@@ -7,9 +7,9 @@ checks say so.
 
 import numpy as np
 from jaxtyping import Int, Shaped
-from scipy import stats
 
 from divulge._util.random import stream
+from divulge._util.scipy_stats import stats
 from divulge.checks import answers as of_answers
 from divulge.checks import (
     blind_baseline,

@@ -14,7 +14,8 @@ answers may be as coarse as they like: see `find_common_factor`.
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Real
 
-from divulge.checks.duplicates import Repeats, count_repeats, number_contents
+from divulge.checks.duplicates import Repeats, count_repeats
+from divulge.checks.row_numbers import number_contents
 from divulge.core import Check, Verdict
 
 NAME = "repeated rows"
@@ -57,7 +58,8 @@ def check_repeats(
         label: the class of each, or its true value.
         member: who was trained on.
     """
-    (codes,) = number_contents([np.column_stack([answers, label])])
+    (alone,) = number_contents([answers])
+    (codes,) = number_contents([np.column_stack([alone, label])])
     sets = {"members": codes[member], "non-members": codes[~member]}
     times = {name: find_common_factor(rows) for name, rows in sets.items()}
     if max(times.values()) > 1:
@@ -69,7 +71,7 @@ def check_repeats(
         grown = sum(times[name] / len(rows) for name, rows in sets.items())
         return warn(cause.capitalize(), grown / sum(1 / len(rows) for rows in sets.values()))
     if known is None:
-        known = _count_fine_repeats(answers, codes, member)
+        known = _count_fine_repeats(answers, alone, codes, member)
     if known.effect <= LARGEST_EFFECT:
         return None
     cause = (
@@ -92,11 +94,13 @@ def find_common_factor(codes: Codes) -> int:
 
 
 def _count_fine_repeats(
-    answers: Float64[np.ndarray, "records columns"], codes: Codes, member: Bool[np.ndarray, " rows"]
+    answers: Float64[np.ndarray, "records columns"],
+    alone: Codes,
+    codes: Codes,
+    member: Bool[np.ndarray, " rows"],
 ) -> Repeats:
     """Repeats of answers that no other record could have; none where such cannot be told."""
     none = Repeats(0, 0, 1.0)
-    (alone,) = number_contents([answers])
     shared = np.isin(alone, np.intersect1d(alone[member], alone[~member]))
     certain = answers.max(axis=1) >= CERTAIN if answers.shape[1] > 1 else shared & False
     if shared.mean() > SHARED or certain.all() or is_coarse(answers[~certain]):

@@ -19,8 +19,8 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Float64
-from scipy import stats
 
+from divulge._util.scipy_stats import stats
 from divulge.metrics.max_test import (
     STATISTICS,
     MaxTest,

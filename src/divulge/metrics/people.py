@@ -12,8 +12,9 @@ from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Real, Shaped
-from scipy import special, stats
+from scipy import special
 
+from divulge._util.scipy_stats import stats
 from divulge.core import Estimate
 from divulge.metrics.intervals import CONFIDENCE
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
-from scipy import special, stats
+from scipy import special
 
+from divulge._util.scipy_stats import stats
 from divulge.metrics import max_test
 
 Labels = Shaped[np.ndarray, " records"]

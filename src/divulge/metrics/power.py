@@ -11,9 +11,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, special, stats
+from scipy import optimize, special
 
 from divulge._util.random import stream
+from divulge._util.scipy_stats import stats
 from divulge.errors import SpecError
 from divulge.metrics.max_test import SHARES, max_test
 

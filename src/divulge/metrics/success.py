@@ -45,8 +45,9 @@ from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
-from scipy import special, stats
+from scipy import special
 
+from divulge._util.scipy_stats import stats
 from divulge.core import Estimate
 from divulge.metrics.intervals import CONFIDENCE
 

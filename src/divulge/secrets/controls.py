@@ -16,9 +16,9 @@ import math
 
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
-from scipy import stats
 
 from divulge._util.random import stream
+from divulge._util.scipy_stats import stats
 from divulge.core import (
     BlindRun,
     Control,

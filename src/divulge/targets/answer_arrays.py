@@ -7,6 +7,7 @@ from jaxtyping import Float, Shaped
 
 from divulge._util.contents import quote_error
 from divulge.errors import TargetError
+from divulge.metrics.tiny_probabilities import keep_order, log_of
 
 _ONE_ROW = (
     "return one row of numbers per record, one number a class. Of a model that answers pixels, "
@@ -18,6 +19,9 @@ _ONE_ROW = (
 
 DECIMALS = {2: 3, 4: 6, 8: 12}
 """Decimals that a number of so many bytes, from 0 to 1, tells from their neighbours."""
+
+_BLOCK = 2**18
+"""Numbers that are normalised at a time."""
 
 
 def read_rows(raw: Any, records: int) -> Shaped[np.ndarray, "records ..."]:
@@ -73,3 +77,37 @@ def read_array(raw: Any) -> Shaped[np.ndarray, "..."]:
             f"expected an array of answers, got {type(raw).__name__} that NumPy cannot read "
             f"({quote_error(error)[:200]}): {_ONE_ROW}"
         ) from error
+
+
+def normalise(
+    probabilities: Float[np.ndarray, "records columns"],
+) -> Float[np.ndarray, "records classes"]:
+    """Rows that sum to one but for the last bits, from such that rounding took from it.
+
+    A row of decimals is summed and divided in whole numbers: equal fractions give equal doubles.
+    Some rows at a time: what is computed on the way would take several times their memory.
+    """
+    count = max(1, _BLOCK // probabilities.shape[1])
+    shares = np.empty((len(probabilities), max(2, probabilities.shape[1])))
+    for start in range(0, len(probabilities), count):
+        rows = slice(start, start + count)
+        shares[rows] = _share_out(probabilities[rows])
+    return shares
+
+
+def _share_out(
+    probabilities: Float[np.ndarray, "records columns"],
+) -> Float[np.ndarray, "records classes"]:
+    whole = 10.0 ** DECIMALS[8]
+    clipped = np.clip(probabilities, 0, 1 if probabilities.shape[1] == 1 else None)
+    parts = np.rint(clipped * whole)
+    decimal = (parts / whole == clipped).all(axis=1, keepdims=True)
+    parts = np.where(decimal, parts, clipped)
+    unit = np.where(decimal, whole, 1.0)
+    if parts.shape[1] == 1:
+        parts = np.hstack([unit - parts, parts])
+    sums = parts.sum(axis=1, keepdims=True)
+    # A sum that only its own rounding took from one divides nothing, so no last bit is lost.
+    exact = np.abs(sums - unit) <= parts.shape[1] * np.finfo(np.float64).eps * unit
+    shares = parts / np.where(exact, unit, sums)
+    return keep_order(shares, lambda: log_of(shares))

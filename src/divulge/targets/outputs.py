@@ -14,9 +14,9 @@ from divulge.core import Need
 from divulge.core.records import LARGEST_VALUE
 from divulge.errors import TargetError
 from divulge.metrics import signals
-from divulge.metrics.tiny_probabilities import keep_order, log_of
+from divulge.metrics.tiny_probabilities import keep_order
 from divulge.targets import forms
-from divulge.targets.answer_arrays import DECIMALS, read_array, read_columns, read_rows
+from divulge.targets.answer_arrays import normalise, read_array, read_columns, read_rows
 
 Output = Literal["probabilities", "percentages", "logits", "labels", "values"]
 """What a model answers; ``values`` are the numbers of a regression model, one a record."""
@@ -201,7 +201,7 @@ def _check_percentages(
                 else forms.explain_refusal(percentages, names)
             )
         )
-    return _normalise(scaled)
+    return normalise(scaled)
 
 
 def _check_probabilities(
@@ -217,7 +217,7 @@ def _check_probabilities(
             f"expected probabilities, got 0 and 1 alone in {len(probabilities)} answers: these are "
             f"classes, so {forms.advise_labels(probabilities, names)}"
         )
-    return _normalise(probabilities)
+    return normalise(probabilities)
 
 
 def _describe_rows(answers: Float[np.ndarray, "records columns"], whole: int) -> str:
@@ -230,28 +230,6 @@ def _describe_rows(answers: Float[np.ndarray, "records columns"], whole: int) ->
         f" with rows that sum to {whole}, got {came} with sums from {sums.min():.6g} to "
         f"{sums.max():.6g}"
     )
-
-
-def _normalise(
-    probabilities: Float[np.ndarray, "records columns"],
-) -> Float[np.ndarray, "records classes"]:
-    """Rows that sum to one but for the last bits, from such that rounding took from it.
-
-    A row of decimals is summed and divided in whole numbers: equal fractions give equal doubles.
-    """
-    whole = 10.0 ** DECIMALS[8]
-    clipped = np.clip(probabilities, 0, 1 if probabilities.shape[1] == 1 else None)
-    parts = np.rint(clipped * whole)
-    decimal = (parts / whole == clipped).all(axis=1, keepdims=True)
-    parts = np.where(decimal, parts, clipped)
-    unit = np.where(decimal, whole, 1.0)
-    if parts.shape[1] == 1:
-        parts = np.hstack([unit - parts, parts])
-    sums = parts.sum(axis=1, keepdims=True)
-    # A sum that only its own rounding took from one divides nothing, so no last bit is lost.
-    exact = np.abs(sums - unit) <= parts.shape[1] * np.finfo(np.float64).eps * unit
-    shares = parts / np.where(exact, unit, sums)
-    return keep_order(shares, lambda: log_of(shares))
 
 
 def _one_hot(

@@ -158,7 +158,7 @@ class ShuffledTarget:
             if x is way.x:  # as most attacks ask: the inner target knows this array
                 return self._carry_over(ask(x)[self._order], np.arange(len(x)))
         exchanged, place = self._substitute_candidates(x)
-        return self._carry_over(ask(exchanged), place)
+        return self._carry_over(ask(exchanged).copy(), place)
 
     def _substitute_records(
         self, x: Features, y: Int[np.ndarray, " records"]
@@ -203,12 +203,15 @@ class ShuffledTarget:
     def _carry_over(
         self, answers: Float[np.ndarray, "records classes"], place: CandidatePositions
     ) -> Float[np.ndarray, "records classes"]:
-        """The answers as if about the first candidates: true classes swapped, or values moved."""
+        """The answers as if about the first candidates: true classes swapped, or values moved.
+
+        They are changed in place: nobody else may hold them.
+        """
         rows = np.flatnonzero(place != _UNKNOWN)
         mine, theirs = self._y[place[rows]], self._y[self._order[place[rows]]]
-        swapped = answers.copy()
         if self._ways[0].regression:
-            swapped[rows, 0] += mine - theirs
-            return swapped
-        swapped[rows, mine], swapped[rows, theirs] = answers[rows, theirs], answers[rows, mine]
-        return swapped
+            answers[rows, 0] += mine - theirs
+            return answers
+        true = answers[rows, theirs]
+        answers[rows, theirs], answers[rows, mine] = answers[rows, mine], true
+        return answers

@@ -2,7 +2,12 @@ import numpy as np
 import pytest
 
 from divulge.core import NoiseAssumption
-from divulge.metrics.epsilon import epsilon_lower_bound, largest_bound, records_needed
+from divulge.metrics.epsilon import (
+    can_refute,
+    epsilon_lower_bound,
+    largest_bound,
+    records_needed,
+)
 
 
 @pytest.mark.parametrize("noise", ["any", "gaussian", "independent-gaussian"])
@@ -35,3 +40,12 @@ def test_to_exceed_a_bound_takes_more_records_than_to_reach_it() -> None:
 
 def test_what_no_audit_can_show_is_said_so() -> None:
     assert records_needed(40.0) is None
+
+
+@pytest.mark.parametrize("noise", ["any", "gaussian", "independent-gaussian"])
+def test_an_epsilon_can_be_refuted_below_the_largest_bound(noise: NoiseAssumption) -> None:
+    for records in (30, 300):
+        most = largest_bound(records, 1e-5, drawn="coins", noise=noise)
+        for epsilon in (0.9 * most, most - 1e-4, most, most + 1e-4, 1.1 * most, 100.0):
+            refuted = can_refute(epsilon, records, 1e-5, drawn="coins", noise=noise)
+            assert refuted == (most > epsilon)

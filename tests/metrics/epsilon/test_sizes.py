@@ -38,3 +38,15 @@ def test_both_ends_hold_all_guesses_the_top_one_more_where_they_are_odd(
 ) -> None:
     test = EpsilonTest("any", 1e-5, 1000, 0.05, 0.0, size)
     assert test.guessings[0][:2] == ends
+
+
+def test_hits_that_chance_exceeds_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(0)
+    for records in (16, 500, 90_000):
+        guesses = np.unique(np.geomspace(8, records, 20).astype(np.int64))
+        for error in (1e-4, 0.03, 0.3):
+            odds = rng.uniform(0.5, 1.0, len(guesses))
+            expected = stats.binom.isf(error, guesses, odds)
+            assert (sizes._most_by_chance(error, guesses, odds) == expected).all()
+            one = stats.binom.isf(error, guesses, 0.9)
+            assert (sizes._most_by_chance(error, guesses, 0.9) == one).all()

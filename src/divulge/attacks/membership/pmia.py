@@ -5,9 +5,9 @@ from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Real
-from scipy import stats
 
 from divulge._util.arguments import check_arguments
+from divulge._util.scipy_stats import stats
 from divulge.attacks.shared.shadow_signals import (
     AttackTrainingSet,
     Column,

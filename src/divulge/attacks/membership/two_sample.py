@@ -5,9 +5,9 @@ from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float64
-from scipy import stats
 
 from divulge._util.arguments import check_arguments
+from divulge._util.scipy_stats import stats
 from divulge.attacks.shared.answer_features import answer_features
 from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable, SpecError

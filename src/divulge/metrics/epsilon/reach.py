@@ -1,7 +1,12 @@
 """The bound of a model that leaks every record is the most that an audit of a size can show."""
 
 from divulge.core import MembershipDraw, NoiseAssumption
-from divulge.metrics.epsilon.testing import Guessing, largest_refuted, prepare_epsilon_audit
+from divulge.metrics.epsilon.testing import (
+    Guessing,
+    largest_refuted,
+    prepare_epsilon_audit,
+    refutes_more,
+)
 from divulge.metrics.intervals import CONFIDENCE
 
 _MOST = 10**7
@@ -35,6 +40,33 @@ def largest_bound(
     return largest_refuted(audit, lambda guessing: _most_hits(guessing, records))
 
 
+def can_refute(
+    epsilon: float,
+    records: int,
+    delta: float = 0.0,
+    *,
+    drawn: MembershipDraw = "fixed",
+    noise: NoiseAssumption = "any",
+    tries: int = 1,
+) -> bool:
+    """Whether `largest_bound` exceeds an ε; a fraction of its work.
+
+    Args:
+        epsilon: the ε in question.
+        records: see `largest_bound`, as for the others.
+        delta: the δ of the guarantee.
+        drawn: how membership was drawn.
+        noise: what is known about the training.
+        tries: the number of attacks.
+
+    Examples:
+        >>> [can_refute(3.0, records, 1e-5) for records in (100, 200)]
+        [False, True]
+    """
+    audit = prepare_epsilon_audit(delta, drawn, noise, records, (1 - CONFIDENCE) / tries)
+    return refutes_more(audit, lambda guessing: _most_hits(guessing, records), epsilon)
+
+
 def records_needed(
     epsilon: float,
     delta: float = 0.0,
@@ -61,7 +93,7 @@ def records_needed(
     """
 
     def enough(records: int) -> bool:
-        return largest_bound(records, delta, drawn=drawn, noise=noise, tries=tries) > epsilon
+        return can_refute(epsilon, records, delta, drawn=drawn, noise=noise, tries=tries)
 
     high = 16
     while not enough(high):

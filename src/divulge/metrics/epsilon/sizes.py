@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64, Int
-from scipy import special, stats
+from scipy import special
 
 _TOGETHER = (8.0, 3.0, 1.5)
 """Probabilities of a run in which records leak together, in units of the permitted error."""
@@ -43,7 +43,7 @@ def choose_for_approximate_dp(
         # exceptions that share one unlucky run, of probability ``error``; each is right anyway
         # with the odds of the others
         exceptions = records * delta / error * (1 - odds)
-        hits = np.asarray(stats.binom.isf(error, sizes, odds) + 1 + exceptions)
+        hits = _most_by_chance(error, sizes, odds) + 1 + exceptions
         needed.append(_mu_needed(sizes, hits, records))
     which, size = np.unravel_index(np.argmin(needed), (len(needed), len(sizes)))
     return GuessChoice(int(sizes[size]), int(which))
@@ -60,8 +60,23 @@ def choose_for_gaussian_dp(mu: float, records: int, error: float) -> GuessChoice
     hits = np.zeros(len(sizes))
     for chance in (1.0, *(min(1.0, times * error) for times in _TOGETHER)):
         right = _hit_probability(mu, chance * sizes / records)
-        hits = np.maximum(hits, stats.binom.isf(error / chance, sizes, right) + 1)
+        hits = np.maximum(hits, _most_by_chance(error / chance, sizes, right) + 1)
     return GuessChoice(int(sizes[np.argmin(_mu_needed(sizes, hits, records))]), 0)
+
+
+def _most_by_chance(
+    error: float, guesses: Int[np.ndarray, " sizes"], odds: float | Float64[np.ndarray, " sizes"]
+) -> Int[np.ndarray, " sizes"]:
+    """The fewest hits that are exceeded with no more than a probability; ``binom.isf`` of SciPy.
+
+    That function alone would load all of ``scipy.stats``, which takes longer than a whole plan.
+    """
+    low, high = np.full(len(guesses), -1), guesses
+    while (high - low > 1).any():
+        middle = (low + high) // 2
+        rare = special.betainc(middle + 1, guesses - middle, odds) <= error  # P(more than middle)
+        low, high = np.where(rare, low, middle), np.where(rare, middle, high)
+    return high
 
 
 def _candidate_sizes(records: int) -> Int[np.ndarray, " sizes"]:

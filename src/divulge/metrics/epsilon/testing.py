@@ -8,6 +8,7 @@ each ε; each has a share of the error (Bonferroni).
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -29,6 +30,9 @@ _SLACKS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0)
 _SHARES = (0.6, 0.2, 0.05, 0.15)
 """Shares of the permitted error for four guessings: both ends alike; members alone, for models that
 expose few; non-members alone; all records, for attacks that say no more than yes or no."""
+
+_STEPS = 16
+"""Halvings of a range of the grid: to 1e-5 of its upper end, or better."""
 
 
 class Guessing(NamedTuple):
@@ -94,6 +98,7 @@ class EpsilonAudit(NamedTuple):
     records: int
     error: float
 
+    @lru_cache(maxsize=4096)  # noqa: B019 (an audit is a handful of numbers, and equals its like)
     def test(self, at_most: float) -> EpsilonTest:
         """The test of the parameters from the next lower one on the grid up to this one."""
         slacks = _SLACKS if self.drawn == "fixed" and self.noise == "any" else (0.0,)
@@ -146,13 +151,30 @@ def refutes_more(audit: EpsilonAudit, hits: Callable[[Guessing], int], epsilon: 
     if around is None:
         return False
     low, high = edges[around]
-    if _epsilon(audit, _largest_within(audit.test(high), hits, low, high)) <= epsilon:
+    if not _refutes_beyond(audit, hits, (low, high), epsilon):
         return False
     # all below have to be refuted too; the nearest are the likeliest not to be
-    return all(
-        _largest_within(audit.test(high), hits, low, high) == high
-        for low, high in reversed(edges[:around])
-    )
+    return all(_is_refuted(audit.test(high), hits, high) for _, high in reversed(edges[:around]))
+
+
+def _refutes_beyond(
+    audit: EpsilonAudit,
+    hits: Callable[[Guessing], int],
+    within: tuple[float, float],
+    epsilon: float,
+) -> bool:
+    """Whether `_largest_within` is above an ε; it ends where it knows."""
+    test, (low, high) = audit.test(within[1]), within
+    if _is_refuted(test, hits, high):
+        return True  # its ε is above the one in question
+    for _ in range(_STEPS):
+        if _epsilon(audit, low) > epsilon:
+            return True
+        if _epsilon(audit, high) <= epsilon:
+            return False
+        middle = (low + high) / 2
+        low, high = (middle, high) if _is_refuted(test, hits, middle) else (low, middle)
+    return _epsilon(audit, low) > epsilon
 
 
 def _grid(audit: EpsilonAudit) -> tuple[float, ...]:
@@ -170,14 +192,13 @@ def _largest_within(
 
     The guessings stay the same, so what refutes one value refutes all smaller ones.
     """
-    counted = [(guessing, hits(guessing)) for guessing in test.guessings]
-
-    def is_refuted(parameter: float) -> bool:
-        return any(test.refutes(parameter, *pair) for pair in counted)
-
-    if is_refuted(high):
+    if _is_refuted(test, hits, high):
         return high
-    for _ in range(16):  # to 1e-5 of its upper end, or better
+    for _ in range(_STEPS):
         middle = (low + high) / 2
-        low, high = (middle, high) if is_refuted(middle) else (low, middle)
+        low, high = (middle, high) if _is_refuted(test, hits, middle) else (low, middle)
     return low
+
+
+def _is_refuted(test: EpsilonTest, hits: Callable[[Guessing], int], parameter: float) -> bool:
+    return any(test.refutes(parameter, each, hits(each)) for each in test.guessings)

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Float64, Int
-from scipy import stats
 
+from divulge._util.scipy_stats import stats
 from divulge.core import NOBODY, Assignment, Collusion
 from divulge.metrics import assignment
 from divulge.metrics.uninformed.draws import (

@@ -7,6 +7,7 @@ number, high or low, and cannot say "close to that point"; a density around it c
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -69,12 +70,28 @@ class Clusters:
 
     def log_ratio(self, population: Population) -> Ratios:
         """How much likelier each record's answer is for a member; 0 where nothing is known."""
-        ratio = np.zeros(len(population.y))
-        rows, place = _rows_of_classes(population.y, self.known)
-        z = population.z[rows][:, None]
-        # Student's tails for non-members: a far outlier is no member for lying far out
-        ratio[rows] = (self.inside.gaussian(z, place) - self.outside.student(z, place))[:, 0]
+        ratio: Ratios = log_ratios([self], population)[0]
         return ratio
+
+
+def log_ratios(
+    fits: Sequence[Clusters], population: Population
+) -> Float64[np.ndarray, "fits records"]:
+    """The log ratios of several fits to the same suspects and non-members, as `fit_clusters` has.
+
+    Args:
+        fits: one for each width.
+        population: records of any class.
+    """
+    known, outside = fits[0].known, fits[0].outside
+    ratios = np.zeros((len(fits), len(population.y)))
+    rows, place = _rows_of_classes(population.y, known)
+    z = population.z[rows][:, None]
+    inside = Shape(*(np.concatenate(part) for part in zip(*(f.inside for f in fits), strict=True)))
+    own = inside.gaussian(z, place + len(known) * np.arange(len(fits))[:, None])
+    # Student's tails for non-members: a far outlier is no member for lying far out
+    ratios[:, rows] = (own - outside.student(z, place))[..., 0]
+    return ratios
 
 
 def fit_clusters(
@@ -92,13 +109,32 @@ def fit_clusters(
     Returns:
         One fit for each width.
     """
-    labels, counts = np.unique(suspects.y, return_counts=True)
-    known = labels[counts >= FEWEST]
-    outside = _nonmember_shapes(known, nonmembers)
-    groups = [suspects.z[suspects.y == label] for label in known]
-    inside = mixtures.find_clusters(groups, outside, share, widths)
-    each = zip(inside.mean, inside.scatter, strict=True)
-    return [Clusters(known, Shape(mean, scatter), outside) for mean, scatter in each]
+    (fitted,) = fit_clusters_of_each([(suspects, nonmembers)], share, widths)
+    return fitted
+
+
+def fit_clusters_of_each(
+    pairs: Sequence[tuple[Population, Population]], share: float, widths: Sequence[float]
+) -> list[list[Clusters]]:
+    """`fit_clusters` of several pairs of suspects and non-members, which costs less at once."""
+    known: list[Classes] = []
+    outside: list[Shape] = []
+    groups: list[Points] = []
+    for suspects, nonmembers in pairs:
+        labels, counts = np.unique(suspects.y, return_counts=True)
+        known.append(labels[counts >= FEWEST])
+        outside.append(_nonmember_shapes(known[-1], nonmembers))
+        groups += [suspects.z[suspects.y == label] for label in known[-1]]
+    everywhere = Shape(*map(np.concatenate, zip(*outside, strict=True)))
+    inside = mixtures.find_clusters(groups, everywhere, share, widths)
+    edges = np.cumsum([0, *map(len, known)])
+    return [
+        [
+            Clusters(classes, Shape(mean[start:end], scatter[start:end]), others)
+            for mean, scatter in zip(inside.mean, inside.scatter, strict=True)
+        ]
+        for classes, others, (start, end) in zip(known, outside, pairwise(edges), strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

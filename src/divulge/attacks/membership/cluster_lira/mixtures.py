@@ -1,6 +1,7 @@
 """Expectation and maximisation finds one cluster among other points, in many groups at once."""
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -273,8 +274,13 @@ def _starts(groups: list[Points], others: Shape) -> Float64[np.ndarray, "groups 
         for points, mean in zip(groups, others.mean, strict=True)
     ]
     most = min(STARTS, max(map(len, trusted)))
-    chosen = [np.linspace(0, len(points) - 1, min(most, len(points))).round() for points in trusted]
-    return np.stack([
-        points[np.pad(each.astype(int), (0, most - len(each)), mode="edge")]
-        for points, each in zip(trusted, chosen, strict=True)
-    ])  # fmt: skip
+    return np.stack([points[_spread(len(points), most)] for points in trusted])
+
+
+@lru_cache(maxsize=4096)
+def _spread(points: int, starts: int) -> Int[np.ndarray, " starts"]:
+    """Positions of starts, evenly among the points of a group; the last one again and again."""
+    chosen = np.linspace(0, points - 1, min(starts, points)).round().astype(int)
+    spread = np.pad(chosen, (0, starts - len(chosen)), mode="edge")
+    spread.flags.writeable = False
+    return spread

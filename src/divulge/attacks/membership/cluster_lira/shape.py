@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy import special
 
-Of = Int[np.ndarray, " chosen"] | EllipsisType
+Of = Int[np.ndarray, "*chosen"] | EllipsisType
 
 
 FREEDOM = 6.0

@@ -1,6 +1,7 @@
 """Fit a likelihood ratio of members to non-members; held-out suspects say how far to trust it."""
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,8 +12,9 @@ from divulge.attacks.membership.cluster_lira.clusters import (
     ExponentialTilt,
     Population,
     Ratios,
-    fit_clusters,
+    fit_clusters_of_each,
     fit_tilt,
+    log_ratios,
 )
 
 WIDTHS = (1.0, 1 / 4, 1 / 16, 1 / 64, 1 / 256)
@@ -55,7 +57,7 @@ class TemperedRatio(NamedTuple):
 
     def log_ratio(self, population: Population) -> Ratios:
         """The tempered log likelihood ratio of each record."""
-        ratio: Ratios = self.strength * _soft_clip(self.members.log_ratio(population))
+        ratio: Ratios = self.strength * _soft_clip(self.members.log_ratio(population)[None])[0]
         # an e-value: the mean ratio of non-members is 1 at most, so a claim costs what it says
         ratio -= self.log_norm[population.y]
         return ratio
@@ -70,6 +72,14 @@ class _BestModel(NamedTuple):
     """Index of the model in the list that `_candidate_models` returns."""
     strength: float
     log_norm: Float64[np.ndarray, " classes"]
+
+
+class _Models(NamedTuple):
+    """All models that are tried."""
+
+    tilt: ExponentialTilt
+    clusters: list[Clusters]
+    """One for each of the widths."""
 
 
 def fit_ratio(
@@ -98,7 +108,22 @@ def _candidate_models(
     suspects: Population, nonmembers: Population, share: float
 ) -> list[Clusters | ExponentialTilt]:
     """Fit all models that are tried: a tilt, and clusters of several widths."""
-    return [fit_tilt(suspects, nonmembers), *fit_clusters(suspects, nonmembers, share, WIDTHS)]
+    ((tilt, clusters),) = _candidate_models_of_each([(suspects, nonmembers)], share)
+    return [tilt, *clusters]
+
+
+def _candidate_models_of_each(
+    pairs: Sequence[tuple[Population, Population]], share: float
+) -> list[_Models]:
+    """All models that are tried, of each pair of suspects and non-members."""
+    clusters = fit_clusters_of_each(pairs, share, WIDTHS)
+    return [_Models(fit_tilt(*pair), fits) for pair, fits in zip(pairs, clusters, strict=True)]
+
+
+def _log_ratios(models: _Models, population: Population) -> Float64[np.ndarray, "models records"]:
+    """Soft-clipped log ratios by each model."""
+    tilted = models.tilt.log_ratio(population)
+    return _soft_clip(np.vstack([tilted, log_ratios(models.clusters, population)]))
 
 
 def _permute_within_classes(
@@ -138,11 +163,11 @@ def _held_out_ratios(
     count = 1 + len(WIDTHS)
     theirs, others = np.zeros((count, len(suspects.y))), np.zeros((count, len(nonmembers.y)))
     fold, other_fold = _assign_folds(suspects), _assign_folds(nonmembers)
-    for k in range(FOLDS):
+    pairs = [(suspects.take(fold != k), nonmembers.take(other_fold != k)) for k in range(FOLDS)]
+    for k, ways in enumerate(_candidate_models_of_each(pairs, share)):
         here, there = fold == k, other_fold == k
-        ways = _candidate_models(suspects.take(~here), nonmembers.take(~there), share)
-        theirs[:, here] = [_soft_clip(way.log_ratio(suspects.take(here))) for way in ways]
-        others[:, there] = [_soft_clip(way.log_ratio(nonmembers.take(there))) for way in ways]
+        theirs[:, here] = _log_ratios(ways, suspects.take(here))
+        others[:, there] = _log_ratios(ways, nonmembers.take(there))
     return theirs, others
 
 
@@ -166,7 +191,8 @@ def _log_norm(
     return log_norm
 
 
-def _soft_clip(ratio: Ratios) -> Ratios:
+def _soft_clip(
+    ratio: Float64[np.ndarray, "*models records"],
+) -> Float64[np.ndarray, "*models records"]:
     """Clip ratios softly, in the same order: densities far out are not to be trusted."""
-    bent: Ratios = LIMIT * np.tanh(ratio / LIMIT)
-    return bent
+    return np.asarray(LIMIT * np.tanh(ratio / LIMIT))
