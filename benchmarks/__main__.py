@@ -80,8 +80,8 @@ from benchmarks import (
 )
 from benchmarks.peers import labels as labels_only
 from benchmarks.peers import tables as peers
+from benchmarks.shadow_quality import half_trained, other_tools, temperature, thresholds
 from benchmarks.shadow_quality import measure as shadow_quality
-from benchmarks.shadow_quality import temperature, thresholds
 from benchmarks.shadow_quality.tasks import TASKS
 from benchmarks.timing import MissingData, MissingPeer, MissingProcessor, Outcome, verdict
 
@@ -139,6 +139,8 @@ BENCHMARKS = {
     "quality": Benchmark(
         f"{shadow_quality.SUMMARY}: all targets, up to 16", shadow_quality.run_all
     ),
+    "half-trained-shadows": Benchmark(half_trained.SUMMARY, half_trained.run),
+    "quality-peers": Benchmark(other_tools.SUMMARY, other_tools.run),
     **{
         f"quality-{name}": Benchmark(
             f"{shadow_quality.SUMMARY}: {name}, up to 16", partial(shadow_quality.run, name=name)

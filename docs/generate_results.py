@@ -125,7 +125,8 @@ def _overview(papers: Sequence[Paper], tables: Mapping[str, Stored]) -> str:
         "## Other measurements",
         "* [divulge and other tools](peers.md): strength, time and memory on the same models;\n"
         "* [how often audits of people err](people.md), where nothing leaks;\n"
-        "* [what shadow attacks find](shadow-quality.md) with 2 to 64 shadow models;\n"
+        "* [what shadow attacks find](shadow-quality.md) with 2 to 64 shadow models,\n"
+        "  and [those of other tools](shadow-peers.md) on the same ones;\n"
         "* [what private clients cost](federated-utility.md) in accuracy;\n"
         "* [benchmarks](benchmarks.md) of time and memory, and [what became faster](speed.md).",
     )

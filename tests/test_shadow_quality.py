@@ -11,9 +11,9 @@ import pytest
 from jaxtyping import Bool
 from scipy import stats
 
-from benchmarks.shadow_quality import compare, measure, rows
-from benchmarks.shadow_quality.models import HALVES, SEEDS, Games
-from benchmarks.shadow_quality.rows import METRICS, Heading, Measured, Mode, Row
+from benchmarks.shadow_quality import compare, measure, other_tools_page, rows
+from benchmarks.shadow_quality.models import SEEDS, Games
+from benchmarks.shadow_quality.rows import HALVES, METRICS, Heading, Measured, Mode, Row
 from benchmarks.shadow_quality.tasks import TASKS, Task
 from divulge.core import Records, Target
 from divulge.targets.function import FunctionTarget
@@ -224,8 +224,22 @@ def test_the_first_with_few_shadows_stands_beside_lira_with_16() -> None:
         told.append(replace(row(name, "b", []), values={}, reason="too few"))
     lines = compare._against_lira(told)
     share = (4 * 2.0 + 0.5) / (16 * 2.0 + 0.5)
-    assert lines[2].startswith("| 4 | `a` | +0.010 [+0.010, +0.010] |")
+    assert lines[2].startswith("| 4 | `a` | +0.010 [+0.010, +0.010] | +0.010 [+0.010, +0.010] |")
     assert lines[2].endswith(f"| {share:.3f} [{share:.3f}, {share:.3f}] |")
+
+
+def test_other_tools_are_compared_on_the_same_targets() -> None:
+    told = [row("x", name, [value] * HALVES) for name, value in (
+        ("divulge, shadow-stack", 0.8), ("tool, a", 0.7), ("divulge, rmia", 0.1),
+    )]  # fmt: skip
+    told += [row("y", "divulge, shadow-stack", [0.8] * HALVES), row("z", "tool, a", [0.9] * HALVES)]
+    told.append(row("y", "tool, a", [0.81] * HALVES))
+    found = list(other_tools_page.compare(told))
+    assert {one.attack for one in found} == {"tool, a"}
+    assert found[0].differences == pytest.approx({"x": 0.1, "y": -0.01})
+    lines = other_tools_page.page(told)
+    assert "3 of 6 comparisons are lost by more than 0.005: y online" in lines[1]
+    assert len(list(csv.DictReader(other_tools_page.to_csv(told).splitlines()))) == 9
 
 
 def test_stored_rows_are_complete_and_of_todays_targets() -> None:

@@ -146,12 +146,12 @@ def _rows(
     for key in missing:
         _, of, count, name = key
         if of == mode:
-            row = _row(_attack(name, count), views, count)
+            row = row_of_attack(_attack(name, count), views, count)
             yield replace(row, attack=name, target=task.name, mode=mode,
                           shadow_cpu=count * shadow_cpu)  # fmt: skip
 
 
-def _row(attack: MembershipAttack, views: Sequence[Views], count: int) -> Row:
+def row_of_attack(attack: MembershipAttack, views: Sequence[Views], count: int) -> Row:
     """An attack on all targets of a mode."""
     unmeasured = Row("", "online", count, attack.name, {}, [], 0.0, 0.0)
     begun = time.process_time()
@@ -164,12 +164,22 @@ def _row(attack: MembershipAttack, views: Sequence[Views], count: int) -> Row:
         return replace(unmeasured, reason=str(error))
     spent = (time.process_time() - begun) / len(views)
     pairs = list(zip(scores, (one.learned for one in views), strict=True))
+    return row_of_scores(replace(unmeasured, attack_cpu=spent), pairs)
+
+
+def row_of_scores(empty: Row, pairs: Sequence[tuple[np.ndarray, np.ndarray]]) -> Row:
+    """A row with what scores say.
+
+    Args:
+        empty: a row without values.
+        pairs: of each model, scores and who is a member.
+    """
     values = {METRICS[0]: [membership.auc(*pair).value for pair in pairs]}
     for metric, fpr in FPRS.items():
         values[metric] = [membership.tpr_at_fpr(*pair, fpr).value for pair in pairs]
     flagged = [flag(*pair, FPRS[METRICS[1]]) for pair in pairs]
     agreement = [_shared(flagged[k : k + SEEDS]) for k in range(0, len(flagged), SEEDS)]
-    return replace(unmeasured, values=values, agreement=agreement, attack_cpu=spent)
+    return replace(empty, values=values, agreement=agreement)
 
 
 def flag(

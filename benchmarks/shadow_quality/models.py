@@ -1,5 +1,6 @@
 """Train the targets and shadows of a task, and keep what they say: what attacks then read."""
 
+import copy
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -8,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool
 
-from benchmarks.shadow_quality.rows import Mode
+from benchmarks.shadow_quality.rows import HALVES, MODES, Mode
 from benchmarks.shadow_quality.tasks import Task
 from divulge._util import atomic
 from divulge._util.random import stream
@@ -16,9 +17,6 @@ from divulge.core import ModelView, Need, PoolPredictions, Records, Shadows
 from divulge.metrics import signals
 from divulge.metrics.softened import softened_log_probability
 from divulge.targets.recorded import TableTarget
-
-HALVES = 4
-"""Halves of each pool that targets are trained on, two on each."""
 
 SEEDS = 2
 """Targets that learn the same half: how well their flagged records agree is measured."""
@@ -38,9 +36,15 @@ class Games:
 
     There are two disjoint pools. All shadows learn from the first: online they face targets of
     that pool, offline targets of the second.
+
+    Args:
+        task: records, and how a model of them is trained.
+        shadows: how many.
+        kept: the folder of what models say.
+        seeds: targets that learn the same half, `SEEDS` at most.
     """
 
-    def __init__(self, task: Task, shadows: int, kept: Path) -> None:
+    def __init__(self, task: Task, shadows: int, kept: Path, seeds: int = SEEDS) -> None:
         pool = task.records()
         order = np.random.default_rng(0).permutation(len(pool))
         size = task.size
@@ -56,15 +60,27 @@ class Games:
             mode: [
                 Model(f"{mode}-{k}-{s}", pool, _half(size, pool, k), pool * 100 + k * SEEDS + s)
                 for k in range(HALVES)
-                for s in range(SEEDS)
+                for s in range(seeds)
             ]
             for mode, pool in _POOLS.items()
         }
 
-    def train(self) -> None:
+    def with_shadows(self, name: str, task: Task) -> "Games":
+        """The same targets beside shadows that another task trains on the same records.
+
+        Args:
+            name: before the names of their files.
+            task: the same records, another trainer.
+        """
+        other = copy.copy(self)
+        other._task = task
+        other._shadows = [model._replace(name=f"{name}-{model.name}") for model in self._shadows]
+        return other
+
+    def train(self, modes: Sequence[Mode] = MODES) -> None:
         """Train every model whose answers are not kept yet, and keep its answers."""
         for pool in (0, 1):
-            everyone = [*self._shadows, *self._targets["online"], *self._targets["offline"]]
+            everyone = [*self._shadows, *(one for mode in modes for one in self._targets[mode])]
             missing = [
                 model for model in everyone
                 if model.pool == pool and not self._file(model).exists()
@@ -130,6 +146,32 @@ class Games:
                 None if mode == "online" else (self._records.y[: self._size], phi[: self._size]),
                 model.half, softened[candidates],
             )  # fmt: skip
+
+    def logits(self, mode: Mode) -> dict[str, np.ndarray]:
+        """What `benchmarks.peers.drivers.stored` reads: logits, or log probabilities."""
+        pool = _POOLS[mode]
+        candidates = slice(pool * self._size, (pool + 1) * self._size)
+        reference, y = slice(2 * self._size, None), self._records.y
+        targets = [self._logits(model) for model in self._targets[mode]]
+        shadows = [self._logits(model) for model in self._shadows]
+        half = np.stack([model.half for model in self._shadows])
+        return {
+            "target": np.stack([said[candidates] for said in targets]),
+            "target_reference": np.stack([said[reference] for said in targets]),
+            "shadows": np.stack([said[candidates] for said in shadows]),
+            "shadows_reference": np.stack([said[reference] for said in shadows]),
+            "half": half if mode == "online" else np.zeros_like(half),
+            "member": np.stack([model.half for model in self._targets[mode]]),
+            "y": y[candidates],
+            "y_reference": y[reference],
+        }
+
+    def _logits(self, model: Model) -> np.ndarray:
+        said = self._answers(model)
+        if said.raw is not None:
+            return said.raw
+        logits: np.ndarray = np.log(np.maximum(said.answers, signals.SMALLEST))
+        return logits
 
     def first_pool(self) -> tuple[np.ndarray, np.ndarray, Records]:
         """The rows of the first pool, those of the reference records, and all records."""

@@ -16,6 +16,9 @@ MODES: tuple[Mode, ...] = ("online", "offline")
 
 STORED = Path(__file__).parent / "measured"
 
+HALVES = 4
+"""Halves of each pool that targets are trained on, one or two on each."""
+
 METRICS = ("AUC", "TPR at 1 % FPR", "TPR at 0.1 % FPR")
 
 
@@ -45,9 +48,9 @@ class Row:
         return self.target, self.mode, self.shadows, self.attack
 
     def halves(self, metric: str) -> list[float]:
-        """The metric's mean over the two models of each half."""
-        pairs = np.reshape(self.values[metric], (-1, 2))
-        return [float(mean) for mean in pairs.mean(axis=1)]
+        """The metric's mean over the models of each of the `HALVES`."""
+        models = np.reshape(self.values[metric], (HALVES, -1))
+        return [float(mean) for mean in models.mean(axis=1)]
 
     @property
     def cpu(self) -> float:
@@ -113,6 +116,14 @@ def read(path: Path) -> Measured | None:
     heading = pydantic.TypeAdapter(Heading).validate_json(lines[0])
     rows = pydantic.TypeAdapter(Row)
     return Measured(heading, tuple(rows.validate_json(line) for line in lines[1:]))
+
+
+def read_rows(path: Path) -> list[Row]:
+    """The rows of a file without a heading; none if there is no file."""
+    if not path.exists():
+        return []
+    rows = pydantic.TypeAdapter(Row)
+    return [rows.validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def read_all(names: Sequence[str], folder: Path = STORED) -> Iterator[Measured]:

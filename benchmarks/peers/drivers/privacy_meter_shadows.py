@@ -30,7 +30,7 @@ def main() -> None:
     desk = Desk()
     settings, records = desk.settings, desk.arrays("records")
     x, y, member = records["x"], records["y"], records["member"]
-    attacks, log = _module("attacks.py"), logging.getLogger("privacy-meter")
+    attacks, log = load_module("attacks.py"), logging.getLogger("privacy-meter")
     pairs = plain.random_halves(settings["shadows"] // 2, len(y))
     inside = np.stack([side for half in (member, *pairs) for side in (half, ~half)])
     with desk.timed("shadows"):
@@ -58,7 +58,7 @@ def _train(
     settings: Mapping[str, Any], x: np.ndarray, y: np.ndarray, halves: np.ndarray
 ) -> list[nn.Module]:
     """Models by its own trainer, which prints each epoch."""
-    trainer = _module("trainers/default_trainer.py")
+    trainer = load_module("trainers/default_trainer.py")
     given = {
         "device": "cpu", "optimizer": "SGD", "weight_decay": 0.0, "epochs": settings["epochs"],
         "learning_rate": settings["lr"] / PEAK, "momentum": settings["momentum"],
@@ -80,7 +80,7 @@ def _signals(models: list[nn.Module], x: np.ndarray, y: np.ndarray) -> np.ndarra
     return np.stack(said, axis=1)
 
 
-def _module(path: str) -> Any:
+def load_module(path: str) -> Any:
     """One file of it: its packages import what these do without."""
     place = Path(sysconfig.get_paths()["purelib"], path)
     spec = importlib.util.spec_from_file_location(f"privacy_meter_{place.stem}", place)

@@ -34,23 +34,23 @@ def main() -> None:
     for name, more in LIRA.items():
         with desk.timed(name):
             lira = LiraAttack(
-                *_split(_gaussians(phi, said, halves), member), AggregationType.NONE,
+                *split(gaussians(phi, said, halves), member), AggregationType.NONE,
                 use_fixed_variance=True, **more,
             )  # fmt: skip
             lira.run_attack()
-            desk.leave(name, _scores(len(y), lira.df_train_merge, lira.df_test_merge))
-    nobody = _table(of_others[0], of_others[1:], np.zeros_like(of_others[1:], np.bool_))
+            desk.leave(name, scores(len(y), lira.df_train_merge, lira.df_test_merge))
+    nobody = table(of_others[0], of_others[1:], np.zeros_like(of_others[1:], np.bool_))
     for name, online in (("RMIA online", True), ("RMIA offline", False)):
         with desk.timed(name):
             rmia = RmiaAttack(
-                *_split(_table(phi, said, halves), member), nobody, AggregationType.NONE,
+                *split(table(phi, said, halves), member), nobody, AggregationType.NONE,
                 online=online,
             )  # fmt: skip
             rmia.run_attack()
-            desk.leave(name, _scores(len(y), rmia.df_train_merge, rmia.df_test_merge))
+            desk.leave(name, scores(len(y), rmia.df_train_merge, rmia.df_test_merge))
 
 
-def _gaussians(phi: np.ndarray, said: np.ndarray, halves: np.ndarray) -> pd.DataFrame:
+def gaussians(phi: np.ndarray, said: np.ndarray, halves: np.ndarray) -> pd.DataFrame:
     """Mean and spread of each record's answers by the shadows with it, and by those without."""
     inside, outside = (np.where(side, said, np.nan) for side in (halves, ~halves))
     return pd.DataFrame({
@@ -65,7 +65,7 @@ def _gaussians(phi: np.ndarray, said: np.ndarray, halves: np.ndarray) -> pd.Data
     })  # fmt: skip
 
 
-def _table(phi: np.ndarray, said: np.ndarray, halves: np.ndarray) -> pd.DataFrame:
+def table(phi: np.ndarray, said: np.ndarray, halves: np.ndarray) -> pd.DataFrame:
     """Probabilities of the true class by the target and by each shadow, and who was in which."""
     columns: dict[str, np.ndarray] = {ID: np.arange(len(phi)), "score_orig": _chance(phi)}
     for k, (own, half) in enumerate(zip(said, halves, strict=True)):
@@ -79,11 +79,12 @@ def _chance(phi: np.ndarray) -> np.ndarray:
     return chance
 
 
-def _split(table: pd.DataFrame, member: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
+def split(table: pd.DataFrame, member: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """The rows of members, and those of the others, as its attacks want them."""
     return table[member].copy(), table[~member].copy()
 
 
-def _scores(count: int, *tables: pd.DataFrame) -> np.ndarray:
+def scores(count: int, *tables: pd.DataFrame) -> np.ndarray:
     """Scores in the records' order; records that the tool dropped score lowest of all."""
     rows = pd.concat(tables)
     score = np.full(count, rows["score"].min())
