@@ -5,7 +5,7 @@ import pytest
 
 from divulge.core import Need
 from divulge.errors import TargetError
-from divulge.targets.outputs import Output, access_of, to_probabilities
+from divulge.targets.outputs import MOST_CLASSES, Output, access_of, to_probabilities
 
 
 def test_softmax_keeps_tiny_probabilities_exact() -> None:
@@ -93,7 +93,11 @@ def test_wrong_answers_are_refused(raw: Any, output: Output, message: str) -> No
         to_probabilities(raw, output, 2, classes=3)
 
 
-@pytest.mark.parametrize("classes", [None, 1, 10**9])
+def test_labels_may_be_of_as_many_classes_as_there_can_be() -> None:
+    assert to_probabilities([0], "labels", 1, MOST_CLASSES).shape == (1, MOST_CLASSES)
+
+
+@pytest.mark.parametrize("classes", [None, 1, MOST_CLASSES + 1, 10**9])
 def test_labels_need_the_number_of_classes(classes: int | None) -> None:
     with pytest.raises(TargetError, match="pass classes="):
         to_probabilities([0, 1], "labels", 2, classes)

@@ -276,6 +276,15 @@ REPLIES: dict[str, bytes] = {
 }
 
 
+def test_a_message_may_be_as_long_as_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "sent"
+    path.write_bytes(LENGTH.pack(3) + b"abc")
+    with path.open("rb") as sent:
+        assert model_process._read_message(sent, 3) == b"abc"
+    with path.open("rb") as sent, pytest.raises(ValueError, match="a message of 3 bytes"):
+        model_process._read_message(sent, 2)
+
+
 @pytest.mark.parametrize("reply", REPLIES)
 def test_what_a_hostile_process_sends_is_refused(
     reply: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -90,6 +90,11 @@ class World(ABC):
         del game
         return 0.5 in result.finding.metrics["auc"]
 
+    def relations(self, attack: Any) -> tuple["Property", ...]:
+        """What stays and what turns in whole audits, where these suit the attack."""
+        del attack
+        return ()
+
     @abstractmethod
     def check(self, view: Any, guess: Any) -> None:
         """Shapes and ranges of a guess about one view.

@@ -1,10 +1,6 @@
-"""A linear classifier that learned its members by heart, and what changes nothing about it.
+"""A linear classifier that learned its members by heart, and what changes nothing about it."""
 
-The relations that audits keep are about the program as a whole, so they stand beside the tests.
-`divulge.testing` holds what an attack must do, and users have it as ``divulge check``.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -113,11 +109,21 @@ def shrink_batches(subject: Subject) -> Subject:
     return replace(subject, batch_size=7)
 
 
-def change_all(subject: Subject) -> Subject:
-    """All of them at once."""
-    for change in SAME.values():
+def change_all(subject: Subject, changes: Mapping[str, Change] | None = None) -> Subject:
+    """All of them at once, or all of these."""
+    for change in (SAME if changes is None else changes).values():
         subject = change(subject)
     return subject
+
+
+def keep_share(subject: Subject, share: float) -> Subject:
+    """The same model, and so many of the members and of the non-members."""
+    chosen = np.zeros(len(subject.y), bool)
+    for side in (True, False):
+        rows = np.flatnonzero(subject.member == side)
+        chosen[rows[: round(share * len(rows))]] = True
+    x, y, member = (one[chosen] for one in (subject.x, subject.y, subject.member))
+    return replace(subject, x=x, y=y, member=member)
 
 
 def exchange(subject: Subject) -> Subject:
@@ -125,7 +131,7 @@ def exchange(subject: Subject) -> Subject:
     return replace(subject, member=~subject.member)
 
 
-SAME: dict[str, Change] = {
+SAME: Mapping[str, Change] = {
     "records": permute_records,
     "features": permute_features,
     "classes": permute_classes,

@@ -1,7 +1,12 @@
 """What two audits are compared by, and what may differ."""
 
+from collections.abc import Callable
+
 from divulge.audits.result import SecretAudit
 from divulge.core import Estimate
+
+Difference = Callable[[SecretAudit, SecretAudit], list[str]]
+"""What two audits say differently."""
 
 ROUNDING = 1e-9
 """Sums in another order differ by some thousand units of float64's last place at most."""
@@ -39,6 +44,11 @@ def changed(one: SecretAudit, other: SecretAudit) -> list[str]:
         for key in before.keys() & after.keys()
         if not _agree(before[key], after[key])
     ]
+
+
+def changed_ranks(one: SecretAudit, other: SecretAudit) -> list[str]:
+    """Which figures differ that follow from the order of the scores, ties included, alone."""
+    return [found for found in changed(one, other) if "'epsilon'" not in found]
 
 
 def _agree(one: Estimate, other: Estimate) -> bool:
