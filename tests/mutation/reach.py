@@ -172,7 +172,8 @@ class Tests:
                 pairs = zip(path.parts[2:-1], test.parts[1:-1], strict=False)
                 folders = sum(a == b for a, b in pairs)
                 named = test.stem.removeprefix("test_")
-                own = 4 * (named == path.stem) + 3 * (named in path.parts) + 2 * module
+                parts = len({*named.split("_")} & {*path.stem.split("_"), path.parts[-2]})
+                own = 4 * (named == path.stem) + 3 * (named in path.parts) + 2 * module + 2 * parts
                 return -(own + folders + 2 * min(found, 4)), name
 
             self._near[path] = sorted(self._words, key=rank)[:NEAR]
