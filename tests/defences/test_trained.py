@@ -150,7 +150,6 @@ def test_a_careless_defence_fails_the_table(prove: table.Property) -> None:
         ("image-augmentation", {"shift": 0, "flip": False}, "from 0 with flip"),
         ("complementary-distillation", {"folds": 1}, "folds from 2"),
         ("complementary-distillation", {"temperature": 0.0}, "temperature above 0"),
-        ("complementary-distillation", {"temperature": math.inf}, "temperature above 0|finite"),
         ("selena", {"models": 4, "left_out": 4}, "left_out from 1 to below models"),
         ("dap", {"r": ()}, "r from 0, one or more"),
         ("dap", {"shadows": 0}, "shadows from 1"),
