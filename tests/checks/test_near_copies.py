@@ -57,9 +57,7 @@ def test_near_copies_are_counted(each: int) -> None:
 def test_of_linked_records_one_stands_for_the_others_whatever_the_links() -> None:
     rng = np.random.default_rng(0)
     for many in np.repeat([2, 5, 12], 10):
-        neighbours = (
-            np.arange(records)[:, None] + rng.integers(1, records, (records, 3))
-        ) % records
+        neighbours = (np.arange(many)[:, None] + rng.integers(1, many, (many, 3))) % many
         equal = rng.random((many, 3)) < 0.3
         clumps = near_copies.Clumps(0, 0.0, 0.0, neighbours, equal)
         group = near_copies.group_near_copies(clumps, rng)

@@ -78,11 +78,11 @@ def _audit(attack: Any, subject: Subject) -> Audit:
     Raises:
         PropertyError: it did not.
     """
-    found = _run(attack, subject)
-    (finding,) = found.findings
+    result = _run(attack, subject)
+    (finding,) = result.findings
     ended = f"in a small audit it ended as {finding.status.value}: {finding.reason}"
     require(finding.status is Status.DONE, ended)
-    return found
+    return result
 
 
 def _run(attack: Any, subject: Subject) -> Audit:

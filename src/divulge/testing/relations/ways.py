@@ -40,7 +40,7 @@ def require_same_figures(
     if not together:
         return
     alone = {name: differ(before, way(change(subject))) for name, change in changes.items()}
-    causes = [f"{_first(changes[name])} ({found[0]})" for name, found in alone.items() if found]
+    causes = [f"{_first(changes[name])} ({lines[0]})" for name, lines in alone.items() if lines]
     named = "; ".join(causes) or f"all changes at once ({together[0]})"
     raise PropertyError(f"figures change with {named}")
 
@@ -55,9 +55,9 @@ def require_turned_figures(before: SecretAudit, exchanged: SecretAudit) -> None:
     Raises:
         PropertyError: an AUC does not turn over; names it.
     """
-    for one, other in zip(before.findings, exchanged.findings, strict=True):
-        pair = one.metrics["auc"].value, other.metrics["auc"].value
-        message = f"AUCs of {one.label} are {pair[0]:.3f} and, with exchanged sets, {pair[1]:.3f}"
+    for first, second in zip(before.findings, exchanged.findings, strict=True):
+        pair = first.metrics["auc"].value, second.metrics["auc"].value
+        message = f"AUCs of {first.label} are {pair[0]:.3f} and, with exchanged sets, {pair[1]:.3f}"
         require(abs(sum(pair) - 1) <= TURNED, f"{message}: they have to sum to 1")
 
 
@@ -71,9 +71,9 @@ def require_narrower_figures(few: SecretAudit, many: SecretAudit) -> None:
     Raises:
         PropertyError: an interval is as wide or wider; names it.
     """
-    for one, other in zip(few.findings, many.findings, strict=True):
-        pair = _width(one.metrics["auc"]), _width(other.metrics["auc"])
-        message = f"the interval of the AUC of {one.label} is {pair[0]:.3f} wide"
+    for first, second in zip(few.findings, many.findings, strict=True):
+        pair = _width(first.metrics["auc"]), _width(second.metrics["auc"])
+        message = f"the interval of the AUC of {first.label} is {pair[0]:.3f} wide"
         require(pair[1] < pair[0], f"{message}, and {pair[1]:.3f} with more records")
 
 
