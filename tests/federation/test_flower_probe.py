@@ -114,7 +114,7 @@ def test_canaries_are_tried_in_the_first_training_alone(
         (tmp_path / "scores.npz").touch()
     monkeypatch.setattr(CanaryProbe, "_try", lambda self, *_: tried.append(self))
     about = Metadata(1, "", 0, 2, "", "", time.time(), 60.0, kind)
-    message = Message(metadata=about, content=RecordDict())
+    message = Message(metadata=about, content=RecordDict())  # type: ignore[call-overload]
     assert one(message, Context(1, 2, {}, RecordDict(), {}), lambda sent, _: sent) is message
     assert len(tried) == tries
 

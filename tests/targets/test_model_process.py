@@ -250,6 +250,15 @@ def _hostile(monkeypatch: pytest.MonkeyPatch, folder: Path, *replies: bytes) -> 
     return IsolatedTarget(folder / "model.onnx", {}, 1024, PATIENCE)
 
 
+@pytest.mark.parametrize(("code", "how"), [("", "status 0"), ("raise SystemExit(3)", "status 3")])
+def test_a_process_that_ends_by_itself_is_told_by_its_status(
+    code: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_process, "_CODE", code)
+    with pytest.raises(TargetError, match=rf"its process ended instead \({how}\)"):
+        IsolatedTarget(tmp_path / "model.onnx", {}, 1024, PATIENCE)
+
+
 def _answers(*shape: int, value: float = 0.5, size: int | None = None) -> bytes:
     count = int(np.prod(shape)) if size is None else size
     return _message({"shape": shape}, np.full(count, value).tobytes())
