@@ -1,6 +1,7 @@
 """Attacks that must fail the table, one for each thing that can be wrong; for every secret."""
 
 import dataclasses
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from divulge.attacks import catalog
 from divulge.core import (
     NOBODY,
     Assignment,
+    Membership,
     ModelView,
     Need,
     Proportions,
@@ -232,3 +234,53 @@ class Recognises:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         del rng
         return Scores(np.array([float(key in self.members) for key in record_keys(view.records.x)]))
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstColumn:
+    """Looks at the first class, whichever that is, in place of the record's own."""
+
+    name: ClassVar[str] = "first-column"
+    paper: ClassVar[str] = "none, 2026"
+    needs: ClassVar[Need] = Need.PROBABILITIES
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        del rng
+        return Scores(view.target.predict(view.records.x)[:, 0])
+
+
+@dataclasses.dataclass(frozen=True)
+class Eavesdropping:
+    """Finds the truth among the variables of its callers."""
+
+    name: ClassVar[str] = "eavesdropping"
+    paper: ClassVar[str] = "none, 2026"
+    needs: ClassVar[Need] = Need.LABELS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        del rng
+        frame = sys._getframe()
+        while frame.f_back:
+            frame = frame.f_back
+            for value in frame.f_locals.values():
+                truth = getattr(value, "truth", value)
+                if isinstance(truth, Membership) and len(truth.member) == len(view.records):
+                    # however often it is right, it is surer of whom it calls a member
+                    return Scores(truth.member.astype(float))
+        return Scores(np.zeros(len(view.records)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Crowded:
+    """Is right about a few records, and guesses as soon as there are more."""
+
+    few: int
+    honest: Recognises = dataclasses.field(repr=False)
+    name: ClassVar[str] = "crowded"
+    paper: ClassVar[str] = "none, 2026"
+    needs: ClassVar[Need] = Need.FEATURES | Need.LABELS
+
+    def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
+        if len(view.records) <= self.few:
+            return self.honest(view, rng)
+        return Scores(rng.random(len(view.records)))

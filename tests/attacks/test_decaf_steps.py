@@ -100,3 +100,19 @@ def test_the_last_layer_may_lack_biases() -> None:
     assert OutputLayerNames.of({"a.weight": (3, 2), "norm.bias": (2,)}) == OutputLayerNames(
         "a.weight", None
     )
+
+
+def test_the_descent_is_that_of_adam_cut_off_at_zero() -> None:
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    columns, right = rng.normal(size=(20, 4)), rng.normal(size=20)
+    scales = torch.full((4,), 0.25, dtype=torch.float64, requires_grad=True)
+    optimiser = torch.optim.Adam([scales], lr=0.1)
+    for _ in range(5):
+        optimiser.zero_grad()
+        ((torch.tensor(columns) @ scales - torch.tensor(right)) ** 2).mean().backward()
+        optimiser.step()
+        scales.data.clamp_(min=0.0)
+    found = published._solve_by_descent(columns, right, 5, 0.1)
+    np.testing.assert_allclose(found, scales.detach().numpy(), rtol=1e-9)
+    assert 0 < (found > 0).sum() < 4

@@ -134,7 +134,7 @@ def test_a_client_tells_shaped_items_from_honest_ones() -> None:
         assert "deviations off" in " ".join(check(noise(one, RNG)))
         assert "constant" in " ".join(check(fingerprint(one, 0)))
     with pytest.raises(DataError, match="38 honest lists"):
-        items.learn_check(lists(5, 0))
+        items.learn_check(lists(37, 0))
     with pytest.raises(DataError, match="12 features, got 3"):
         check(np.zeros((4, 3)))
     with pytest.raises(DataError, match="got none"):

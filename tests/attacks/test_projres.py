@@ -131,8 +131,9 @@ def test_a_candidate_above_no_threshold_is_nobodys() -> None:
     guess = catalog.federation_attack("projres")(view, np.random.default_rng(0))
     assert assignment.recall(guess, truth).value == 1.0
     assert assignment.specificity(guess, truth).value > 0.8
-    with pytest.raises(SpecError, match="expected fpr above 0"):
-        catalog.federation_attack("projres", fpr=1.0)
+    for fpr in (0.0, 1.0):
+        with pytest.raises(SpecError, match="expected fpr above 0"):
+            catalog.federation_attack("projres", fpr=fpr)
 
 
 def test_the_layer_is_the_one_that_can_name_most_records() -> None:

@@ -11,7 +11,7 @@ import pytest
 from divulge.attacks import catalog
 from divulge.attacks.membership.token_stack import compare
 from divulge.attacks.shared.token_shadows import read_shadows
-from divulge.attacks.shared.token_signals import all_signals
+from divulge.attacks.shared.token_signals import _lowest, all_signals
 from divulge.core import ModelView, Need, Records
 from divulge.core.tokens import Tokens
 from divulge.errors import NotApplicable, SpecError
@@ -81,6 +81,14 @@ def test_own_signals(tokens: Tokens) -> None:
     for signal, expected in naive.items():
         found = score(tokens, "token-threshold", signal=signal, share=0.3)
         np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=signal)
+
+
+def test_the_lowest_tokens_are_those_of_a_sorted_text() -> None:
+    """Whatever a partition leaves in order: few of many long texts tell it from a sort."""
+    rng = np.random.default_rng(5)
+    for _ in range(300):
+        values = rng.normal(size=1000)
+        np.testing.assert_array_equal(np.sort(_lowest(values, 0.2)), np.sort(values)[:200])
 
 
 def test_surprising_tokens(tokens: Tokens) -> None:

@@ -9,10 +9,12 @@ import pytest
 
 import divulge
 from divulge.attacks import catalog
+from divulge.attacks.membership import cascade
 from divulge.attacks.membership.cascade import Cascade, lowest_precise
 from divulge.core import ControlOutcome, ModelView, Shadows, Status
 from divulge.errors import SpecError
 from divulge.metrics import membership, signals
+from divulge.testing.membership import Models
 from divulge.training.shadows.plan import ShadowPlan
 from divulge.training.shadows.train import ConditionalShadowTrainer, train_shadows
 from divulge.training.trainers import as_trainer
@@ -56,6 +58,17 @@ def test_further_shadows_agree_on_what_is_known_and_differ_on_the_rest() -> None
         answers = memorising.train(kept.x, kept.y, k).predict(CANDIDATES.x)
         phi = signals.compute_signal("scaled_logit", answers, CANDIDATES.y)
         assert np.corrcoef(phi, shadows.phi[:, k])[0, 1] > 0.99
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_of_several_ways_to_compare_the_one_that_tells_most_is_kept(*, first: bool) -> None:
+    (view,) = Models().leaky().views
+    few = np.arange(60)
+    right = replace(view.shadows, augmented_phi=())
+    wrong = replace(right, member=np.roll(right.member, 1, axis=0))  # of other records
+    ways = [right, wrong] if first else [wrong, right]
+    found = cascade._rehearse(view, ways, few, np.random.default_rng(0))
+    assert found.shadows is right
 
 
 def test_a_run_folder_keeps_further_shadows(tmp_path: Path) -> None:

@@ -47,6 +47,7 @@ def merge(sizes: Sequence[tuple[int, int]], smallest: int = 10) -> tuple[tuple[s
         ([(50, 50)], ("s0",), 0),
         # strata of nobody, such as those of reference records alone, are none
         ([(50, 50), (0, 0)], ("s0",), 0),
+        ([(50, 50), (1, 0)], (), 2),
     ],
 )
 def test_small_strata_are_merged(

@@ -249,6 +249,15 @@ def test_the_private_trainer_divides_by_its_batch_size(tmp_path: Path) -> None:
         assert check_batches(batches_of(recorder.save())).divisors == (size, size)
 
 
+def test_a_note_is_about_a_divisor_that_is_what_opacus_makes_of_the_records() -> None:
+    stated = StatedSampling(40, 0.3, 12)  # a mean of 12
+    sizes = np.array([9, 15])
+    for divisors, noted in (((12.0, 12.0), True), ((11.0, 12.0), False), (None, False)):
+        note = check_batches(SeenBatches(sizes, stated, divisors)).note
+        assert note.startswith("Gradients are divided by 12, ") == noted
+        assert bool(note) == noted
+
+
 def test_a_divisor_that_cannot_be_seen_is_refused(tmp_path: Path) -> None:
     folder, network = sets.make(tmp_path, 30), sets.linear()
     sampling = StatedSampling(40, 0.5, 2, divisor=20)

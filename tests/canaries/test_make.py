@@ -28,6 +28,7 @@ def test_the_trainer_gets_the_inserted_half_and_nobody_is_told_which(tmp_path: P
     assert rows == {(one.tobytes(), int(label)) for one, label in expected}
     with np.load(made.folder / files.CANDIDATES) as candidates:
         assert set(candidates.files) == {"x", "y", "digest", "commitment"}
+    assert not (made.folder / files._STAGED).exists()
 
 
 def test_two_sets_have_other_coins_and_canaries_unless_seeded(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from torch import nn
 from torch.nn.functional import binary_cross_entropy_with_logits, cross_entropy, one_hot
 from torch.utils.data import DataLoader, TensorDataset
 
-from divulge.canaries import audit
+from divulge.canaries import audit, entries
 from divulge.canaries.gradients import CanaryGradients
 from divulge.canaries.noise import check_noise
 from divulge.canaries.recorder import CanaryRecorder
@@ -397,3 +397,14 @@ def test_under_the_private_trainer(
         found = check_noise(scores.noise, scores.steps)
         assert any("is the same" in one for one in found.faults) == (name == "again")
         assert bool(found.faults) == (name == "again")
+
+
+def test_tensors_share_the_entries_that_are_kept() -> None:
+    sizes = {"a": 3000, "b": 5000, "c": 10}
+    sample = entries.EntrySample(sizes, np.random.default_rng(0))
+    share = entries.ENTRIES // 3
+    assert sample.parts == {"a": share, "b": share, "c": 10}
+    parts = np.split(sample.take(lambda _, places: places.astype(float)), [share, 2 * share])
+    for size, part in zip(sizes.values(), parts, strict=True):
+        assert len(np.unique(part)) == len(part)
+        assert 0 <= part.min() <= part.max() < size

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from divulge.checks import blind_baseline
-from divulge.core import Check, Records, Verdict
+from divulge.core import Check, Estimate, Records, Verdict
 from tests.golden import golden
 
 
@@ -91,3 +91,11 @@ def test_what_is_said_of_the_same_records_alone_is_recalled() -> None:
         assert expected != first
         blind_baseline.recall_separation(members, nonmembers, reference)  # the last ones are kept
         assert blind_baseline.recall_separation(*sets) == expected
+
+
+def test_of_two_comparisons_each_has_half_of_the_false_alarms() -> None:
+    auc, half = Estimate(0.6, 0.5, 0.7), blind_baseline.FALSE_ALARM / 2
+    beside = {name: blind_baseline.Separation(auc, p)
+              for name, p in (("members", half), ("non-members", 1.001 * half))}  # fmt: skip
+    assert blind_baseline._far(beside) == ["members"]
+    assert blind_baseline._far({"members": blind_baseline.Separation(auc, 2 * half)}) == ["members"]

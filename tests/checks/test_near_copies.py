@@ -54,6 +54,20 @@ def test_near_copies_are_counted(each: int) -> None:
     assert not np.isin(linked, kept).any()
 
 
+def test_of_linked_records_one_stands_for_the_others_whatever_the_links() -> None:
+    rng = np.random.default_rng(0)
+    for many in np.repeat([2, 5, 12], 10):
+        neighbours = (np.arange(many)[:, None] + rng.integers(1, many, (many, 3))) % many
+        equal = rng.random((many, 3)) < 0.3
+        clumps = near_copies.Clumps(0, 0.0, 0.0, neighbours, equal)
+        group = near_copies.group_near_copies(clumps, rng)
+        assert np.array_equal(group[group], group)
+        linked = {tuple(sorted((k, int(neighbours[k, rank])))) for k, rank in np.argwhere(equal)}
+        chosen = {int(k) for k in group}
+        assert not any(chosen.issuperset(pair) for pair in linked)
+        assert all((min(k, g), max(k, g)) in linked for k, g in enumerate(group) if k != g)
+
+
 def test_near_copies_of_both_sets_alike_leave_the_test_as_it_is() -> None:
     for seed in range(5):
         data, member = draw(seed, 3)

@@ -123,6 +123,17 @@ def test_the_nearest_neighbour_is_nearest_in_what_is_known() -> None:
         np.testing.assert_allclose(row[~k], mine[distance.argmin()][~k])
 
 
+def test_a_feature_that_never_varies_tells_no_neighbour_from_another() -> None:
+    whole, own = draw(8, 0), draw(40, 1)
+    wider = [Records(np.column_stack([part.x, np.full(len(part), 7.0)]), part.y)
+             for part in (whole, own)]  # fmt: skip
+    known = mask(whole)
+    (plain,) = imputation.impute(whole, known, own, "neighbours", rng())
+    known = np.column_stack([known, np.arange(8) % 2 == 0])
+    (seen,) = imputation.impute(wider[0], known, wider[1], "neighbours", rng())
+    np.testing.assert_allclose(seen.x, np.column_stack([plain.x, np.full(8, 7.0)]))
+
+
 def test_a_class_with_few_own_records_takes_all_of_them_and_the_nearest_of_others() -> None:
     own = draw(30, 1)
     own = Records(own.x, np.where(np.arange(30) < 3, 1, 0))

@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from divulge.data.class_names import match_classes
 from divulge.data.labels import encode_labels, sort_labels
+from divulge.errors import DataError
 
 
 @pytest.mark.parametrize(
@@ -26,3 +28,14 @@ def test_labels_of_several_types_are_numbered_in_that_order() -> None:
     numbers, classes = encode_labels(["b", 2, "1", 2], "members")
     assert classes == (2, "1", "b")
     assert numbers.tolist() == [2, 0, 1, 0]
+
+
+@pytest.mark.parametrize(("label", "shown"), [("Anna", True), ("annabel", False)])
+def test_of_many_unknown_labels_only_one_that_is_a_class_is_shown(
+    label: str, *, shown: bool
+) -> None:
+    """More than ten may be the names of people, where the wrong column was taken for labels."""
+    labels = [label, *(f"person {at}" for at in range(20))]
+    with pytest.raises(DataError, match=r"there is 'anna'") as error:
+        match_classes(labels, ("anna", "bob"))
+    assert (label in str(error.value)) == shown

@@ -10,7 +10,7 @@ import pytest
 
 from divulge._util import untrusted
 from divulge.core import Records
-from divulge.data import frames, tables, text_files
+from divulge.data import columns, frames, tables, text_files
 from divulge.data.records import load_record_sets
 from divulge.errors import DataError, SpecError
 from divulge.federation import prediction_tables
@@ -164,3 +164,11 @@ def test_a_line_that_is_too_long_is_refused_before_it_is_whole(
         path.write_bytes(lines.format(long="1" * 60, end=end).encode())
         with pytest.raises(DataError, match=r"at most 50 bytes of a line of .*DIVULGE_MAX_BYTES"):
             tables.read_texts(path, "label")
+
+
+def test_too_many_columns_are_summed_by_their_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columns, "WIDEST", 4)
+    features = np.random.default_rng(0).normal(size=(5, 10))
+    summed = [[sum(row[at::4]) for at in range(4)] for row in features]
+    np.testing.assert_allclose(columns.narrow(features), summed, rtol=1e-12)
+    np.testing.assert_array_equal(columns.narrow(features[:, :4]), features[:, :4])

@@ -1,5 +1,6 @@
 """Augmentation as a defence: how records are changed, and what a step makes smaller."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,19 @@ def test_noise_is_measured_in_the_deviation_of_a_feature() -> None:
     assert not noise[:, 0].any()
     again = np.corrcoef(noise[:, 2], (watch.seen[1] - x)[:, 2])[0, 1]
     assert abs(again) < 4 / np.sqrt(4000)  # drawn anew
+
+
+def test_each_shift_is_drawn_up_to_the_largest_and_none_beyond() -> None:
+    watch, x = Watch(), np.zeros((600, 9, 9), np.float32)
+    x[:, 4, 4] = 1
+    data = PoolTensors(torch.tensor(x), torch.zeros(600, dtype=torch.int64), channels_last=False)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        defence = ImageAugmentation(table.RECIPE, shift=2, flip=False)
+        loss_of_a_batch(defence, watch, data, torch.arange(600))
+    _, row, column = np.nonzero(watch.seen[0])
+    drawn = set(zip((row - 4).tolist(), (column - 4).tolist(), strict=True))
+    assert drawn == set(itertools.product(range(-2, 3), repeat=2))
 
 
 @pytest.mark.parametrize("shape", [(6, 5, 4), (6, 2, 5, 4)])

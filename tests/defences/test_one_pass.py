@@ -246,6 +246,7 @@ def test_other_networks_are_clipped_per_record(name: str) -> None:
         ("never called", "layer 'one' is not called"),
         ("shared", "weight '0.weight' belongs to several layers"),
         ("a parameter of its own", r"weight 'scale' is of a layer of another kind \(Own\)"),
+        ("in groups", r"weight '0.weight' is of a layer of another kind \(Conv2d\)"),
     ],
 )
 def test_a_refusal_names_the_weight_or_the_layer(name: str, reason: str) -> None:

@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import nn
 from torch.nn.functional import cross_entropy
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from divulge.core import Records, Target
 from divulge.defences import catalog
@@ -18,6 +19,7 @@ from divulge.defences.training.regularise import NetworkWithDropout
 from divulge.errors import SpecError
 from divulge.training.fleet import Fleet
 from divulge.training.recipe import Recipe
+from divulge.training.tensors import PoolTensors
 from tests.golden import golden
 
 from . import trained_table as table
@@ -242,6 +244,33 @@ def test_processes_are_sent_the_code_of_a_changed_network() -> None:
 def test_who_learns_from_records_held_out_asks_for_them(name: str) -> None:
     with pytest.raises(SpecError, match=f"holds records out for {name}"):
         built(name, OVERFIT, {})
+
+
+def test_the_attacker_beside_a_model_learns_from_one_batch_at_a_time() -> None:
+    """Neither from batches before nor from what the model learned of it: rates are as good as 0."""
+    data = PoolTensors(torch.tensor(table.POOL.x), torch.tensor(table.POOL.y), channels_last=False)
+    rows, held_out = torch.arange(8), torch.arange(8, 16)
+    gradients: list[list[torch.Tensor]] = []
+
+    def keep(optimiser: Any, *_: Any) -> None:
+        own = optimiser.param_groups[0]["params"]
+        gradients.append([p.grad.clone() for p in own])
+
+    watch = register_optimizer_step_pre_hook(keep)
+    with torch.random.fork_rng([]):
+        torch.manual_seed(0)
+        module = table.network()
+        how = catalog.trained_defence(
+            "adversarial-regularisation", table.RECIPE, attacker_lr=1e-30
+        ).defended_recipe()  # type: ignore[attr-defined]
+        loss = how.loss.against(module, data, held_out)(0)
+        for _ in range(2):
+            torch.manual_seed(1)
+            loss(rows).backward()
+    watch.remove()
+    first, second = gradients
+    assert any(gradient.any() for gradient in first)
+    assert all(map(torch.equal, first, second))
 
 
 def test_a_private_training_that_selects_promises_nothing_and_takes_no_other_loss() -> None:

@@ -1,6 +1,7 @@
 """A client tests its own local noise by canaries that it never sends."""
 
 import logging
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 
 pytest.importorskip("flwr")
 
-from flwr.app import ArrayRecord, Context, Message, RecordDict
+from flwr.app import ArrayRecord, Context, Message, Metadata, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.clientapp.mod import LocalDpMod
 from flwr.serverapp import Grid, ServerApp
@@ -99,6 +100,23 @@ def test_what_is_sent_stays_and_the_client_trains_once_a_round(tmp_path: Path) -
     client, got = play([one, one], 2)
     assert client.trained == 2
     assert all(map(toy.same, plain, got))
+
+
+@pytest.mark.parametrize(
+    ("kind", "there", "tries"),
+    [("train", False, 1), ("train.again", False, 1), ("train", True, 0), ("evaluate", False, 0)],
+)
+def test_canaries_are_tried_in_the_first_training_alone(
+    kind: str, tries: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, there: bool
+) -> None:
+    one, tried = probe(tmp_path), []
+    if there:
+        (tmp_path / "scores.npz").touch()
+    monkeypatch.setattr(CanaryProbe, "_try", lambda self, *_: tried.append(self))
+    about = Metadata(1, "", 0, 2, "", "", time.time(), 60.0, kind)
+    message = Message(metadata=about, content=RecordDict())  # type: ignore[call-overload]
+    assert one(message, Context(1, 2, {}, RecordDict(), {}), lambda sent, _: sent) is message
+    assert len(tried) == tries
 
 
 def test_a_probe_that_fails_or_stands_once_is_logged_and_the_reply_is_sent(

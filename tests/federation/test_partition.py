@@ -96,6 +96,7 @@ def test_what_the_pool_cannot_supply_is_refused() -> None:
         dirichlet(pool(), [1001], 1.0)
     with pytest.raises(DataError, match="a record a client"):
         equal_sizes(3, 4)
+    assert equal_sizes(4, 4) == [1, 1, 1, 1]
 
 
 def test_senseless_partitions_are_refused() -> None:

@@ -191,6 +191,9 @@ def test_users_trained_together_are_those_trained_alone(l1: float) -> None:
         for name, value in wanted.items():
             mine = found[name][user][:many] if name == ITEMS else found[name][user]
             torch.testing.assert_close(mine, value, atol=1e-9, rtol=1e-6)
+    followed = learner.update(sent, items, acted.clone().requires_grad_(), own, real)
+    for name, value in found.items():  # gradients by hand are those that autograd finds
+        torch.testing.assert_close(followed[name].detach(), value)
     alone = learner.update(sent, items[0], acted[0], own[0])
     torch.testing.assert_close(alone[ITEMS], found[ITEMS][0])
     networks = {name: torch.stack([w, 2 * w]) for name, w in sent.items()}

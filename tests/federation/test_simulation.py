@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,8 +19,9 @@ from divulge.errors import DataError, NotApplicable, SpecError, StoreError
 from divulge.federation.fedavg import Federation, Rule
 from divulge.federation.partition import dirichlet, iid
 from divulge.federation.server import accuracy
-from divulge.federation.simulation import simulate
+from divulge.federation.simulation import simulate, write_aside
 from divulge.federation.transcript.reader import Transcript
+from divulge.federation.transcript.writer import Writer
 from divulge.training.recipe import Recipe
 
 from . import naive
@@ -259,3 +261,24 @@ def test_dirichlet_clients_federate() -> None:
 def test_the_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
     simulate(federation(), 1, tmp_path / "t")
     assert os.stat(tmp_path / "t").st_mode & 0o077 == 0  # noqa: PTH116 (as the others read it)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_round_that_cannot_be_written_ends_the_simulation(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last one too, and where later ones could be: what follows a gap is of no use."""
+    tried = []
+
+    def fail_first(self: Writer, seen: Any) -> None:
+        del self
+        tried.append(seen)
+        if len(tried) == 1:
+            raise StoreError("the disk is full")
+
+    monkeypatch.setattr(Writer, "add", fail_first)
+    rounds: Any = iter(range(count))
+    written = write_aside(Writer.begin(tmp_path / "t", federation().header), rounds)
+    with pytest.raises(StoreError, match="the disk is full"):
+        list(written)
+    assert tried == [0]

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.relations import entries, subjects
+from divulge.testing.relations import subjects
+from tests.relations import entries
 from tests.slow import slow
 from tests.targets import tiny_models as tiny
 

@@ -71,6 +71,7 @@ def test_one_metric_is_that_of_all(name: str) -> None:
     rng = np.random.default_rng(0)
     member = rng.random(400) < 0.5
     guess, truth = Scores(rng.normal(size=400) + member), Membership(member)
+    assert measure.measure_one(name, guess, truth) == measure.measure(guess, truth).metrics[name]
     for together in (1, 7):
         assert (
             measure.measure_one(name, guess, truth, together)

@@ -77,6 +77,18 @@ def test_influences_are_what_a_record_drawn_twice_changes(name: str) -> None:
     assert np.sqrt(np.square(found).sum()) == pytest.approx(np.std(drawn), rel=error)
 
 
+def test_balanced_accuracy_moves_by_half_of_what_the_advantage_does() -> None:
+    """It is (1 + advantage) / 2."""
+    rng = np.random.default_rng(3)
+    member = rng.random(200) < 0.5
+    halved, whole = (
+        influence(name, np.arange(200) + 50.0 * member, member)
+        for name in ("balanced_accuracy", "advantage")
+    )
+    assert whole.any()
+    np.testing.assert_allclose(2 * halved, whole, rtol=1e-12)
+
+
 def test_tied_records_have_the_same_influence() -> None:
     rng = np.random.default_rng(1)
     member = rng.random(400) < 0.5

@@ -28,6 +28,12 @@ def draw(
     return score, member, stratum
 
 
+def test_a_stratum_is_judged_from_the_fewest_on_of_both_sides() -> None:
+    sizes = [(strata.FEWEST, strata.FEWEST), (strata.FEWEST - 1, 99), (99, strata.FEWEST - 1)]
+    _, member, stratum = draw(np.random.default_rng(0), sizes, [0.0] * 3)
+    assert strata.judgeable(member, stratum, 3).tolist() == [True, False, False]
+
+
 def test_the_statistics_are_those_of_delong_one_stratum_at_a_time() -> None:
     score, member, stratum = draw(
         np.random.default_rng(0), [(30, 20), (15, 40), (25, 25)], [0.5] * 3

@@ -4,8 +4,9 @@ Each mutant is one change of one line. Tests run that execute this line, closest
 files that are near, until one fails: then it is killed. One that no test notices survives, and
 shows a line whose result nobody checks, or that is not needed; or it is equivalent, and stands in
 ``equivalent.toml`` with the reason. One that never ends counts apart: it takes no assertion to
-notice that. What is known is kept in ``.mutation``: a second call tries survivors again, and draws
-further mutants where the sample is larger.
+notice that. What is known is kept in ``.mutation``: a second call tries what is left of the sample,
+then survivors again, and draws further mutants where the sample is larger. ``--map`` first runs
+every quick test once, so that all tests that execute a line are known.
 
 Why not mutmut or cosmic-ray: mutmut 3 changes function bodies alone, leaves out those with
 decorators, and puts all mutants of a function into the module beside it, where jaxtyping's hook
@@ -19,6 +20,7 @@ import sys
 import tomllib
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import click
@@ -58,18 +60,21 @@ PAGES = ("page.py", "search_page.py", "charts.py", "front_chart.py", "table.py",
 @click.option("--changed", metavar="COMMIT", help="Only files that differ from this commit.")
 @click.option("--file", "files", multiple=True, type=Path, help="Only these files.")
 @click.option("--only", default="", help="Only mutants whose key has this text.")
-def main(sample: int, seed: int, changed: str | None, files: Sequence[Path], only: str) -> None:
+@click.option("--map", "mapped", is_flag=True, help="First run every quick test once.")
+def main(
+    sample: int, seed: int, changed: str | None, files: Sequence[Path], only: str, *, mapped: bool
+) -> None:
     """Try mutants of the code that measures and judges; exit 1 where too many survive."""
     FOLDER.mkdir(exist_ok=True)
-    scope = _scope(None)
     paths = [path.relative_to(ROOT) for path in map(Path.absolute, files)] or _scope(changed)
     everything = [m for path in paths for m in mutants(path, (ROOT / path).read_text())]
     chosen = [m for m in _draw(everything, seed)[:sample] if only in m.key]
     known = {entry["key"]: entry["reason"] for entry in _equivalent()}
     results = Results(FOLDER)
     tried = [m for m in chosen if m.key not in known and not results.is_killed(m)]
-    numbering = Numbering(ROOT, sorted({*scope, *paths}))
-    for attempt in (try_functions, try_imports):
+    tried.sort(key=results.is_tried)  # after an interruption, what is left comes first
+    numbering = Numbering(ROOT, _scope(None) if mapped else sorted({m.path for m in tried}))
+    for attempt in (partial(try_functions, mapped=mapped), try_imports):
         attempt(tried, Tests(ROOT, numbering, Reach(FOLDER, ROOT, numbering)), results.add, FOLDER)
     click.echo(f"{len(everything)} mutants of {len(paths)} files, {len(chosen)} drawn")
     if not Results(FOLDER).describe(chosen, known):  # a process of its own added to them

@@ -12,7 +12,7 @@ import pytest
 
 from tests.mutation.operators import Mutant
 from tests.mutation.reach import SECONDS, Ended, Recorder, Tests
-from tests.mutation.server import QUICK, Verdict, become_child, wait_for
+from tests.mutation.server import QUICK, WALL_SECONDS, Verdict, become_child, wait_for
 
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.ensemble", "torch", "pydantic",
              "altair", "jinja2", "rich.console", "xgboost", "jaxtyping", "beartype", "hypothesis",
@@ -75,7 +75,7 @@ def _run(nodes: Sequence[str], place: Path, tests: Tests, folder: Path) -> tuple
     sys.stdout.flush()
     process = os.fork()
     if process:
-        return wait_for(process, out)
+        return wait_for(process, out, WALL_SECONDS)
     try:
         become_child(folder / "log.txt")
         _run_in_child(nodes, place, tests, out)

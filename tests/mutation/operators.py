@@ -52,7 +52,7 @@ class Mutant(NamedTuple):
 
 def mutants(path: Path, source: str) -> Iterator[Mutant]:
     """Every mutant of a file; names, types, messages and assertions stay as they are."""
-    raw, starts = source.encode(), [0]
+    raw, starts, texts = source.encode(), [0], source.splitlines()
     for line in raw.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
     for node, statement in _places(ast.parse(source)):
@@ -67,7 +67,7 @@ def mutants(path: Path, source: str) -> Iterator[Mutant]:
             text = f"({text})" if isinstance(other, ast.expr) else text
             changed = (raw[:begin] + text.encode() + raw[end:]).decode()
             after = " ".join(text.split())
-            own = source.splitlines()[node.lineno - 1].strip()
+            own = texts[node.lineno - 1].strip()
             yield Mutant(path, lines[0], lines[-1], node.lineno, own, before, after, changed)
 
 

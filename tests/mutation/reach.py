@@ -7,6 +7,7 @@ import json
 import re
 import signal
 import time
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
@@ -21,10 +22,10 @@ from tests.mutation.operators import Mutant
 NEAR = 4
 """Test files that are near to a file, of all."""
 
-SECONDS = 40.0
+SECONDS = 8.0
 """Of a processor, for tests known to execute the line; as long again for files near to it."""
 
-MOST_SECONDS = 60.0
+MOST_SECONDS = 20.0
 """What one test may take that is not known; of others, five times what it took, and this third."""
 
 
@@ -73,41 +74,70 @@ def read_ends(path: Path) -> list[Ended]:
 
 
 class Reach:
-    """Tests that passed, with the blocks that each executes; kept until a source changes."""
+    """Tests that passed, with the blocks that each executes.
+
+    What is known of a file is kept until the file changes: until then, near tests are tried first.
+    """
 
     def __init__(self, folder: Path, root: Path, numbering: Numbering) -> None:
-        self._file = np.array(numbering.files)
+        self._file, self._first = numbering.files, list(numbering.first.values())
+        self._names = [_digest(root, path) for path in numbering.trees]
         self._of_block: dict[int, set[str]] = {}
-        self._closeness: dict[str, float] = {}
+        self._of_test: dict[str, set[int]] = {}
+        self._kills: Counter[tuple[int, str]] = Counter()
         self.seconds: dict[str, float] = {}
         self.files: set[str] = set()
-        sources = "\0".join((root / path).read_text() for path in numbering.trees)
-        digest = hashlib.sha256(sources.encode()).hexdigest()
-        path = folder / f"reach-{digest[:16]}.jsonl"
-        for end in read_ends(path) if path.exists() else []:
-            self._remember(end)
+        first = dict(zip(self._names, self._first, strict=True))
+        path = folder / "reach.jsonl"
+        for line in path.read_text().splitlines(keepends=True) if path.exists() else []:
+            if line.endswith("\n"):  # the last one may have been cut off
+                test, seconds, own = json.loads(line)
+                known = ((first[name], blocks) for name, blocks in own.items() if name in first)
+                self._remember(test, seconds, {k + block for k, part in known for block in part})
         self._out = path.open("a")
 
     def add(self, end: Ended) -> None:
         """One test that passed; what ran under a change executes nearly the same."""
-        if end.test not in self.seconds:
-            self._remember(end)
-            print(json.dumps(end), file=self._out, flush=True)
-
-    def _remember(self, end: Ended) -> None:
-        self.seconds[end.test] = end.seconds
-        self.files.add(end.test.partition("::")[0])
-        files = len(np.unique(self._file[end.blocks]))
-        self._closeness[end.test] = files * max(end.seconds, 0.02)
+        if end.test in self.seconds and self._of_test[end.test].issuperset(end.blocks):
+            return
+        self._remember(end.test, end.seconds, set(end.blocks))
+        own: dict[str, list[int]] = defaultdict(list)
         for block in end.blocks:
-            self._of_block.setdefault(block, set()).add(end.test)
+            own[self._names[self._file[block]]].append(block - self._first[self._file[block]])
+        print(json.dumps([end.test, end.seconds, own]), file=self._out, flush=True)
+
+    def _remember(self, test: str, seconds: float, blocks: set[int]) -> None:
+        self.seconds[test] = seconds
+        self.files.add(test.partition("::")[0])
+        self._of_test.setdefault(test, set()).update(blocks)
+        for block in blocks:
+            self._of_block.setdefault(block, set()).add(test)
+
+    def note_killer(self, blocks: Sequence[int], test: str) -> None:
+        """A test that noticed one change of a file is tried early with the next."""
+        self._kills[self._file[blocks[0]], test] += 1
 
     def of(self, blocks: Sequence[int]) -> list[str]:
-        """Tests that execute one of these blocks, short and close ones first, as time goes."""
+        """Tests that execute one of these blocks, most likely to fail first, as time goes.
+
+        Those are tests that failed for other changes of the file, and that are short and close.
+        """
         tests = set().union(*(self._of_block.get(block, set()) for block in blocks))
-        chosen = sorted(tests, key=lambda test: (self._closeness[test], test))
+        file = self._file[blocks[0]] if blocks else -1
+
+        def rank(test: str) -> tuple[float, str]:
+            files = len({self._file[block] for block in self._of_test[test]})
+            cost = files * max(self.seconds[test], 0.02)
+            return cost / (1 + 4 * self._kills[file, test]), test
+
+        chosen = sorted(tests, key=rank)
         spent = accumulate(self.seconds[test] for test in chosen)
         return [test for test, now in zip(chosen, spent, strict=True) if now < SECONDS]
+
+
+def _digest(root: Path, path: Path) -> str:
+    text = f"{path}\0{(root / path).read_text()}"
+    return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 class Tests:
@@ -116,27 +146,37 @@ class Tests:
     def __init__(self, root: Path, numbering: Numbering, reach: Reach) -> None:
         self.root, self.numbering, self.reach = root, numbering, reach
         names = sorted((root / "tests").rglob("test_*.py"))
-        self._texts = {str(path.relative_to(root)): path.read_text() for path in names}
+        texts = {str(path.relative_to(root)): path.read_text() for path in names}
+        self._words = {
+            name: frozenset(re.findall(r"\w+", text) + re.findall(r"\w+(?:\.\w+)+", text))
+            for name, text in texts.items()
+        }
         self._near: dict[Path, list[str]] = {}
+
+    @property
+    def names_of_files(self) -> list[str]:
+        """All files of tests, as paths from the root."""
+        return list(self._words)
 
     def near(self, mutant: Mutant) -> list[str]:
         """Test files named after its file or folder first, then those that speak of its names."""
         path = mutant.path
         if path not in self._near:
-            public = [re.escape(name) for name in sorted(self.names(path))]
-            words = re.compile(rf"\b(?:{'|'.join(public)})\b") if public else None
+            public = self.names(path)
+            folder, dot, stem = ".".join(path.with_suffix("").parts[1:]).rpartition(".")
 
             def rank(name: str) -> tuple[int, str]:
-                test, text = Path(name), self._texts[name]
-                found = len(set(words.findall(text))) if words else 0
-                module = ".".join(path.with_suffix("").parts[1:]) in text
+                test, words = Path(name), self._words[name]
+                found = len(public & words)
+                module = folder + dot + stem in words or {folder, stem} <= words
                 pairs = zip(path.parts[2:-1], test.parts[1:-1], strict=False)
                 folders = sum(a == b for a, b in pairs)
                 named = test.stem.removeprefix("test_")
-                own = 4 * (named == path.stem) + 3 * (named in path.parts) + 2 * module
+                parts = len({*named.split("_")} & {*path.stem.split("_"), path.parts[-2]})
+                own = 4 * (named == path.stem) + 3 * (named in path.parts) + 2 * module + 2 * parts
                 return -(own + folders + 2 * min(found, 4)), name
 
-            self._near[path] = sorted(self._texts, key=rank)[:NEAR]
+            self._near[path] = sorted(self._words, key=rank)[:NEAR]
         own = [str(path)] if ">>>" in mutant.source else []
         return [*own, *self._near[path]]
 

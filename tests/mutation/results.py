@@ -41,6 +41,10 @@ class Results:
         """Whether a test noticed it when it was tried last."""
         return mutant.key in self._last and _is_killed(self._last[mutant.key])
 
+    def is_tried(self, mutant: Mutant) -> bool:
+        """Whether it was tried at all."""
+        return mutant.key in self._last
+
     def add(self, mutant: Mutant, verdict: Verdict) -> None:
         """Keep and show one."""
         self._note(mutant.key, verdict)

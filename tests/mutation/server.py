@@ -18,6 +18,9 @@ from tests.mutation.reach import SECONDS, Ended, Recorder, Tests, read_ends
 WALL_SECONDS = 300.0
 """Of a clock: what waits for ever takes no processor."""
 
+FILE_SECONDS = 3600.0
+"""Of a clock, for all tests of one file."""
+
 QUICK = ("-p", "tests.installs.lacking", "--install", "dev", "-m", "not slow", "-x", "-q", "-s",
          "-p", "no:cacheprovider", "--continue-on-collection-errors",
          "-W", "ignore:Module already imported so cannot be rewritten")  # fmt: skip
@@ -42,9 +45,19 @@ class _InChild(Exception):
 class Server:
     """A plugin of pytest. It has the loop of tests, and leaves it to pytest in each child."""
 
-    def __init__(self, mutants: Sequence[Mutant], tests: Tests, done: Done, folder: Path) -> None:
+    def __init__(
+        self,
+        mutants: Sequence[Mutant],
+        tests: Tests,
+        done: Done,
+        folder: Path,
+        *,
+        mapped: bool,
+    ) -> None:
         self._mutants, self._tests, self._done, self._folder = mutants, tests, done, folder
+        self._mapped = mapped
         self._files: dict[str, list[pytest.Item]] = defaultdict(list)
+        self._passing: set[str] = set()
         self.is_child = False
 
     @pytest.hookimpl(tryfirst=True)
@@ -52,15 +65,26 @@ class Server:
         for item in session.items:
             self._files[item.nodeid.partition("::")[0]].append(item)
         self._loaded = Loaded(self._tests.root, self._tests.numbering)
-        for mutant in self._mutants:
-            begin = sum(os.times()[:4])
-            try:
+        try:
+            if self._mapped:
+                self._map(session)
+            for mutant in self._mutants:
+                begin = sum(os.times()[:4])
                 verdict = self._judge(session, mutant)
-            except _InChild:
-                return None
-            spent = sum(os.times()[:4]) - begin
-            self._done(mutant, verdict._replace(seconds=spent))
+                spent = sum(os.times()[:4]) - begin
+                self._done(mutant, verdict._replace(seconds=spent))
+        except _InChild:
+            return None
         return True
+
+    def _map(self, session: pytest.Session) -> None:
+        """Run every test that never ran, to know what it executes."""
+        for items in self._files.values():
+            new = [item for item in items if item.nodeid not in self._tests.reach.seconds]
+            ends, _ = self._run(session, new, None, FILE_SECONDS) if new else ([], True)
+            for end in ends:
+                if not end.failed:
+                    self._tests.reach.add(end)
 
     def _judge(self, session: pytest.Session, mutant: Mutant) -> Verdict:
         """Run tests, until one fails that passes without the change."""
@@ -79,22 +103,34 @@ class Server:
             if not failed:
                 reached = sum(block in end.blocks for end in ends)
                 return Verdict("survived" if reached else "no test", str(reached), 0.0)
-            if self._tells(session, failed[0], items, mutant):
+            if self._tells(session, failed[0], items, mutant, ended=ended):
+                self._tests.reach.note_killer([block], failed[0])
                 return Verdict("killed" if ended else "time-out", failed[0], 0.0)
             broken.add(failed[0])
 
     def _tells(
-        self, session: pytest.Session, test: str, items: list[pytest.Item], mutant: Mutant
+        self,
+        session: pytest.Session,
+        test: str,
+        items: list[pytest.Item],
+        mutant: Mutant,
+        *,
+        ended: bool,
     ) -> bool:
         """Whether a test that failed passes alone without the change, and alone fails with it.
 
         One that waits for other processes may fail on a busy machine, and a long one be stopped.
+        One that ran out of time with the change is not tried again with it.
         """
         alone = [item for item in items if item.nodeid == test]
-        passed, _ = self._run(session, alone, None)
-        if not passed or passed[0].failed:
-            return False
-        self._tests.reach.add(passed[0])
+        if test not in self._passing:
+            passed, _ = self._run(session, alone, None)
+            if not passed or passed[0].failed:
+                return False
+            self._passing.add(test)
+            self._tests.reach.add(passed[0])
+        if not ended:
+            return True
         again, ended = self._run(session, alone, mutant)
         return not ended or any(end.failed for end in again)
 
@@ -115,7 +151,11 @@ class Server:
         return [items[test] for test in own] + self._tests.order(mutant, rest)
 
     def _run(
-        self, session: pytest.Session, items: list[pytest.Item], mutant: Mutant | None
+        self,
+        session: pytest.Session,
+        items: list[pytest.Item],
+        mutant: Mutant | None,
+        seconds: float | None = None,
     ) -> tuple[list[Ended], bool]:
         """The ends of these tests, and whether the process came to its own end; or be the child."""
         out = self._folder / "ends.jsonl"
@@ -123,19 +163,24 @@ class Server:
         sys.stdout.flush()
         process = os.fork()
         if not process:
-            self._be_child(session, items, mutant, out)
+            self._be_child(session, items, mutant, out, seconds or 2 * SECONDS)
             raise _InChild
-        return wait_for(process, out)
+        return wait_for(process, out, seconds or WALL_SECONDS)
 
     def _be_child(
-        self, session: pytest.Session, items: list[pytest.Item], mutant: Mutant | None, out: Path
+        self,
+        session: pytest.Session,
+        items: list[pytest.Item],
+        mutant: Mutant | None,
+        out: Path,
+        seconds: float,
     ) -> None:
         self.is_child = True
         become_child(self._folder / "log.txt")
         if mutant is not None and mutant.path in self._loaded:
             self._loaded.exchange(mutant.path, mutant.source)
         known = self._tests.reach.seconds
-        recorder = Recorder(out, self._loaded.flags, known, 2 * SECONDS)
+        recorder = Recorder(out, self._loaded.flags, known, seconds)
         session.config.pluginmanager.register(recorder)
         session.items = items
         session.testscollected = len(items)
@@ -149,9 +194,9 @@ def become_child(log: Path) -> None:
     os.dup2(out, 2)
 
 
-def wait_for(process: int, out: Path) -> tuple[list[Ended], bool]:
-    """The ends of its tests, and whether a process came to its own end."""
-    latest = time.monotonic() + WALL_SECONDS
+def wait_for(process: int, out: Path, seconds: float) -> tuple[list[Ended], bool]:
+    """The ends of its tests, and whether a process came to its own end in so many seconds."""
+    latest = time.monotonic() + seconds
     state = (0, 0)
     while not state[0]:
         time.sleep(0.02)
@@ -161,14 +206,25 @@ def wait_for(process: int, out: Path) -> tuple[list[Ended], bool]:
     return (read_ends(out) if out.exists() else []), not os.WIFSIGNALED(state[1])
 
 
-def try_functions(mutants: Sequence[Mutant], tests: Tests, done: Done, folder: Path) -> None:
-    """Try each mutant of what functions execute, in one session of pytest."""
+def try_functions(
+    mutants: Sequence[Mutant], tests: Tests, done: Done, folder: Path, *, mapped: bool = False
+) -> None:
+    """Try each mutant of what functions execute, in one session of pytest.
+
+    Args:
+        mutants: to be tried.
+        tests: the files of tests.
+        done: is called with each verdict.
+        folder: for what children write.
+        mapped: before that, run every quick test once, to know what it executes.
+    """
     numbering = tests.numbering
     own = [m for m in mutants if numbering.of_line(m.path, m.first) is not None]
     if not own:
         return
-    files = sorted({name for mutant in own for name in tests.files(mutant)})
-    server = Server(own, tests, done, folder)
+    named = {name for mutant in own for name in tests.files(mutant)}
+    files = sorted(named.union(tests.names_of_files) if mapped else named)
+    server = Server(own, tests, done, folder, mapped=mapped)
     sys.stdout.flush()
     process = os.fork()  # what follows has no modules of this session
     if process:

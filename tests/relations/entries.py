@@ -10,9 +10,9 @@ import pytest
 
 import divulge
 from divulge.core import MembershipAttack
+from divulge.testing.relations import subjects
+from divulge.testing.relations.subjects import Subject
 from tests.kinds import audit_model
-from tests.relations import subjects
-from tests.relations.subjects import Subject
 from tests.targets import tiny_models as tiny
 
 RANDOM = divulge.Options(membership="fixed")

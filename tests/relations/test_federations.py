@@ -16,8 +16,8 @@ from divulge.data.interactions import synthetic_interactions
 from divulge.federation import prediction_tables
 from divulge.federation.transcript import writer
 from divulge.testing import clients
+from divulge.testing.relations.figures import differences
 from tests.kinds import audit_federation
-from tests.relations.figures import differences
 
 NAMES = ("ann", "bob", "cat")
 

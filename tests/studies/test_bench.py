@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from divulge.cli.main import main
-from divulge.core import Records
+from divulge.core import Estimate, Records
 from divulge.errors import SpecError
 from divulge.studies.bench import run as bench_run
 from divulge.studies.bench import targets
+from divulge.studies.bench.result import BenchRow, _latex_cell
 from divulge.studies.bench.targets import BenchTarget
 
 MINE = """
@@ -89,6 +91,12 @@ def test_an_own_attack_is_put_beside_five_others(tmp_path: Path) -> None:
     assert mean.value == pytest.approx(np.mean([one.value for one in each]))
     below = math.hypot(*(one.value - one.low for one in each)) / len(each)
     assert mean.low == pytest.approx(mean.value - below)
+
+
+def test_a_figure_that_does_not_count_has_a_dash_in_its_place() -> None:
+    row = BenchRow("one", "gap", "", {"auc": Estimate(0.7, 0.6, 0.8)}, {})
+    cells = (row, replace(row, metrics={}), replace(row, reason="too few"))
+    assert [_latex_cell(each) for each in cells] == ["0.700 (0.600--0.800)", "--", "--"]
 
 
 def test_what_is_no_attack_is_refused_before_anything_is_trained(tmp_path: Path) -> None:

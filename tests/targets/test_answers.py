@@ -5,7 +5,8 @@ import pytest
 
 from divulge.core import Need
 from divulge.errors import TargetError
-from divulge.targets.outputs import Output, access_of, to_probabilities
+from divulge.targets.answer_arrays import _read_decimals
+from divulge.targets.outputs import MOST_CLASSES, Output, access_of, to_probabilities
 
 
 def test_softmax_keeps_tiny_probabilities_exact() -> None:
@@ -25,6 +26,13 @@ def test_float16_and_float32_are_read_without_losing_more() -> None:
         answers = to_probabilities(raw.astype(dtype), "probabilities", 1)
         assert answers.dtype == np.float64
         np.testing.assert_allclose(answers.sum(axis=1), 1, rtol=1e-15)
+
+
+def test_rows_of_decimals_are_read_as_such_beside_rows_of_other_numbers() -> None:
+    third = np.float32(1) / 3
+    raw = np.array([[0.1, 0.2, 0.7], [third, third, third]] * 2, np.float32)
+    expected = [[0.1, 0.2, 0.7], [float(third)] * 3] * 2
+    np.testing.assert_array_equal(_read_decimals(raw), expected)
 
 
 @pytest.mark.parametrize("shape", [(3,), (3, 1)])
@@ -93,7 +101,11 @@ def test_wrong_answers_are_refused(raw: Any, output: Output, message: str) -> No
         to_probabilities(raw, output, 2, classes=3)
 
 
-@pytest.mark.parametrize("classes", [None, 1, 10**9])
+def test_labels_may_be_of_as_many_classes_as_there_can_be() -> None:
+    assert to_probabilities([0], "labels", 1, MOST_CLASSES).shape == (1, MOST_CLASSES)
+
+
+@pytest.mark.parametrize("classes", [None, 1, MOST_CLASSES + 1, 10**9])
 def test_labels_need_the_number_of_classes(classes: int | None) -> None:
     with pytest.raises(TargetError, match="pass classes="):
         to_probabilities([0, 1], "labels", 2, classes)

@@ -315,3 +315,16 @@ def test_a_column_without_a_name_is_left_out_by_a_pattern_as_advised(tmp_path: P
         divulge.audit_predictions(tmp_path / "p.csv", probabilities="*")
     found = divulge.audit_predictions(tmp_path / "p.csv", probabilities="p_*")
     assert find_auc(found, "threshold(signal=loss)") == pytest.approx(auc_of_loss(p, y), abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("column", "percentages"),
+    [([0, 50, 100], True), ([0, 50, 101], False), ([-1, 50, 100], False), ([0, 1, 1], False)],
+)
+def test_whole_numbers_may_be_percentages_from_0_to_100(
+    column: list[float], *, percentages: bool
+) -> None:
+    """And classes in any case: one column of them does not tell which."""
+    advice = forms.explain_refusal(np.array(column, float)[:, None])
+    assert "if these are classes" in advice
+    assert ("percentages" in advice) == percentages

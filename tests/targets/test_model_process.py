@@ -250,6 +250,15 @@ def _hostile(monkeypatch: pytest.MonkeyPatch, folder: Path, *replies: bytes) -> 
     return IsolatedTarget(folder / "model.onnx", {}, 1024, PATIENCE)
 
 
+@pytest.mark.parametrize(("code", "how"), [("", "status 0"), ("raise SystemExit(3)", "status 3")])
+def test_a_process_that_ends_by_itself_is_told_by_its_status(
+    code: str, how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_process, "_CODE", code)
+    with pytest.raises(TargetError, match=rf"its process ended instead \({how}\)"):
+        IsolatedTarget(tmp_path / "model.onnx", {}, 1024, PATIENCE)
+
+
 def _answers(*shape: int, value: float = 0.5, size: int | None = None) -> bytes:
     count = int(np.prod(shape)) if size is None else size
     return _message({"shape": shape}, np.full(count, value).tobytes())
@@ -274,6 +283,15 @@ REPLIES: dict[str, bytes] = {
     "no numbers": _answers(3, 2, value=np.nan),
     "nothing but an end": b"",
 }
+
+
+def test_a_message_may_be_as_long_as_the_limit(tmp_path: Path) -> None:
+    path = tmp_path / "sent"
+    path.write_bytes(LENGTH.pack(3) + b"abc")
+    with path.open("rb") as sent:
+        assert model_process._read_message(sent, 3) == b"abc"
+    with path.open("rb") as sent, pytest.raises(ValueError, match="a message of 3 bytes"):
+        model_process._read_message(sent, 2)
 
 
 @pytest.mark.parametrize("reply", REPLIES)

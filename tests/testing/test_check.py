@@ -1,14 +1,18 @@
 """`divulge check` says of an attack what holds and what does not, on the games of its secret."""
 
+import dataclasses
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 
 import divulge
 from divulge.cli.main import main
-from divulge.core import Need
+from divulge.core import Finding, Need, Status
 from divulge.errors import SpecError
+from divulge.secrets.attempt import AttackResult
+from divulge.secrets.controls import fewest_covered
 from divulge.secrets.registry import SECRETS
 from divulge.testing import check, membership, properties
 from divulge.testing.check import check_attack
@@ -31,7 +35,7 @@ def test_the_command_says_what_holds_and_what_does_not(
     monkeypatch.setattr(membership, "games", lambda: (Models(),))
     code, said = run_check(tmp_path, monkeypatch, "mine.py:Surest", "power=2.0")
     assert code == 0
-    assert "surest(power=2.0), an attack on membership: 4 of 4 passed" in said
+    assert "surest(power=2.0), an attack on membership: 7 of 7 passed" in said
     assert "Finds the leak" in said
 
     code, said = run_check(tmp_path, monkeypatch, "mine.py:Unsaid")
@@ -66,3 +70,29 @@ def test_a_flag_and_its_inverse_hold_no_array() -> None:
     """In Python 3.11.2 each holds the other."""
     without = ~Need.TOKENS
     assert not list(properties.arrays([Need.TOKENS, without, ~without]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Covering(Models):
+    """Silent games of which so many cover chance."""
+
+    covered: int
+
+    def silent(self, seed: int) -> properties.GameSet:
+        return properties.GameSet((), (seed,))
+
+    def run(self, game: properties.GameSet, attack: Any, seed: int = 0) -> AttackResult:
+        del game, attack, seed
+        return AttackResult(Finding("a", "a", "", {}, Status.DONE), None)
+
+    def covers_chance(self, game: properties.GameSet, result: AttackResult) -> bool:
+        del result
+        return bool(game.truths[0] < self.covered)
+
+
+def test_as_many_games_have_to_cover_chance_as_it_says() -> None:
+    fewest = fewest_covered(20)
+    assert 0 < fewest < 20
+    properties.sees_nothing_where_nothing_leaks(properties.Case(Covering(fewest), None))
+    with pytest.raises(properties.PropertyError, match="games without a leak"):
+        properties.sees_nothing_where_nothing_leaks(properties.Case(Covering(fewest - 1), None))

@@ -21,6 +21,9 @@ _CODES = {"passed": 0, "failed": 3, "undecided": 4}
 def check(attack: str, settings: tuple[str, ...], about: str | None) -> None:
     """Test an attack of your own, ATTACK (file.py:Class), on small games with a known truth.
 
+    Membership attacks are also tried in small audits: the same information in another form, such
+    as another order of the classes, may change no figure.
+
     KEY=VALUE sets a setting of the attack, as in audit.toml. The exit code is 3 if the attack lacks
     a property, and 4 if it can play none of the games.
 

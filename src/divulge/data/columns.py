@@ -241,7 +241,7 @@ def _count_words(texts: Sequence[str]) -> Features:
     return np.column_stack([words, [len(text) for text in texts]]).astype(np.float64)
 
 
-def narrow(features: Features) -> Features:
+def narrow(features: Features) -> Float64[np.ndarray, "records sums"]:
     """The same, or sums of columns drawn by their numbers where there are too many."""
     if features.shape[1] <= WIDEST:
         return features

@@ -58,6 +58,8 @@ def spans_all(shape: tuple[int, ...]) -> bool:
     Examples:
         >>> spans_all((40,)), spans_all((446,)), spans_all((3, 8, 8)), spans_all((3, 32, 32))
         (True, False, True, False)
+        >>> spans_all((3, 8, 32))
+        False
     """
     _, *places = as_grid(shape)
     side, margin = _BLOCKS[len(places)]

@@ -165,7 +165,12 @@ def _shared_start(names: Sequence[str], *, signed: bool) -> int:
 
 
 def _shared_end(names: Sequence[str]) -> int:
-    """How many last characters all names share, from where a word ends."""
+    """How many last characters all names share, from where a word ends.
+
+    Examples:
+        >>> _shared_end(["cat_prob-1", "dog_prob-1"]), _shared_end(["cat", "rat"])
+        (7, 0)
+    """
     shared = _common_start([name[::-1] for name in names])[::-1]
     separator = re.search(r"[-_ :]", shared)
     return len(shared) - separator.start() if separator else 0

@@ -103,7 +103,7 @@ def check_attack(
             label, about, tuple(_row(prove, "undecided", why) for prove in properties)
         )
     case = Case(world, built)
-    properties = (*PROPERTIES, *world.own)
+    properties = (*PROPERTIES, *world.own, *world.relations(built))
     return AttackCheck(label, about, tuple(_try(prove, case) for prove in properties))
 
 

@@ -93,6 +93,12 @@ class Models(World):
         """One attack on one game."""
         return attempt.run_on_model(Game(game.views[0], game.truths[0]), attack, seed)
 
+    def relations(self, attack: Any) -> tuple[Property, ...]:
+        """What stays and what turns in whole audits, where these suit the attack."""
+        from divulge.testing.relations import of_attacks  # which loads what audits need
+
+        return of_attacks.relations(attack)
+
     def check(self, view: Any, guess: Any) -> None:
         """Refuse a guess of another shape."""
         message = f"scores of shape {guess.score.shape} for {len(view.records)} candidates"

@@ -206,3 +206,13 @@ def test_an_attack_of_which_nobody_knows_what_it_owes_to_the_public_shows_nothin
         found = interactions.randomise([guess] * 2, truth, np.random.default_rng(0), beyond)
         assert found.smallest == 1.0
     assert found.of([0]).p == 1.0
+
+
+@pytest.mark.parametrize("users", [3, 5, 40])
+def test_signs_are_all_combinations_or_draws_beside_what_was_observed(users: int) -> None:
+    signs = interactions._signs(users, np.random.default_rng(0))
+    assert signs.shape == (min(2**users, draws.number_of_draws(users) + 1), users)
+    assert set(signs.ravel()) == {-1.0, 1.0}
+    assert (signs[0] == 1).all()
+    if users < 10:
+        assert len(np.unique(signs, axis=0)) == 2**users

@@ -1,12 +1,9 @@
-"""A linear classifier that learned its members by heart, and what changes nothing about it.
+"""A linear classifier that memorised its members, and what changes nothing about it."""
 
-The relations that audits keep are about the program as a whole, so they stand beside the tests.
-`divulge.testing` holds what an attack must do, and users have it as ``divulge check``.
-"""
-
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy as np
 from scipy.special import softmax
@@ -25,8 +22,8 @@ class Subject:
     weight: np.ndarray
     """Shape (features, classes)."""
     bias: np.ndarray
-    x: np.ndarray
-    """Shape (records, features), of values that float32 holds."""
+    x: Any
+    """Shape (records, features), of values that float32 holds; an array, or a frame of it."""
     y: np.ndarray
     """The number of each record's class."""
     member: np.ndarray
@@ -41,10 +38,10 @@ class Subject:
 
     def answer(self, x: np.ndarray) -> np.ndarray:
         """The model as a function."""
-        found: np.ndarray = softmax(np.asarray(x, np.float64) @ self.weight + self.bias, axis=1)
-        return found
+        logits = np.asarray(x, np.float64) @ self.weight + self.bias
+        return np.asarray(softmax(logits, axis=1))
 
-    def records(self, *, inside: bool) -> tuple[np.ndarray, np.ndarray]:
+    def records(self, *, inside: bool) -> tuple[Any, np.ndarray]:
         """Features and labels of one of the two sets."""
         chosen = self.member == inside
         return self.x[chosen], self.y[chosen]
@@ -70,7 +67,7 @@ def _draw(seed: int, size: int, *, learned: bool) -> Subject:
     model = LogisticRegression(C=10, max_iter=1000).fit(x[fit], y[fit])
     # weights that float32 holds: PyTorch and ONNX have them too
     weight, bias = (
-        one.astype(np.float32).astype(np.float64) for one in (model.coef_.T, model.intercept_)
+        fitted.astype(np.float32).astype(np.float64) for fitted in (model.coef_.T, model.intercept_)
     )
     rows = slice(0, 2 * size)
     return Subject(weight, bias, x[rows], y[rows], np.arange(2 * size) < size)
@@ -113,11 +110,21 @@ def shrink_batches(subject: Subject) -> Subject:
     return replace(subject, batch_size=7)
 
 
-def change_all(subject: Subject) -> Subject:
-    """All of them at once."""
-    for change in SAME.values():
+def change_all(subject: Subject, changes: Mapping[str, Change] | None = None) -> Subject:
+    """All of them at once, or all of these."""
+    for change in (SAME if changes is None else changes).values():
         subject = change(subject)
     return subject
+
+
+def keep_share(subject: Subject, share: float) -> Subject:
+    """The same model, and so many of the members and of the non-members."""
+    chosen = np.zeros(len(subject.y), bool)
+    for side in (True, False):
+        rows = np.flatnonzero(subject.member == side)
+        chosen[rows[: round(share * len(rows))]] = True
+    x, y, member = (rows[chosen] for rows in (subject.x, subject.y, subject.member))
+    return replace(subject, x=x, y=y, member=member)
 
 
 def exchange(subject: Subject) -> Subject:
@@ -125,7 +132,7 @@ def exchange(subject: Subject) -> Subject:
     return replace(subject, member=~subject.member)
 
 
-SAME: dict[str, Change] = {
+SAME: Mapping[str, Change] = {
     "records": permute_records,
     "features": permute_features,
     "classes": permute_classes,
