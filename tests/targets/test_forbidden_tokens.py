@@ -27,7 +27,7 @@ class Forbidding(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 
 def test_a_forbidden_token_adds_nothing_to_mean_and_deviation() -> None:
-    text = causal._Text(np.array([0, 1, 0]), np.array([False, True, True]))
+    text = causal._Text(np.array([0, 1, 0]), np.array([False, True, True]), begun=0, size=9)
     logprob, mean, deviation, first = causal._run(Forbidding(), [text])
     for place, (row, token) in enumerate(zip(LOGITS[:2], [1, 0], strict=True)):
         total = sum(np.exp(value) for value in row)
