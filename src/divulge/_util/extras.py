@@ -1,4 +1,4 @@
-"""Packages that are not installed with divulge itself: what brings each."""
+"""Packages that are loaded late: what brings those that are not installed with divulge itself."""
 
 import contextlib
 import importlib
@@ -8,10 +8,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import lazy_loader
 
 from divulge.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from scipy import stats as stats
 
 EXTRAS = {
     "torch": "torch",
@@ -111,6 +115,17 @@ def load_sklearn() -> None:
         importlib.import_module("sklearn.utils")
     finally:
         sys.meta_path.remove(hidden)
+
+
+class _Stats:
+    """`scipy.stats`, loaded by its first use: half a second and 40 MiB, which many never use."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(importlib.import_module("scipy.stats"), name)
+
+
+if not TYPE_CHECKING:
+    stats = _Stats()
 
 
 def attach_stub(

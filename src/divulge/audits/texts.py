@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
+from divulge._util.extras import stats
 from divulge._util.random import stream
-from divulge._util.scipy_stats import stats
 from divulge.attacks.shared.token_signals import all_signals
 from divulge.core import ModelView, Need
 from divulge.core.findings import CollectionTest, TextFacts

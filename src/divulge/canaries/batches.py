@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.data.sampling import SeenBatches
 
 LEVEL = 0.0005

@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.data.noise import NoiseLook, SeenNoise
 
 LEVEL = 0.0005

@@ -11,10 +11,9 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 
 from divulge._util.digest import digest
-from divulge._util.extras import load_sklearn
+from divulge._util.extras import load_sklearn, stats
 from divulge._util.random import stream
 from divulge._util.recent import RecentResults
-from divulge._util.scipy_stats import stats
 from divulge.checks import near_copies
 from divulge.checks.near_copies import COMPONENTS
 from divulge.core import Check, Estimate, Records, Verdict

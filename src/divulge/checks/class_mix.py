@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.checks.question import CheckInputs
 from divulge.core import Check, Verdict
 from divulge.core.check_names import CLASSES, VALUES

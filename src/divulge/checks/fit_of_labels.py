@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float64, Int
 from scipy import optimize, special
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.core import Check, Estimate, Verdict
 from divulge.metrics import intervals
 from divulge.report import words

@@ -14,8 +14,8 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int
 
+from divulge._util.extras import stats
 from divulge._util.random import stream
-from divulge._util.scipy_stats import stats
 from divulge.checks import repeats
 from divulge.core import Check
 

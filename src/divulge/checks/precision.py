@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64, Int
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.checks.blind_baseline import FALSE_ALARM
 from divulge.core import Check, Verdict
 from divulge.core.check_names import PRECISION

@@ -8,8 +8,8 @@ checks say so.
 import numpy as np
 from jaxtyping import Int, Shaped
 
+from divulge._util.extras import stats
 from divulge._util.random import stream
-from divulge._util.scipy_stats import stats
 from divulge.checks import answers as of_answers
 from divulge.checks import (
     blind_baseline,

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int
 from scipy import special
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.attacks.shared.shadow_signals import read_blocks
 from divulge.core import Check, Estimate, ModelView, Need, PoolPredictions, Shadows, Verdict
 from divulge.core.check_names import ALL, OTHERS, SHADOWS

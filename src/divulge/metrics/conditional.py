@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Float
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 
 # units differ in how many records they have, so that axis has no name
 Scores = Float[np.ndarray, "_"]

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.metrics.max_test import (
     STATISTICS,
     MaxTest,

@@ -31,8 +31,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Float64, Int
 
+from divulge._util.extras import stats
 from divulge._util.random import stream
-from divulge._util.scipy_stats import stats
 from divulge.metrics.membership import Member, Score, split_by_membership
 
 SHARES = (0.01, 0.02, 0.05, 0.1, 0.2)

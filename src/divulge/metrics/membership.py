@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.core import Estimate
 from divulge.errors import DataError
 from divulge.metrics.auc_intervals import areas_of_counts

@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int, Real, Shaped
 from scipy import special
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.core import Estimate
 from divulge.metrics.intervals import CONFIDENCE
 

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 from scipy import special
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.metrics import max_test
 
 Labels = Shaped[np.ndarray, " records"]

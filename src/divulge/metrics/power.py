@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from scipy import optimize, special
 
+from divulge._util.extras import stats
 from divulge._util.random import stream
-from divulge._util.scipy_stats import stats
 from divulge.errors import SpecError
 from divulge.metrics.max_test import SHARES, max_test
 

@@ -17,8 +17,8 @@ import math
 import numpy as np
 from jaxtyping import Bool, Int, Shaped
 
+from divulge._util.extras import stats
 from divulge._util.random import stream
-from divulge._util.scipy_stats import stats
 from divulge.core import (
     BlindRun,
     Control,

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Float64
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.data import tables
 from divulge.errors import DataError
 

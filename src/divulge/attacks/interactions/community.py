@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float, Float64, Int
 
 from divulge._util.arguments import check_arguments
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.core import Need, Reconstruction, UpdateView
 from divulge.errors import NotApplicable, SpecError
 

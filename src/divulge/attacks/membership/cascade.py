@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from divulge._util.arguments import Count, check_arguments
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.attacks import catalog
 from divulge.attacks.shared.turns import put_in_place_of_target
 from divulge.core import ModelView, Need, Scores, Shadows

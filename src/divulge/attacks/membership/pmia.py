@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64, Real
 
 from divulge._util.arguments import check_arguments
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.attacks.shared.shadow_signals import (
     AttackTrainingSet,
     Column,

@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from divulge._util.arguments import check_arguments
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.attacks.shared.answer_features import answer_features
 from divulge.core import ModelView, Need, Scores
 from divulge.errors import NotApplicable, SpecError

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from jaxtyping import Float64, Int
 
-from divulge._util.scipy_stats import stats
+from divulge._util.extras import stats
 from divulge.core import NOBODY, Assignment, Collusion
 from divulge.metrics import assignment
 from divulge.metrics.uninformed.draws import (

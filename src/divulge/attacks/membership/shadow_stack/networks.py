@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Float32, Int
+from jaxtyping import Bool, Float, Float32, Float64, Int
 from scipy.special import expit
 
 HIDDEN = 16
@@ -130,10 +130,14 @@ class Networks(NamedTuple):
 
     weights: _Layers
 
-    def log_odds(self, network: int, x: Features) -> Float32[np.ndarray, " rows"]:
-        """The log odds that a network gives each row."""
-        own = _Layers(*(layer[network : network + 1] for layer in self.weights))
-        odds: Float32[np.ndarray, " rows"] = _forward(own, x[None].astype(np.float32))[-1][0, :, 0]
+    def log_odds(self, network: int, x: Features) -> Float64[np.ndarray, " rows"]:
+        """The log odds that a network gives each row, wherever among the others it stands.
+
+        In double precision: on some processors the last digits of a product depend on the row's
+        place, which single precision would show.
+        """
+        own = _Layers(*(layer[network : network + 1].astype(np.float64) for layer in self.weights))
+        odds: Float64[np.ndarray, " rows"] = _forward(own, x[None].astype(np.float64))[-1][0, :, 0]
         return odds
 
 
