@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib.util import find_spec
 from time import process_time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from benchmarks import data
 from benchmarks.networks import dense
-from benchmarks.timing import MissingPeer, MissingProcessor, Outcome, Timing, environment
+from benchmarks.timing import MissingProcessor, Outcome, Timing, environment, require_packages
 from divulge.attacks.membership.lira import LiRA
 from divulge.core import ModelView, Records, Shadows, Target
 from divulge.metrics import signals
@@ -58,9 +57,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
         MissingProcessor: the processor does not multiply in bfloat16.
         MissingData: a data set is not there.
     """
-    for package in ("torch", "numba"):
-        if find_spec(package) is None:
-            raise MissingPeer(package, "fast")
+    require_packages(("torch", "numba"), "fast")
     from divulge_fast import kernels
 
     if not kernels.HAS_BFLOAT16:

@@ -1,7 +1,6 @@
 """Canaries in one training: planted faults found, false contradictions, and the share of ε seen."""
 
 import time
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +8,7 @@ from scipy import stats
 
 from benchmarks import epsilon_bounds
 from benchmarks.peers.side import Missing
-from benchmarks.timing import MissingPeer, environment
+from benchmarks.timing import environment, require_packages
 from divulge.core import NoiseAssumption
 from divulge.metrics.epsilon import epsilon_lower_bound
 
@@ -37,9 +36,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     Raises:
         MissingPeer: Opacus or dp-accounting is not installed.
     """
-    for package in ("opacus", "dp_accounting"):
-        if find_spec(package) is None:
-            raise MissingPeer(package, "dp")
+    require_packages(("opacus", "dp_accounting"), "dp")
     import torch
 
     torch.set_num_threads(1)

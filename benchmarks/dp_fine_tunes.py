@@ -7,7 +7,6 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -16,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 import divulge
-from benchmarks.timing import MissingPeer, environment
+from benchmarks.timing import environment, require_packages
 from divulge.core import Need, NoiseAssumption
 from divulge.core.tokens import Tokens
 
@@ -79,9 +78,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
         MissingPeer: Opacus or dp-accounting is not installed.
         MissingData: there are no verses.
     """
-    for package in ("opacus", "dp_accounting"):
-        if find_spec(package) is None:
-            raise MissingPeer(package, "dp")
+    require_packages(("opacus", "dp_accounting"), "dp")
     import torch
 
     torch.set_num_threads(1)

@@ -18,6 +18,7 @@ from benchmarks.timing import (
     Timing,
     environment,
     interleaved,
+    require_packages,
     table,
     verdict,
 )
@@ -53,9 +54,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
         MissingPeer: Opacus or dp-accounting is not installed.
         MissingData: there is no Location-30.
     """
-    for package in ("opacus", "dp_accounting"):
-        if find_spec(package) is None:
-            raise MissingPeer(package, "dp")
+    require_packages(("opacus", "dp_accounting"), "dp")
     from divulge.defences.training.dp_sgd.trainer import DPSGD
     from divulge.training.fleet import Fleet
     from divulge.training.recipe import Recipe

@@ -2,17 +2,16 @@
 
 from collections.abc import Callable
 from functools import partial
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.timing import (
     Contender,
-    MissingPeer,
     Outcome,
     environment,
     interleaved,
+    require_packages,
     table,
 )
 from divulge.core import ClientContext, NoiseKind, NoiseSource, Records, RoundContext
@@ -35,9 +34,7 @@ def run(quick: bool, name: str) -> Outcome:  # noqa: FBT001 (the flag of the com
     Raises:
         MissingPeer: cryptography, PyTorch or Opacus is not installed.
     """
-    for package in ("cryptography", "torch", "opacus"):
-        if find_spec(package) is None:
-            raise MissingPeer(package, "dp")
+    require_packages(("cryptography", "torch", "opacus"), "dp")
     import torch
 
     torch.set_num_threads(1)

@@ -6,6 +6,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -47,6 +48,17 @@ class MissingPeer(Exception):
             f"expected {package} to be installed, got nothing to measure beside divulge: "
             f"pip install -e '.[{extra}]'"
         )
+
+
+def require_packages(packages: Iterable[str], extra: str) -> None:
+    """Refuse to measure without what an extra brings.
+
+    Raises:
+        MissingPeer: one of the packages is not installed.
+    """
+    for package in packages:
+        if find_spec(package) is None:
+            raise MissingPeer(package, extra)
 
 
 class MissingData(Exception):
