@@ -84,6 +84,7 @@ def accelerator(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
             lambda: [DEVICE, "cpu"],
         )
         patched.setattr(torch, "tensor", _tensor)
+        patched.setattr(torch, "Generator", _Generator)
         with _Everywhere():  # type: ignore[no-untyped-call]
             yield DEVICE
 
@@ -93,6 +94,9 @@ def _run(operation: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     there = [tensor for tensor in tensors if isinstance(tensor, _Tensor)]
     here = [tensor for tensor in tensors if not isinstance(tensor, _Tensor)]
     name = operation._schema.name
+    if any(tensor.device.type == DEVICE for tensor in here):
+        # PyTorch makes one of a list of row numbers, by itself and without their values
+        raise TwoDevices(f"{name} of a tensor of PyTorch's own {DEVICE} device: index by a tensor")
     # as on a graphics card, a lone number of the CPU may go along
     if there and name not in _BETWEEN and any(tensor.dim() for tensor in here):
         raise TwoDevices(f"{name} of tensors of the accelerator and of the CPU")
@@ -128,6 +132,13 @@ def _tensor(data: Any, *, device: Any = None, **more: Any) -> torch.Tensor:
     """`torch.tensor`, of which no dispatch mode sees the device."""
     made = _MAKE(data, **more)
     return made if device is None else made.to(device)
+
+
+class _Generator(torch.Generator):
+    """That of the CPU, whatever the device is."""
+
+    def __new__(cls, *_: Any) -> "_Generator":
+        return super().__new__(cls)
 
 
 _MAKE = torch.tensor

@@ -481,9 +481,8 @@ def test_bfloat16_is_refused_where_it_cannot_be(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(kernels, "HAS_BFLOAT16", False)
     with pytest.raises(SpecError, match="no AVX512-BF16: leave the precision out"):
         trained(Fleet(brief(wide), precision="bfloat16"), half_zero())
-    with pytest.raises(SpecError, match='way="compiled"'):
-        Fleet(brief(wide), "processes", precision="bfloat16")
-    with pytest.raises(SpecError, match='device="cpu"'):
-        Fleet(brief(wide), device="cuda", precision="bfloat16")
+    for way in ("processes", "stacked"):
+        with pytest.raises(SpecError, match='way="auto", "compiled" or "one-by-one"'):
+            Fleet(brief(wide), way, precision="bfloat16")
     with pytest.raises(SpecError, match="after some of their epochs"):
         list(Fleet(brief(wide), precision="bfloat16").stages(half_zero(), subsets(), SEEDS, [1]))

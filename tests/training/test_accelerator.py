@@ -10,15 +10,19 @@ import torch
 from torch import nn
 
 from divulge.core import Records
-from divulge.defences import catalog
-from divulge.errors import TargetError
+from divulge.defences import DPSGD, catalog
+from divulge.defences.training.dp_sgd.clipping import Clipping
+from divulge.errors import SpecError, TargetError
+from divulge.federation import Federation, simulate
 from divulge.targets.torch import TorchTarget
-from divulge.training.fleet import Fleet
+from divulge.training.fleet import Fleet, Strategy
 from tests.accelerator import TwoDevices, accelerator
 from tests.defences.trained_table import HALVES, OTHERS, POOL, RECIPE
 from tests.slow import slow
 
 from .twin import brief, conv2d, linear, pool_for
+
+DP = DPSGD(RECIPE, delta=1e-5, noise_multiplier=0.5, jobs=1)
 
 ONE_BY_ONE = [
     name for name in catalog.TRAINED_DEFENCES if name not in ("dp-sgd", "image-augmentation")
@@ -37,15 +41,15 @@ def _weights(fleet: Fleet, pool: Records) -> list[dict[str, list[float]]]:
     ]
 
 
+@pytest.mark.parametrize("way", ["one-by-one", "stacked"])
 @pytest.mark.parametrize("network", [linear, slow(conv2d)])
 def test_a_fleet_trains_the_same_models_there(
-    network: Callable[[], nn.Module], monkeypatch: pytest.MonkeyPatch
+    network: Callable[[], nn.Module], way: Strategy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recipe, pool = replace(brief(network), patience=2), pool_for(network)
-    expected = _weights(Fleet(recipe, "one-by-one", workers=1), pool)
+    expected = _weights(Fleet(recipe, way, workers=1), pool)
     with accelerator(monkeypatch) as device:
-        there = Fleet(recipe, "one-by-one", workers=1, device=device)
-        assert _weights(there, pool) == expected
+        assert _weights(Fleet(recipe, way, workers=1, device=device), pool) == expected
 
 
 def _module() -> nn.Module:
@@ -90,3 +94,45 @@ def test_defences_train_the_same_models_there(name: str, monkeypatch: pytest.Mon
         there = replace(defence, device=device).many(POOL, HALVES, (1, 2))
         found = [target.predict(OTHERS.x) for target in there]
     np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("clipping", ["ghost", "per-record"])
+def test_dp_sgd_trains_the_same_models_there(
+    clipping: Clipping, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trainer = replace(DP, clipping=clipping)
+    expected = [target.predict(OTHERS.x) for target in trainer.many(POOL, HALVES, (1, 2))]
+    with accelerator(monkeypatch) as device:
+        there = replace(trainer, device=device).many(POOL, HALVES, (1, 2))
+        found = [target.predict(OTHERS.x) for target in there]
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_secure_noise_is_added_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    # all records in each batch, and less noise than single precision rounds
+    recipe = replace(RECIPE, select=None, batch_size=len(POOL), epochs=2)
+    trainer = replace(DP, recipe=recipe, noise="secure", noise_multiplier=1e-6)
+    (expected,) = [target.predict(OTHERS.x) for target in trainer.many(POOL, HALVES[:1], (1,))]
+    with accelerator(monkeypatch) as device:
+        (there,) = replace(trainer, device=device).many(POOL, HALVES[:1], (1,))
+        found = there.predict(OTHERS.x)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+
+
+def test_dp_sgd_refuses_what_is_no_device() -> None:
+    with pytest.raises(SpecError, match="expected a device of PyTorch, got 'abacus'"):
+        replace(DP, device="abacus")
+
+
+def test_clients_of_a_federation_train_the_same_models_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    recipe, clients = replace(RECIPE, select=None, epochs=1), np.split(np.arange(80), [30, 50])
+    fleet = Fleet(recipe, "one-by-one", workers=1)
+    federation = Federation(POOL, clients, recipe, trainer=fleet, workers=1)
+    expected = simulate(federation, 2).rounds[-1].aggregated
+    with accelerator(monkeypatch) as device:
+        there = replace(federation, trainer=replace(fleet, device=device))
+        found = simulate(there, 2).rounds[-1].aggregated
+    assert expected is not None
+    np.testing.assert_equal(found, dict(expected))

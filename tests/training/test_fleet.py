@@ -1,6 +1,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
@@ -285,3 +286,26 @@ def test_fleets_that_differ_have_different_names_and_equal_ones_the_same() -> No
     same_models = Fleet(brief(linear), "stacked", workers=3, device="cuda", at_once=2, why="so")
     assert trainer_identity(same_models) == names[0]
     assert "0x" not in "".join(names)  # an address in memory is another one in the next program
+
+
+def test_in_bfloat16_models_trained_one_by_one_are_those_of_autocast() -> None:
+    recipe, pool = brief(linear), pool_for(linear)
+    found = trained(Fleet(recipe, "one-by-one", workers=1, precision="bfloat16"), pool)
+    usual = trained(Fleet(recipe, "one-by-one", workers=1), pool)
+
+    def rounded() -> nn.Module:
+        module = linear()
+        forward = module.forward
+
+        def forward_in_bfloat16(x: torch.Tensor) -> torch.Tensor:
+            with torch.autocast("cpu", torch.bfloat16):
+                answers: torch.Tensor = forward(x)
+                return answers.float()  # cross-entropy is computed in single precision
+
+        module.forward = forward_in_bfloat16
+        return module
+
+    assert_close(found, by_hand(replace(recipe, network=rounded), pool))
+    for one, other in zip(found, usual, strict=True):
+        assert all(weight.dtype == torch.float32 for weight in one.values())
+        assert not torch.allclose(one["1.weight"], other["1.weight"], rtol=1e-4, atol=1e-6)

@@ -28,7 +28,7 @@ from divulge.training.engine.networks import stacking_obstacle
 from divulge.training.losses import Adversary
 from divulge.training.memory import models_that_fit
 from divulge.training.recipe import Precision, Recipe
-from divulge.training.tensors import PoolArrays
+from divulge.training.tensors import PoolArrays, is_cpu
 
 Strategy = Literal["auto", "compiled", "processes", "stacked", "one-by-one"]
 _NOT_IDENTITY = {"identity": False}
@@ -59,9 +59,10 @@ class Fleet:
         device: where models are trained, as PyTorch names it: ``cpu``, ``cuda``, ``cuda:1``.
         at_once: how many models may be in memory at once; see `width` unless given.
         why: the reason for the strategy, in words; `settled` writes it.
-        precision: in which the first layer of a dense network multiplies. With ``bfloat16`` it
-            rounds records, weights and gradients for that; sums and weights are float32. It is
-            faster, and needs the way ``compiled`` and a processor with AVX512-BF16.
+        precision: in which networks multiply. ``bfloat16`` rounds records, weights and gradients
+            for that; weights are float32. On a CPU it is for the first layer of a dense network
+            (``compiled``), and needs a processor with AVX512-BF16; models that are trained
+            one by one, as on an accelerator, multiply by PyTorch's autocast.
 
     Raises:
         SpecError: there is no such way, device or precision, there are no workers, or the way
@@ -77,19 +78,15 @@ class Fleet:
     precision: Precision = field(default="float32", metadata={"identity": "if changed"})
 
     def __post_init__(self) -> None:
-        try:
-            cpu = torch.device(self.device).type == "cpu"
-        except RuntimeError as error:
-            raise SpecError(f"expected a device of PyTorch, got {self.device!r}: {error}") from None
-        if self.way in ("compiled", "processes") and not cpu:
+        if not is_cpu(self.device) and self.way in ("compiled", "processes"):
             raise SpecError(
                 f'expected device="cpu" with {self.way}, got {self.device!r}: it would leave the '
                 'accelerator to one model at a time; use way="auto"'
             )
-        if self.precision == "bfloat16" and (self.way not in ("auto", "compiled") or not cpu):
+        if self.precision == "bfloat16" and self.way in ("processes", "stacked"):
             raise SpecError(
-                'expected way="compiled" and device="cpu" with precision="bfloat16", got '
-                f"way={self.way!r} and device={self.device!r}: leave the precision out"
+                'expected way="auto", "compiled" or "one-by-one" with precision="bfloat16", got '
+                f"{self.way!r}: leave the precision out"
             )
 
     @property
@@ -255,14 +252,17 @@ class Fleet:
         code = find_native()
         native = code is not None and code.is_native(self.recipe, network, work.data)
         fleet = replace(self, at_once=work.models_at_once)
+        cpu = is_cpu(self.device)
         if self.precision == "bfloat16":
-            check_bfloat16(self.recipe, network, work.data)
             if self.way == "auto":
-                fleet = replace(fleet, way="compiled", why="it multiplies in bfloat16")
+                way: Strategy = "compiled" if cpu else "one-by-one"
+                fleet = replace(fleet, way=way, why="it multiplies in bfloat16")
+            if fleet.way == "compiled":
+                check_bfloat16(self.recipe, network, work.data)
             return replace(fleet, workers=fleet._worker_count()), work
         if self.way == "compiled":
             check_native(self.recipe, network, work.data)
-        if self.way == "auto" and torch.device(self.device).type == "cpu":
+        if self.way == "auto" and cpu:
             threads = self.workers or torch.get_num_threads()
             choice = choose_fastest(
                 work,

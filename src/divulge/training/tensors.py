@@ -11,7 +11,7 @@ from torch.nn.modules.conv import _ConvNd
 
 from divulge.core import Records
 from divulge.data.encoding import refuse_encoded
-from divulge.errors import DataError
+from divulge.errors import DataError, SpecError
 from divulge.training.weights import state
 
 
@@ -50,6 +50,18 @@ class PoolArrays(NamedTuple):
             warnings.filterwarnings("ignore", "The given NumPy array is not writable")
             x, y = torch.from_numpy(self.x), torch.from_numpy(self.y)
         return PoolTensors(x.to(device), y.to(device), self.channels_last)
+
+
+def is_cpu(device: str) -> bool:
+    """Whether PyTorch's name of a device is that of the CPU.
+
+    Raises:
+        SpecError: PyTorch has no such kind of device.
+    """
+    try:
+        return torch.device(device).type == "cpu"
+    except RuntimeError as error:
+        raise SpecError(f"expected a device of PyTorch, got {device!r}: {error}") from None
 
 
 def cast_to_precision(

@@ -33,7 +33,7 @@ class TrainingSetup(NamedTuple):
     models_at_once: int
     """How many models may be in memory at once."""
     precision: Precision = "float32"
-    """In which native code multiplies."""
+    """In which native code, or a loop on an accelerator, multiplies."""
 
 
 def train_models(
@@ -48,7 +48,7 @@ def train_models(
     if way == "one-by-one":
         for job in jobs:
             with torch_threads(workers):
-                module = train_network(work.recipe, tensors, job)
+                module = train_network(work.recipe, tensors, job, precision=work.precision)
             yield module
         return
     for first in range(0, len(jobs), work.models_at_once):

@@ -1,10 +1,10 @@
 """Train one network by a recipe, with reproducible randomness."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,7 +16,7 @@ from divulge.training.engine.dense import dense_layers, dense_training_step
 from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.selection import BestEpoch
 from divulge.training.losses import Adversary, BatchLoss, LastLayerAdversary, Loss
-from divulge.training.recipe import Recipe, Rows
+from divulge.training.recipe import Precision, Recipe, Rows
 from divulge.training.tensors import PoolTensors, to_channels_last
 from divulge.training.trainers import check_subsets
 from divulge.training.weights import restore, state
@@ -59,6 +59,7 @@ def train_network(
     job: Job,
     note: Callable[[nn.Module], None] = lambda _: None,
     keep: Callable[[int, dict[str, torch.Tensor]], None] = lambda _, __: None,
+    precision: Precision = "float32",
 ) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone.
 
@@ -69,6 +70,7 @@ def train_network(
         note: is called with the model before the first epoch and after each.
         keep: is called after each epoch with its number, from 1, and the state that the model
             would have if training ended there.
+        precision: with ``bfloat16`` PyTorch's autocast computes the loss; weights are float32.
     """
     fit, held_out = recipe.split_rows(job.rows, job.seed)
     with temporary_seed(job.seed, data.x.device), flush_subnormals():
@@ -77,7 +79,7 @@ def train_network(
             to_channels_last(module)
         best = BestEpoch(recipe, data, fit, held_out) if recipe.selects else None
         note(module)
-        with _training_steps(recipe, module, data, held_out) as steps:
+        with _training_steps(recipe, module, data, held_out, precision) as steps:
             for number, epoch in enumerate(recipe.plan(fit, job.seed)):
                 module.train()
                 step = steps(number)
@@ -124,11 +126,16 @@ def train_stages(
 
 
 def _training_steps(
-    recipe: Recipe, module: nn.Module, data: PoolTensors, held_out: Rows
+    recipe: Recipe, module: nn.Module, data: PoolTensors, held_out: Rows, precision: Precision
 ) -> AbstractContextManager[StepFactory]:
     simple = recipe.loss is None or isinstance(recipe.loss, LastLayerAdversary)
-    layers = dense_layers(module, data) if simple else None
-    by = partial(_dense_steps, layers=layers) if layers else _autograd_steps
+    # hand-written gradients multiply in the precision of the weights
+    layers = dense_layers(module, data) if simple and precision == "float32" else None
+    by = (
+        partial(_dense_steps, layers=layers)
+        if layers
+        else partial(_autograd_steps, precision=precision)
+    )
     return by(recipe, module, data, torch.from_numpy(held_out).to(data.x.device))
 
 
@@ -153,8 +160,15 @@ def _dense_steps(
 
 @contextmanager
 def _autograd_steps(
-    recipe: Recipe, module: nn.Module, data: PoolTensors, held_out: torch.Tensor
+    recipe: Recipe,
+    module: nn.Module,
+    data: PoolTensors,
+    held_out: torch.Tensor,
+    precision: Precision,
 ) -> Iterator[StepFactory]:
+    cast: Callable[[], AbstractContextManager[Any]] = nullcontext
+    if precision == "bfloat16":
+        cast = partial(torch.autocast, data.x.device.type, torch.bfloat16)
     optimiser = recipe.make_optimiser([p for p in module.parameters() if p.requires_grad])
     losses = batch_losses(recipe, module, data, held_out)
 
@@ -163,7 +177,9 @@ def _autograd_steps(
 
         def step(rows: torch.Tensor, rate: float) -> None:
             optimiser.zero_grad()
-            torch.autograd.backward(loss(rows))
+            with cast():
+                value = loss(rows)
+            torch.autograd.backward(value)
             step_optimiser(optimiser, rate)
 
         return step

@@ -78,15 +78,16 @@ class Stack:
 
     def keep(self, positions: list[int], optimiser: torch.optim.Optimizer) -> None:
         """Go on with some of the models alone, each with what the optimiser knows of it."""
+        rows = torch.tensor(positions, device=next(iter(self._params.values())).device)
         for name, p in self._params.items():
-            rest = p.detach()[positions].requires_grad_(p.requires_grad)
+            rest = p.detach()[rows].requires_grad_(p.requires_grad)
             if p in optimiser.state:
                 optimiser.state[rest] = {
-                    key: v[positions] if isinstance(v, torch.Tensor) and v.ndim else v
+                    key: v[rows] if isinstance(v, torch.Tensor) and v.ndim else v
                     for key, v in optimiser.state.pop(p).items()
                 }
             self._params[name] = rest
-        self._buffers = {name: b[positions] for name, b in self._buffers.items()}
+        self._buffers = {name: b[rows] for name, b in self._buffers.items()}
         self.trainable = [p for p in self._params.values() if p.requires_grad]
         optimiser.param_groups[0]["params"] = self.trainable
         self._size = len(positions)
@@ -103,7 +104,8 @@ class Stack:
             epoch: the number of the epoch, from 0.
         """
         # all of them, as nearly always, are differentiated where they are
-        chosen = slice(None) if len(members) == self._size else members
+        everyone = len(members) == self._size
+        chosen = slice(None) if everyone else torch.tensor(members, device=x.device)
         params = {name: p.detach()[chosen] for name, p in self._params.items()}
         buffers = {name: b[chosen] for name, b in self._buffers.items()}
         batches = (t.reshape(len(members), -1, *t.shape[1:]) for t in (x, y))

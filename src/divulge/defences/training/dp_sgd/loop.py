@@ -35,7 +35,7 @@ from divulge.training.engine.networks import pool_before_relu
 from divulge.training.engine.processes import keep_freed_memory, share_on_disk
 from divulge.training.engine.selection import BestEpoch
 from divulge.training.recipe import Recipe
-from divulge.training.tensors import PoolArrays, to_channels_last
+from divulge.training.tensors import PoolArrays, is_cpu, to_channels_last
 from divulge.training.weights import as_arrays, as_tensors, restore, state
 
 Watch = Callable[[nn.Module, Any], None]
@@ -67,6 +67,7 @@ class _DPSGDStep:
     def __init__(
         self, recipe: Recipe, plan: DPSGDPlan, module: nn.Module, seed: int, way: ClippingWay
     ) -> None:
+        device = next(module.parameters()).device
         from opacus.optimizers import DPOptimizerFastGradientClipping
 
         self._gradients = way.gradients(module)
@@ -75,7 +76,7 @@ class _DPSGDStep:
             noise_multiplier=plan.noise,
             max_grad_norm=plan.max_grad_norm,
             expected_batch_size=plan.size,  # what came by chance would be another sensitivity
-            generator=_generator(seed, "noise") if plan.source == "seeded" else None,
+            generator=_generator(seed, "noise", device) if plan.source == "seeded" else None,
         )
         if plan.source == "secure":
             self.optimiser.add_noise = partial(_add_secure_noise, self.optimiser, SecureNoise())
@@ -102,13 +103,14 @@ def train_privately(
     data: PoolArrays,
     job: Job,
     watch: Watch | None = None,
+    device: str = "cpu",
 ) -> nn.Module:
     """One model, in evaluation mode. The random numbers of the caller are left alone."""
     fit, held_out = recipe.split_rows(job.rows, job.seed)
-    tensors, rows = data.tensors("cpu"), torch.from_numpy(fit)
+    tensors, rows = data.tensors(device), torch.from_numpy(fit)
     draw_batch = _batches(plan, len(rows), job.seed)
-    with temporary_seed(job.seed, torch.device("cpu")), ExitStack() as stack:
-        module = build_network_unseeded(recipe, job).train()
+    with temporary_seed(job.seed, tensors.x.device), ExitStack() as stack:
+        module = build_network_unseeded(recipe, job).to(tensors.x.device).train()
         if data.channels_last:
             to_channels_last(module)
         stack.enter_context(pool_before_relu(module))
@@ -117,7 +119,9 @@ def train_privately(
             watch(module, step.optimiser)
         best = BestEpoch(recipe, tensors, fit, held_out) if recipe.selects else None
         for k in range(plan.steps):
-            step(recipe.rate(k / plan.steps), *tensors.batch(rows[draw_batch()]))
+            step(
+                recipe.rate(k / plan.steps), *tensors.batch(rows[draw_batch()].to(tensors.x.device))
+            )
             if best and _epoch_ends(k, plan) and not best.should_continue(module):
                 break
             module.train()
@@ -137,8 +141,8 @@ def _batches(plan: DPSGDPlan, records: int, seed: int) -> Callable[[], torch.Ten
 def _add_secure_noise(optimiser: Any, noise: SecureNoise) -> None:
     """Make each gradient from the clipped sum, in place of the noise of Opacus."""
     params, scale = optimiser.params, optimiser.noise_multiplier * optimiser.max_grad_norm
-    sums = torch.cat([p.summed_grad.flatten() for p in params]).double().numpy()
-    noisy = torch.from_numpy(noise.add_normal(sums, scale))
+    sums = torch.cat([p.summed_grad.flatten() for p in params]).cpu().double().numpy()
+    noisy = torch.from_numpy(noise.add_normal(sums, scale)).to(params[0].device)
     for p, grad in zip(params, torch.split(noisy, [p.numel() for p in params]), strict=True):
         # noise is drawn in double precision on a grid, and rounded to the weights' type last
         p.grad = grad.to(p.dtype).view_as(p)
@@ -167,6 +171,7 @@ def train_in_workers(
     jobs: Sequence[Job],
     start: Mapping[str, torch.Tensor] | None,
     processes: int,
+    device: str = "cpu",
 ) -> Iterator[nn.Module]:
     """Yield one model a job, in order, trained in processes.
 
@@ -177,7 +182,8 @@ def train_in_workers(
         pool: the records.
         jobs: rows and seed of each model.
         start: the state that every model starts from; None for first weights of its own.
-        processes: how many; -1 starts one per core.
+        processes: how many; -1 starts one per core. An accelerator gets one model at a time.
+        device: where models are trained, as PyTorch names it.
     """
     from joblib import delayed
 
@@ -185,15 +191,18 @@ def train_in_workers(
         data = PoolArrays.prepare(pool, build_network(recipe, jobs[0]))
         sent = pickle_settings(recipe, recipe.network)
         workers = min(processes, len(jobs)) if processes > 0 else processes
+        workers = workers if is_cpu(device) else 1
         shared = data if workers == 1 else share_on_disk(pool, data)
         given = None if start is None else as_arrays(start)
         tasks = (
-            delayed(_train_in_worker)(sent, plan, way, shared, job._replace(start=None), given)
+            delayed(_train_in_worker)(
+                sent, plan, way, shared, job._replace(start=None), given, device
+            )
             for job, plan in zip(jobs, plans, strict=True)
         )
         states = parallel_calls(tasks, workers, batch_size=1, max_nbytes=None)
         for job, trained in zip(jobs, states, strict=True):
-            yield restore(build_network(recipe, job), as_tensors(trained))
+            yield restore(build_network(recipe, job).to(device), as_tensors(trained))
 
 
 def _train_in_worker(
@@ -203,17 +212,19 @@ def _train_in_worker(
     data: PoolArrays,
     job: Job,
     start: dict[str, np.ndarray] | None,
+    device: str,
 ) -> dict[str, np.ndarray]:
     """One model, in a process of its own: what training made of its state."""
     recipe: Recipe = pickle.loads(sent)  # noqa: S301 (what this program has just packed)
     keep_freed_memory()
     with torch_threads(1):  # the same bits whatever the number of cores
         started = job if start is None else job._replace(start=as_tensors(start))
-        return as_arrays(state(train_privately(recipe, plan, way, data, started)))
+        network = train_privately(recipe, plan, way, data, started, device=device)
+        return as_arrays(state(network))
 
 
-def _generator(seed: int, name: str) -> torch.Generator:
-    return torch.Generator().manual_seed(int(stream(seed, name).integers(2**63)))
+def _generator(seed: int, name: str, device: torch.device | str = "cpu") -> torch.Generator:
+    return torch.Generator(device).manual_seed(int(stream(seed, name).integers(2**63)))
 
 
 @check_arguments

@@ -28,7 +28,7 @@ from divulge.errors import SpecError
 from divulge.targets.torch import TorchTarget
 from divulge.training.engine.loop import Job, build_network, make_jobs, torch_threads
 from divulge.training.recipe import Recipe
-from divulge.training.tensors import PoolArrays
+from divulge.training.tensors import PoolArrays, is_cpu
 
 
 @check_arguments
@@ -62,6 +62,8 @@ class DPSGD(NetworkTrials):
         noise: ``seeded``, which can be repeated, for audits and experiments; ``secure``, by AES
             from the system's entropy, for a model or an update that leaves.
         jobs: processes that train; -1 starts one per core. They change nothing but the time.
+        device: where models are trained, as PyTorch names it: ``cpu``, ``cuda``. Seeded noise comes
+            from its own generator, so another device gives another model.
 
     References:
         Abadi et al. (2016), Deep learning with differential privacy, algorithm 1, by Opacus; Li,
@@ -81,6 +83,7 @@ class DPSGD(NetworkTrials):
     rounds: int = 1
     noise: NoiseKind = "seeded"
     jobs: int = field(default=-1, metadata={"identity": False})
+    device: str = field(default="cpu", metadata={"identity": "if changed"})
 
     name: ClassVar[str] = "dp-sgd"
     paper: ClassVar[str] = "Abadi et al. 2016"
@@ -119,6 +122,7 @@ class DPSGD(NetworkTrials):
             raise SpecError(f"expected rounds from 1, got {self.rounds}: one is a single training")
         if self.jobs == 0 or self.jobs < -1:
             raise SpecError(f"expected jobs from 1, or -1 for one a core, got {self.jobs}")
+        is_cpu(self.device)  # refuses what is no device
 
     def guarantee(self, n_records: int, rounds: int = 1) -> Guarantee | None:
         """What a model trained on so many records promises; None where that is no finite ε.
@@ -223,7 +227,9 @@ class DPSGD(NetworkTrials):
             return
         way = self._clipping_way(pool)
         plans = (self._plan(self._training_size(job)) for job in jobs)
-        yield from train_in_workers(self.recipe, plans, way, pool, jobs, start, self.jobs)
+        yield from train_in_workers(
+            self.recipe, plans, way, pool, jobs, start, self.jobs, self.device
+        )
 
     def train(self, records: Records, seed: int, watch: Watch | None = None) -> nn.Module:
         """One private network, trained in this process, in evaluation mode.
@@ -245,7 +251,7 @@ class DPSGD(NetworkTrials):
         with translate_training_errors(), torch_threads(1):
             data = PoolArrays.prepare(records, build_network(self.recipe, job))
             plan = self._plan(self._training_size(job))
-            return train_privately(self.recipe, plan, way, data, job, watch)
+            return train_privately(self.recipe, plan, way, data, job, watch, self.device)
 
     def many(
         self,
