@@ -53,6 +53,9 @@ def _variants(records: Records) -> Mapping[str, tuple[Records, Trainer, AnswerDe
             None,
         ),
         "complementary-distillation, folds=5": flat("complementary-distillation", folds=5),
+        "mist": flat("mist"),
+        "mist, weight=10": flat("mist", weight=10.0),
+        "mist, weight=0": flat("mist", weight=0.0),
     }
 
 

@@ -672,7 +672,7 @@ def calls(folder: Path) -> dict[str, Call]:
         for name in (
             "AdversarialRegularisation", "Augmentation", "ComplementaryDistillation",
             "ConvexConcaveLoss", "DAP", "EarlyStopping", "HAMP", "ImageAugmentation",
-            "LabelSmoothing", "Regularise", "RelaxLoss", "SELENA",
+            "LabelSmoothing", "MIST", "Regularise", "RelaxLoss", "SELENA",
         )
     }  # fmt: skip
     of_answers = {

@@ -27,6 +27,7 @@ from . import trained_table as table
 SETTINGS: dict[str, dict[str, Any]] = {
     "adversarial-regularisation": {"weight": 0.5},
     "dap": {"r": (0.1,), "shadows": 4, "samples": "all"},
+    "mist": {"models": 3},
     "selena": {"models": 4, "left_out": 1},
     "complementary-distillation": {"folds": 3},
     "augmentation": {"mixup": 0.5, "noise": 0.2},
@@ -39,6 +40,7 @@ STRONG: dict[str, dict[str, Any]] = {
     "relaxloss": {"alpha": 0.8},
     "augmentation": {"mixup": 1.0, "noise": 1.0},
     "complementary-distillation": {"folds": 2},
+    "mist": {"models": 4},
     "selena": {"models": 6, "left_out": 3},
     "dp-sgd": {"delta": 1e-3, "epsilon": 5.0, "jobs": 1},
 }
@@ -152,6 +154,8 @@ def test_a_careless_defence_fails_the_table(prove: table.Property) -> None:
         ("image-augmentation", {"shift": 0, "flip": False}, "from 0 with flip"),
         ("complementary-distillation", {"folds": 1}, "folds from 2"),
         ("complementary-distillation", {"temperature": 0.0}, "temperature above 0"),
+        ("mist", {"models": 1}, "models from 2"),
+        ("mist", {"weight": -1.0}, "weight from 0"),
         ("selena", {"models": 4, "left_out": 4}, "left_out from 1 to below models"),
         ("dap", {"r": ()}, "r from 0, one or more"),
         ("dap", {"shadows": 0}, "shadows from 1"),

@@ -18,6 +18,7 @@ from .training.dp_sgd.trainer import DPSGD as DPSGD
 from .training.early_stopping import EarlyStopping as EarlyStopping
 from .training.hamp import HAMP as HAMP
 from .training.label_smoothing import LabelSmoothing as LabelSmoothing
+from .training.mist import MIST as MIST
 from .training.regularise import Regularise as Regularise
 from .training.relaxloss import RelaxLoss as RelaxLoss
 from .training.selena import SELENA as SELENA

@@ -30,6 +30,7 @@ TRAINED_DEFENCES = {
     "complementary-distillation": "divulge.defences.training.complementary:"
     "ComplementaryDistillation",
     "selena": "divulge.defences.training.selena:SELENA",
+    "mist": "divulge.defences.training.mist:MIST",
     "dap": "divulge.defences.training.dap.trainer:DAP",
     "dp-sgd": "divulge.defences.training.dp_sgd.trainer:DPSGD",
 }

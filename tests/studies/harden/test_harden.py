@@ -489,6 +489,7 @@ def test_a_defence_that_refuses_the_network_is_named_and_left_out(tmp_path: Path
 PREPARATION = {
     "complementary-distillation": 2 * 1 / 2,  # teachers of half of the records
     "selena": 5 * 3 / 5,
+    "mist": 1 + 1 / 3,  # a second pass, and the answers of one other sub-model
     "dap": 4 * 0.3 / 2 + 8,  # shadows of half of the records held out, and models of nine r but one
 }
 """Trainings on all records before a model's own, with the first value of each setting."""
