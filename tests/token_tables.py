@@ -45,11 +45,14 @@ def draw(
     of_texts = rng.normal(0, 0.2, inside.shape) + leak / 3 * (inside.astype(float) - member)
     said = logprob + np.repeat(of_texts, count, axis=1) + rng.normal(0, 0.2, (SHADOWS, len(base)))
     said = np.minimum(said, 0.0)
+    lower = np.add.reduceat(np.log(base)[rows, at], start[:-1]) / count
+    lower = np.minimum(lower + rng.normal(0, 0.2, texts), 0.0)  # another form, not learned
+    norm = np.exp(rng.normal(0, 0.3, texts) - leak * member)
     return (
         Tokens(
             start, logprob, reference[None], mean, sd, logp.argmax(axis=1) == at,
             rng.integers(50, 200, texts), np.add.reduceat(said, start[:-1], axis=1) / count,
-            inside, said, at,
+            inside, said, at, lower, norm,
         ),
         member,
     )  # fmt: skip
@@ -68,6 +71,8 @@ def write(path: Path, tokens: Tokens, member: np.ndarray, **columns: Sequence[An
         "top1": tokens.top,
     }
     parts = {name: tokens.split(values) for name, values in lists.items()}
+    if tokens.gradient_norm is not None:
+        columns = {"gradient_norm": tokens.gradient_norm.tolist(), **columns}
     with path.open("w") as file:
         for row in range(len(tokens)):
             said = {name: part[row].tolist() for name, part in parts.items()}

@@ -83,6 +83,34 @@ def test_own_signals(tokens: Tokens) -> None:
         np.testing.assert_allclose(found, expected, rtol=1e-9, err_msg=signal)
 
 
+def test_the_form_in_lower_case_and_the_gradient(tokens: Tokens) -> None:
+    assert tokens.lowercase is not None
+    assert tokens.gradient_norm is not None
+    perplexity = [math.exp(-mean([t["lp"] for t in text])) for text in texts(tokens)]
+    lower = [math.exp(-value) for value in tokens.lowercase.tolist()]
+    expected = [math.log(b) / math.log(a) for a, b in zip(perplexity, lower, strict=True)]
+    found = score(tokens, "token-threshold", signal="lowercase")
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    found = score(tokens, "token-threshold", signal="gradient-norm")
+    assert np.argsort(found).tolist() == np.argsort(-tokens.gradient_norm).tolist()
+    np.testing.assert_allclose(found, [-math.log(n) for n in tokens.gradient_norm.tolist()])
+    certain = replace(
+        tokens, logprob=np.zeros_like(tokens.logprob), gradient_norm=np.zeros(len(tokens))
+    )
+    for signal in ("lowercase", "gradient-norm"):
+        assert np.isfinite(score(certain, "token-threshold", signal=signal)).all()
+
+
+def test_texts_in_lower_case_alone_are_not_compared_with_themselves(tokens: Tokens) -> None:
+    own = tokens.average(tokens.logprob)
+    with pytest.raises(NotApplicable, match="texts with capital letters, got texts in lower case"):
+        score(replace(tokens, lowercase=own), "token-threshold", signal="lowercase")
+    one = np.append(own[:-1], own[-1] - 0.1)
+    found = score(replace(tokens, lowercase=one), "token-threshold", signal="lowercase")
+    assert found.tolist()[:-1] == [1.0] * (len(own) - 1)
+    assert found[-1] > 1
+
+
 def test_the_lowest_tokens_are_those_of_a_sorted_text() -> None:
     """Whatever a partition leaves in order: few of many long texts tell it from a sort."""
     rng = np.random.default_rng(5)
@@ -131,6 +159,7 @@ def test_what_is_learned_from_are_the_attacks_own_signals() -> None:
         np.array([0, 45, 90, 95]), -rng.exponential(size=95), -rng.exponential(size=(1, 95)),
         mean=-rng.exponential(2.0, size=95), sd=rng.exponential(size=95),
         top=rng.random(95) < 0.3, size=np.array([90, 80, 20]),
+        lowercase=-rng.exponential(size=3), gradient_norm=rng.exponential(size=3),
     )  # fmt: skip
     gain = long.split(long.logprob - long.reference[0])
     votes = [
@@ -142,14 +171,17 @@ def test_what_is_learned_from_are_the_attacks_own_signals() -> None:
     ]  # fmt: skip
     expected: list[np.ndarray] = [
         *(score(long, "token-threshold", signal=signal)
-          for signal in ("loss", "zlib", "min-k", "min-k++", "surprising")),
+          for signal in ("loss", "zlib", "min-k", "min-k++", "surprising", "lowercase")),
         score(long, "reference-ratio"),
         np.array([lowest(part.tolist(), 0.2) for part in gain]),
         np.array(votes),
         score(long, "ez-mia"),
     ]  # fmt: skip
     np.testing.assert_allclose(all_signals(long), np.column_stack(expected), rtol=1e-12)
-    bare = replace(long, mean=None, sd=None, top=None, reference=np.zeros((0, 95)))
+    bare = replace(
+        long, mean=None, sd=None, top=None, reference=np.zeros((0, 95)), lowercase=None,
+        gradient_norm=None,
+    )  # fmt: skip
     np.testing.assert_allclose(all_signals(bare), np.column_stack(expected)[:, :3], rtol=1e-12)
 
 
@@ -465,6 +497,13 @@ def test_a_regression_over_shadows_reads_means_alone_and_refuses_too_few(tokens:
     [
         ("token-threshold", {"signal": "zlib"}, {"size": None}, "'text'"),
         ("token-threshold", {"signal": "min-k++"}, {"sd": None}, "'sd'"),
+        ("token-threshold", {"signal": "lowercase"}, {"lowercase": None}, "'lowercase_logprobs'"),
+        (
+            "token-threshold",
+            {"signal": "gradient-norm"},
+            {"gradient_norm": None},
+            "column 'gradient_norm', or pass CausalTarget.pipeline, gradients=True",
+        ),
         ("token-threshold", {"signal": "surprising"}, {"mean": None}, "'mean'"),
         ("reference-ratio", {}, {"reference": "none"}, "'reference_logprobs'"),
         ("wbc", {}, {"reference": "none"}, "'reference_logprobs'"),

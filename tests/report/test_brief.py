@@ -140,6 +140,17 @@ def test_what_the_attacker_has_is_what_the_attack_needs(names: tuple[str, ...], 
     assert found - apart == {*names} - apart
 
 
+def test_who_reads_gradients_of_a_language_model_has_it() -> None:
+    made = cases.bench(40, 40)
+    sizes = Sizes(members=40, nonmembers=40, reference=0, classes=1, smallest_fpr=None)
+    said = {}
+    for signal in ("loss", "gradient-norm"):
+        entry = made.done("token-threshold", made.shifted(1), signal=signal)
+        (row,) = summarise(made.contents([entry])).attacks
+        said[signal] = brief.describe_attacker(row, sizes, Terms(unit=TEXT))
+    assert said["gradient-norm"] == said["loss"] + " They also have the model itself."
+
+
 def test_a_list_that_could_not_be_made_says_what_would_let_it_be() -> None:
     longest = ExposedList(0.1, None, 40, 1_000, "")
     said = brief.describe_list(ExposedRecords("lira", "", (longest,), ()), 200, PERSON)

@@ -195,10 +195,110 @@ def test_a_budget_of_one_answer_a_text_is_enough_for_all_attacks() -> None:
     assert not [one for one in found.findings if "budget" in one.reason]
 
 
-def fitted(texts: list[str], epochs: int) -> Any:
+class Letters:
+    """Each word is a letter: of a lower-case one there may be further tokens."""
+
+    model_max_length = 10**30
+
+    def __init__(self, small: int = 1) -> None:
+        self.small = small
+
+    def __call__(self, text: str, **_: Any) -> dict[str, list[int]]:
+        ids: list[int] = []
+        for word in text.split():
+            ids += [ord(word[0]) - 95] * self.small if word.islower() else [ord(word[0]) - 45]
+        return {"input_ids": ids, "special_tokens_mask": [0] * len(ids)}
+
+
+MIXED = ["A b C", "b a B A", "a b c", "A B C a b c", "a b c", "B b"]
+
+
+def test_texts_in_lower_case_are_read_once_more_where_that_is_asked_for() -> None:
+    pipe = pipeline()
+    pipe.tokenizer = Letters()
+    plain = CausalTarget(pipe).tokens(MIXED)
+    assert (plain.lowercase, plain.gradient_norm) == (None, None)
+    pipe.model.batches.clear()
+    tokens = CausalTarget(pipe, lowercase=True).tokens(MIXED)
+    assert pipe.model.batches == [5 * 6, 4 * 6]  # five texts, and four forms in lower case
+    assert tokens.lowercase is not None
+    wanted = [by_hand(pipe, text.lower())[0].mean() for text in MIXED]
+    np.testing.assert_allclose(tokens.lowercase, wanted, atol=2e-6)
+    own = tokens.average(tokens.logprob)
+    assert (tokens.lowercase == own).tolist() == [False, False, True, False, True, False]
+    assert CausalTarget(pipe, lowercase=True).tokens(MIXED, ["a"]).lowercase is None
+    pipe.model.batches.clear()
+    CausalTarget(pipe, lowercase=True, gradients=True).predict(MIXED)
+    assert pipe.model.batches == [5 * 6]  # the mean needs neither
+
+
+def test_a_form_in_lower_case_of_more_tokens_is_cut() -> None:
+    pipe = pipeline()
+    pipe.tokenizer = Letters(small=2)
+    text = " ".join("ABCABCABCD")  # of 16 tokens, 20 were needed
+    (found,) = np.asarray(CausalTarget(pipe, lowercase=True).tokens([text]).lowercase)
+    wanted = by_hand(pipe, " ".join("abcabcab"))[0].mean()
+    np.testing.assert_allclose(found, wanted, atol=2e-6)
+    pipe.tokenizer = Letters(small=0)
+    with pytest.raises(TargetError, match="in lower case of two tokens or more"):
+        CausalTarget(pipe, lowercase=True).tokens(["A B"])
+
+
+def test_gradients_are_those_of_each_text_alone_by_the_weights_that_are_trained() -> None:
+    pipe = pipeline(begins=True)
+    model, texts = pipe.model.train(), [TEXTS[0], TEXTS[1], TEXTS[0]]
+    target = CausalTarget(pipe, gradients=True)
+
+    def by_autograd(text: str, weights: Any) -> float:
+        ids = torch.tensor([pipe.tokenizer(text)["input_ids"]])
+        model.eval()
+        logits = model(ids, None, use_cache=False).logits[0, :-1]
+        loss = torch.nn.functional.cross_entropy(logits, ids[0, 1:])
+        squares = [part.square().sum() for part in torch.autograd.grad(loss, weights)]
+        model.train()
+        return float(torch.stack(squares).sum().sqrt())
+
+    def measured() -> np.ndarray:
+        return np.asarray(target.tokens(texts).gradient_norm)
+
+    every = list(model.parameters())
+    wanted = [by_autograd(text, every) for text in texts]
+    np.testing.assert_allclose(measured(), wanted, rtol=1e-5)
+    assert model.training
+    adapters = list(model.mix.parameters())
+    by_adapters = [by_autograd(text, adapters) for text in texts]
+    for weight in every:
+        weight.requires_grad_(requires_grad=False)
+    np.testing.assert_allclose(measured(), wanted, rtol=1e-5)
+    model.base_model = SimpleNamespace(prefix="mix.")  # as of a PeftModel that predicts
+    np.testing.assert_allclose(measured(), by_adapters, rtol=1e-5)
+    assert not any(weight.requires_grad for weight in every)
+    assert all(weight.grad is None for weight in every)
+    model.embed.weight.requires_grad_(requires_grad=True)
+    wanted = [by_autograd(text, model.embed.weight) for text in texts]
+    np.testing.assert_allclose(measured(), wanted, rtol=1e-5)
+
+
+def test_both_tell_members_of_a_model_that_has_learned_its_texts() -> None:
+    rng = np.random.default_rng(3)
+    words = [letter * 2 for letter in "abcdefghABCDEFGH"]
+    texts = [" ".join(rng.choice(words, 9)) for _ in range(80)]
+    pipe = fitted(texts[:40], 12, Letters())
+    target = CausalTarget(pipe, lowercase=True, gradients=True)
+    found = divulge.audit(target, members=texts[:40], nonmembers=texts[40:])
+    by_label = {entry.finding.label: entry for entry in found.contents.entries}
+    for signal, auc in (("lowercase", 0.934), ("gradient-norm", 0.848)):
+        entry = by_label[f"token-threshold(signal={signal})"]
+        assert entry.finding.status is Status.DONE, entry.finding
+        assert entry.finding.metrics["auc"].value == golden(auc)
+        assert entry.control is not None
+        assert entry.control.outcome is ControlOutcome.PASSED
+
+
+def fitted(texts: list[str], epochs: int, tokenizer: Any = None) -> Any:
     model = Model(0).train()
     optimiser = torch.optim.Adam(model.parameters(), 0.02)
-    tokenizer = Tokenizer()
+    tokenizer = Tokenizer() if tokenizer is None else tokenizer
     for _ in range(epochs):
         for text in texts:
             ids = torch.tensor([tokenizer(text)["input_ids"]])
@@ -207,7 +307,9 @@ def fitted(texts: list[str], epochs: int) -> Any:
             torch.nn.functional.cross_entropy(logits, ids[0, 1:]).backward()
             optimiser.step()
     model.config.max_position_embeddings = 64
-    return pipeline(model=model)
+    found = pipeline(model=model)
+    found.tokenizer = tokenizer
+    return found
 
 
 def test_a_model_that_has_learned_its_texts_is_audited_by_their_tokens() -> None:
@@ -224,7 +326,11 @@ def test_a_model_that_has_learned_its_texts_is_audited_by_their_tokens() -> None
     assert found.summary.texts is not None
     assert (found.summary.texts.prefix, found.summary.texts.suffix) == (2, 3)
     assert {"recall", "dc-pdd"} < named.keys()
+    asked_for = {f"token-threshold(signal={signal})" for signal in ("lowercase", "gradient-norm")}
     for entry in found.contents.entries:
+        if entry.finding.label in asked_for:
+            assert "CausalTarget(pipeline, " in entry.finding.reason
+            continue
         assert entry.finding.status is Status.DONE, entry.finding
         assert entry.control is not None
         assert entry.control.outcome is ControlOutcome.PASSED, entry.finding.label

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from divulge.targets import causal
+from divulge.targets import causal_passes
 
 torch = pytest.importorskip("torch")
 
@@ -27,8 +27,8 @@ class Forbidding(torch.nn.Module):  # type: ignore[misc,name-defined]
 
 
 def test_a_forbidden_token_adds_nothing_to_mean_and_deviation() -> None:
-    text = causal._Text(np.array([0, 1, 0]), np.array([False, True, True]), begun=0, size=9)
-    logprob, mean, deviation, first = causal._run(Forbidding(), [text])
+    text = causal_passes.Text(np.array([0, 1, 0]), np.array([False, True, True]), begun=0, size=9)
+    logprob, mean, deviation, first = causal_passes.run(Forbidding(), [text])
     for place, (row, token) in enumerate(zip(LOGITS[:2], [1, 0], strict=True)):
         total = sum(np.exp(value) for value in row)
         allowed = [(np.exp(value) / total, value - np.log(total)) for value in row if np.exp(value)]

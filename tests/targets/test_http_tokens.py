@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +21,12 @@ from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
 from divulge.targets.encoded import EncodedTarget
 from divulge.targets.model_facts import describe_model, kind_of_model
-from divulge.targets.token_packing import unpack_tokens
+from divulge.targets.token_packing import pack_tokens, unpack_tokens
 
 pytest.importorskip("httpx")
 
 from ..endpoints import Endpoint, echo, serve
+from ..token_tables import draw
 
 WORDS = ["bale", "cora", "dimo", "füße", "gelu", "hapi", "iren", "jots"]
 RNG = np.random.default_rng(2)
@@ -239,12 +241,52 @@ def test_half_an_audit_is_continued_without_asking_twice(server: Endpoint, tmp_p
 
 @pytest.mark.parametrize(
     "numbers",
-    [[], [0, 0], [0, 0, 9], [0, 4, 9, -1], [1, 0, 9, -1], [0, 16, 9, -1], [np.nan, 0, 9, -1]],
-)  # a head that is too short, no tokens, a list too few, another list, no number
+    [
+        [],
+        [0, 0],
+        [0, 0, 9],
+        [0, 4, 9, -1],
+        [1, 0, 9, -1],
+        [0, 64, 9, -1],
+        [0, 32, 9, -1],
+        [np.nan, 0, 9, -1],
+    ],
+)  # a head that is too short, no tokens, a list too few, another list, no norm, no number
 def test_answers_that_are_damaged_are_refused(numbers: list[float]) -> None:
     content = np.array(numbers, np.float64)
     with pytest.raises(StoreError, match="log-probabilities of the tokens"):
         unpack_tokens([content.tobytes()])
+
+
+def test_what_is_known_of_a_text_is_packed_with_its_tokens() -> None:
+    every, _ = draw(9, 1.0, np.random.default_rng(3))
+    for lacking in ([], ["lowercase"], ["gradient_norm", "size"], ["lowercase", "mean", "ids"]):
+        without: dict[str, Any] = dict.fromkeys(lacking)
+        tokens = replace(every, **without)
+        again = unpack_tokens(pack_tokens(tokens))
+        for name in ("start", "logprob", "reference", "mean", "sd", "top", "size", "ids",
+                     "lowercase", "gradient_norm"):  # fmt: skip
+            np.testing.assert_array_equal(getattr(again, name), getattr(tokens, name), name)
+
+
+def test_another_target_around_it_is_asked_no_more_by_default(server: Endpoint) -> None:
+    class Wrapper:
+        """Someone's own, which hands on what it is asked."""
+
+        def __init__(self, inner: HTTPTarget) -> None:
+            self.inner, self.offers = inner, inner.offers
+            self.predict, self.tokens = inner.predict, inner.tokens
+
+    given: dict[str, Any] = {
+        "members": TEXTS[:15], "nonmembers": TEXTS[15:30], "reference": TEXTS[30:],
+    }  # fmt: skip
+    labels = [
+        [finding.label for finding in divulge.audit(target, **given).findings]
+        for target in (ask(server), Wrapper(ask(server)))
+    ]
+    assert labels[0] == labels[1]
+    assert "dc-pdd" in labels[0]
+    assert "recall" not in labels[0]
 
 
 SETTINGS = """

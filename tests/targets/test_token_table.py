@@ -31,8 +31,16 @@ def rows(tokens: Tokens, member: np.ndarray) -> Rows:
         "sd": tokens.split(tokens.sd),
         "top1": tokens.split(tokens.top),
     }
+    assert tokens.gradient_norm is not None
+    norm = tokens.gradient_norm.tolist()
+    lower = [[None, *(2.0 * part).tolist()] for part in tokens.split(tokens.logprob)]
     return [
-        {"member": int(m), **{name: part[row].tolist() for name, part in parts.items()}}
+        {
+            "member": int(m),
+            **{name: part[row].tolist() for name, part in parts.items()},
+            "lowercase_logprobs": lower[row],
+            "gradient_norm": norm[row],
+        }
         for row, m in enumerate(member)
     ]
 
@@ -59,11 +67,14 @@ def test_what_was_written_is_read(suffix: str, tmp_path: Path) -> None:
     assert table.tokens.start.tolist() == tokens.start.tolist()
     for name in ("logprob", "reference", "mean", "sd", "top"):
         np.testing.assert_array_equal(getattr(table.tokens, name), getattr(tokens, name), name)
+    np.testing.assert_array_equal(table.tokens.gradient_norm, tokens.gradient_norm)
+    lower = 2.0 * tokens.average(tokens.logprob)  # as above, the first token left out
+    np.testing.assert_allclose(np.asarray(table.tokens.lowercase), lower)
     assert table.tokens.size is None
     assert table.texts == ()
     assert table.first.tolist() == list(range(20))
     assert "20 texts" in table.notes[0]
-    assert "reference_logprobs, mean, sd, top1" in table.notes[0]
+    assert "reference_logprobs, mean, sd, top1, lowercase_logprobs, gr" in table.notes[0]
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
@@ -72,7 +83,10 @@ def test_a_first_token_without_a_number_is_left_out_of_every_list(
 ) -> None:
     plain = example()
     begun = [
-        {name: [None, *cell] if isinstance(cell, list) else cell for name, cell in row.items()}
+        {
+            name: [None, *cell] if isinstance(cell, list) and name != "lowercase_logprobs" else cell
+            for name, cell in row.items()
+        }
         for row in plain
     ]
     expected = read_tokens(write(tmp_path / "p.jsonl", plain)).tokens
@@ -213,6 +227,32 @@ DOUBTFUL: dict[str, tuple[Rows, str]] = {
         [{**r, "text": 5} for r in example()],
         "a text in .*, column 'text', row 1, got int",
     ),
+    "probabilities in lower case": (
+        changed("lowercase_logprobs", lambda v: [None, *np.exp(v[1:]).tolist()]),
+        "'lowercase_logprobs', got numbers from 0 to 1: probabilities; take",
+    ),
+    "a mean in lower case": (
+        changed("lowercase_logprobs", lambda _: -2.5, 1),
+        "column 'lowercase_logprobs', row 2, got float",
+    ),
+    "a mean in each list": (
+        changed("lowercase_logprobs", lambda _: [-2.5]),
+        "'lowercase_logprobs', got one number in each list",
+    ),
+    "a hole in lower case": (
+        changed("lowercase_logprobs", lambda v: [*v[:3], None, *v[4:]], 2),
+        "column 'lowercase_logprobs', row 3, got a token without a number",
+    ),
+    "nothing in lower case": (
+        changed("lowercase_logprobs", lambda _: [None], 2),
+        "column 'lowercase_logprobs', row 3, got none",
+    ),
+    "a log of a norm": (
+        changed("gradient_norm", lambda _: -0.5, 3),
+        "a finite norm, 0 at least in .*, column 'gradient_norm', row 4, got -0.5",
+    ),
+    "no norm": (changed("gradient_norm", lambda _: None, 3), "'gradient_norm', row 4, got None"),
+    "norms of layers": (changed("gradient_norm", lambda v: [v, v], 0), "row 1, got ndarray"),
     "no date": ([{**r, "date": "spring"} for r in example()], "column 'date', row 1"),
     "no membership": ([{"logprobs": r["logprobs"]} for r in example()], "a column 'member'"),
 }  # fmt: skip
@@ -309,7 +349,7 @@ def test_texts_are_taken_in_any_order_with_all_that_is_known_of_them() -> None:
         parts = tokens.split(getattr(tokens, name))
         expected = np.concatenate([parts[k] for k in (4, 0, 4)])
         np.testing.assert_array_equal(getattr(some, name), expected, name)
-    for name in ("size", "shadow", "inside"):
+    for name in ("size", "shadow", "inside", "lowercase", "gradient_norm"):
         np.testing.assert_array_equal(
             getattr(some, name), getattr(tokens, name)[..., [4, 0, 4]], name
         )

@@ -6,7 +6,13 @@ from typing import Any
 
 from divulge._util.arguments import check_arguments
 from divulge._util.registry import build, find_class
-from divulge.core import AssignmentAttack, CompositionAttack, InteractionAttack, MembershipAttack
+from divulge.core import (
+    AssignmentAttack,
+    CompositionAttack,
+    InteractionAttack,
+    MembershipAttack,
+    Need,
+)
 
 CATALOGUE: Mapping[str, Mapping[str, str]] = {
     "membership": {
@@ -171,7 +177,7 @@ PARTIAL_ATTACKS: Mapping[str, Mapping[str, Any]] = {
 
 KNOWN_MEMBER_ATTACKS = ("supervised",)
 
-TOKEN_SIGNALS = ("loss", "zlib", "min-k", "min-k++", "surprising")
+TOKEN_SIGNALS = ("loss", "zlib", "lowercase", "min-k", "min-k++", "surprising", "gradient-norm")
 
 TOKEN_REFERENCE_ATTACKS = ("reference-ratio", "wbc", "ez-mia")
 """Attacks on a language model that compare with another one."""
@@ -184,6 +190,22 @@ TOKEN_PREFIX_ATTACKS = ("recall", "con-recall")
 members, and for the second also members. Each asks once or twice more about each text."""
 
 CHECKPOINT_ATTACKS = ("lt-iqr",)
+
+
+def attacks_on(offers: Need, **known: bool) -> tuple[MembershipAttack, ...]:
+    """The default attacks on a model.
+
+    Args:
+        offers: what its target offers. A language model is asked again about texts behind others
+            where no question costs anything; else such attacks run where they are named.
+        known: what else there is, as for `default_attacks`.
+    """
+    return default_attacks(
+        regression=Need.VALUES in offers,
+        tokens=Need.TOKENS in offers,
+        prefix=Need.PREFIX | Need.UNMETERED in offers,
+        **known,
+    )
 
 
 def default_attacks(

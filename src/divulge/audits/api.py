@@ -23,7 +23,6 @@ from divulge.data.known_features import KnownFeatures
 from divulge.errors import SpecError
 from divulge.finished_runs.run_folder import Run, open_run_folder
 from divulge.secrets.wrapped import attack_people
-from divulge.targets.http import HTTPTarget
 from divulge.training.shadows import workers_by_name
 from divulge.training.shadows.workers import Workers
 
@@ -97,16 +96,14 @@ def audit(
         known_members=None if known_members is None else float(known_members),
     )
     if attacks is None:
-        attacks = catalog.default_attacks(
+        attacks = catalog.attacks_on(
+            subject.target.offers,
             shadows=subject.shadows is not None,
             partial=known is not None,
             known_members=known_members is not None,
             checkpoints=bool(subject.checkpoints),
             cascade=trained.cascade > 0,
-            regression=Need.VALUES in subject.target.offers,
-            tokens=Need.TOKENS in subject.target.offers,
             reference=reference is not None,
-            prefix=Need.PREFIX in subject.target.offers and not isinstance(model, HTTPTarget),
         )
     settings: dict[str, JSON] = {"output": access.output, "shadows": trained.models}
     if access.output_name is not None:

@@ -70,15 +70,13 @@ def requested_attacks(
     if requested:
         return requested
     if isinstance(spec, ModelAuditSpec):
-        return catalog.default_attacks(
+        return catalog.attacks_on(
+            offers,
             shadows=bool(spec.shadows),
             partial=bool(spec.known),
             known_members=spec.data.known_members is not None,
             checkpoints=bool(spec.target.checkpoints),
             cascade=bool(spec.shadows and spec.shadows.cascade),
-            regression=Need.VALUES in offers,
-            tokens=Need.TOKENS in offers,
             reference=spec.data.reference is not None,
-            prefix=Need.PREFIX in offers and spec.target.url is None,
         )
     return catalog.default_attacks(shadows=True, regression=Need.VALUES in offers)

@@ -53,6 +53,8 @@ class Need(enum.Flag):
     """The log-probability that a language model gives every token of a text is known."""
     PREFIX = enum.auto()
     """The same is known of the tokens of a text that stands behind others."""
+    UNMETERED = enum.auto()
+    """A question costs nothing, as to a model in memory: attacks that ask more run by default."""
 
     def words(self) -> str:
         """The flags as lower-case words, for messages: ``hard labels, reference``."""

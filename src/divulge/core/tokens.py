@@ -42,12 +42,18 @@ class Tokens:
     """The log-probability of each token under each shadow model."""
     ids: Int[np.ndarray, " tokens"] | None = None
     """Which token each is: the same number for the same one; None where nobody knows."""
+    lowercase: Float64[np.ndarray, " texts"] | None = None
+    """The mean log-probability of the tokens of each text in lower case."""
+    gradient_norm: Float64[np.ndarray, " texts"] | None = None
+    """The Euclidean norm of the gradient of each text's loss, minus its mean log-probability, by
+    the weights."""
 
     def __post_init__(self) -> None:
         texts, tokens = len(self.start) - 1, len(self.logprob)
         others = () if self.shadow_logprob is None else self.shadow_logprob
         of_tokens = (self.mean, self.sd, self.top, self.ids, *self.reference, *others)
-        of_texts = (self.size, *(() if self.shadow is None else self.shadow))
+        of_texts = [getattr(self, name) for name in _PER_TEXT]
+        of_texts += [] if self.shadow is None else [*self.shadow]
         strange = any(values is not None and len(values) != tokens for values in of_tokens)
         strange |= any(values is not None and len(values) != texts for values in of_texts)
         if strange or texts < 0 or self.start[-1] != tokens:
@@ -76,7 +82,7 @@ class Tokens:
         }
         per_text = {
             name: getattr(self, name)[..., rows]
-            for name in ("size", "shadow", "inside")
+            for name in (*_PER_TEXT, "shadow", "inside")
             if getattr(self, name) is not None
         }
         return replace(
@@ -105,6 +111,7 @@ class Tokens:
 
 
 _PER_TOKEN = ("mean", "sd", "top", "ids")
+_PER_TEXT = ("size", "lowercase", "gradient_norm")
 
 
 def join_tokens(parts: Sequence[Tokens]) -> Tokens:
@@ -118,7 +125,7 @@ def join_tokens(parts: Sequence[Tokens]) -> Tokens:
     counts = [part.count for part in parts]
     further = {
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in (*_PER_TOKEN, "size")
+        for name in (*_PER_TOKEN, *_PER_TEXT)
         if all(getattr(part, name) is not None for part in parts)
     }
     return Tokens(

@@ -192,6 +192,8 @@ def _describe_reader(row: AttackRow, terms: Terms) -> Iterator[str]:
         yield "They also have another model, such as the one before the fine-tuning."
     if row.attack in (*TOKEN_CORPUS_ATTACKS, *TOKEN_PREFIX_ATTACKS):
         yield "They also have other texts like it."
+    if row.settings.get("signal") == "gradient-norm":
+        yield "They also have the model itself."
     if row.attack in ATTACKS_WITH_SHADOWS:
         yield "They can fine-tune models of their own like it."
     if terms.known_members:

@@ -1,19 +1,29 @@
 """Ask a causal language model in memory for the log-probability of every token of texts."""
 
 import contextlib
+import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int64
+from jaxtyping import Bool, Float, Float64
 
 from divulge._util.arguments import Count, check_arguments
 from divulge.core import Need
 from divulge.core.tokens import Tokens, join_tokens
 from divulge.errors import NotApplicable, TargetError
 from divulge.targets.batching import translate_model_errors
+from divulge.targets.causal_passes import (
+    Beneath,
+    Text,
+    TokenIds,
+    gradient_norm,
+    longest_input,
+    run,
+    tokenise,
+)
 from divulge.targets.torch import evaluation_mode
 from divulge.targets.transformers import as_plain_texts
 
@@ -22,28 +32,6 @@ if TYPE_CHECKING:
 
 TASK = "text-generation"
 """The task of pipelines whose model is a causal one."""
-
-TokenIds = Int64[np.ndarray, " ids"]
-
-
-class _Text(NamedTuple):
-    """A text as its tokenizer cuts it."""
-
-    ids: TokenIds
-    scored: Bool[np.ndarray, " ids"]
-    """Which tokens count: neither the first one nor those that the tokenizer adds."""
-    begun: int
-    """How many tokens the tokenizer has added before it."""
-    size: int
-    """Bytes of the text, packed by zlib."""
-
-    def behind(self, before: TokenIds) -> "_Text":
-        """The same text with other tokens, which do not count, before its own."""
-        ids, scored = self.ids[self.begun :], self.scored[self.begun :]
-        return self._replace(
-            ids=np.concatenate([before, ids]),
-            scored=np.concatenate([np.zeros(len(before), bool), scored]),
-        )
 
 
 @check_arguments
@@ -62,6 +50,11 @@ class CausalTarget:
         references: pipelines of further models with the same tokenizer, such as the base model.
         numbers: how many logits are held at a time, which bounds memory: four bytes each, in a few
             copies.
+        lowercase: read each text that has capital letters once more in lower case, for
+            ``token-threshold(signal="lowercase")``; cut where the model reads no more.
+        gradients: one pass backward a text, for an attacker who has the weights, by
+            ``token-threshold(signal="gradient-norm")``. The gradient is by the weights that are
+            trained: those that require one; where none does, those of adapters, or else all.
 
     Raises:
         TargetError: it is a pipeline of another task.
@@ -70,6 +63,8 @@ class CausalTarget:
     pipeline: Any
     references: tuple[Any, ...] = ()
     numbers: Count = 2**25
+    lowercase: bool = False
+    gradients: bool = False
 
     def __post_init__(self) -> None:
         for pipeline in (self.pipeline, *self.references):
@@ -83,7 +78,7 @@ class CausalTarget:
     @property
     def offers(self) -> Need:
         """The tokens, one number a text, and an answer to any text, also behind others."""
-        return Need.TOKENS | Need.SCORES | Need.FEATURES | Need.PREFIX
+        return Need.TOKENS | Need.SCORES | Need.FEATURES | Need.PREFIX | Need.UNMETERED
 
     def predict(self, x: Any) -> Float[np.ndarray, "records 1"]:
         """The mean log-probability of each text, in nats.
@@ -92,7 +87,7 @@ class CausalTarget:
             TargetError: the records are no texts, one is too short or too long, or the model
                 failed.
         """
-        tokens = self.tokens(x)
+        tokens = self._read_texts(as_plain_texts(x))
         return tokens.average(tokens.logprob)[:, None]
 
     def tokens(self, x: Any, after: Any = None) -> Tokens:
@@ -108,24 +103,60 @@ class CausalTarget:
             NotApplicable: not one text can stand before the longest.
         """
         texts = as_plain_texts(x)
+        tokens = self._read_texts(texts, after)
+        if after is not None:
+            return tokens
+        with _translated_errors(), evaluation_mode(self.pipeline.model):
+            if self.lowercase:
+                tokens = replace(tokens, lowercase=self._read_lower_case(texts, tokens))
+            if self.gradients:
+                tokens = replace(tokens, gradient_norm=self._measure_gradients(texts))
+        return tokens
+
+    def _read_texts(self, texts: Sequence[str], after: Any = None) -> Tokens:
         distinct = {text: self._cut(text) for text in texts}
         cut = list(distinct.values())
         if after is not None:
             before = self._fit(as_plain_texts(after), max(len(text.ids) for text in cut))
             cut = [text.behind(before) for text in cut]
-        with translate_model_errors(
-            "the language model to read texts", "ask it about a few texts yourself"
-        ):
+        with _translated_errors():
             read = dict(self._read(cut))
-        _refuse_infinite(list(read.values()))
+        _refuse_infinite([_is_finite(answer) for answer in read.values()])
         place = {text: at for at, text in enumerate(distinct)}
         return join_tokens([read[place[text]] for text in texts])
+
+    def _read_lower_case(
+        self, texts: Sequence[str], tokens: Tokens
+    ) -> Float64[np.ndarray, " texts"]:
+        """The mean log-probability of each text in lower case; of one that is so, its own."""
+        forms = {text: text.lower() for text in texts}
+        written = list(dict.fromkeys(form for text, form in forms.items() if form != text))
+        cut, means = [self._cut_lower_case(form) for form in written], {}
+        for rows in self._batches(cut):
+            (logprob,) = run(self.pipeline.model, [cut[row] for row in rows], only=True)
+            for own, row in zip(logprob, rows, strict=True):
+                scored = cut[row].scored[1:]
+                means[written[row]] = float(own[: len(scored)][scored].mean())
+        _refuse_infinite([math.isfinite(mean) for mean in means.values()])
+        own = zip(texts, tokens.average(tokens.logprob).tolist(), strict=True)
+        return np.array([mean if forms[text] == text else means[forms[text]] for text, mean in own])
+
+    def _cut_lower_case(self, form: str) -> Text:
+        most = longest_input(self.pipeline)
+        ids, special = tokenise(self.pipeline.tokenizer, form)
+        return _as_text(ids[:most], special[:most], form, "texts in lower case")
+
+    def _measure_gradients(self, texts: Sequence[str]) -> Float64[np.ndarray, " texts"]:
+        cut = {text: self._cut(text) for text in texts}
+        norms = {text: gradient_norm(self.pipeline.model, each) for text, each in cut.items()}
+        _refuse_infinite([math.isfinite(norm) for norm in norms.values()])
+        return np.array([norms[text] for text in texts])
 
     def _fit(self, before: Sequence[str], longest: int) -> TokenIds:
         """The tokens of the last of these texts, as many as a model reads before the longest."""
         room = self._room - longest
         for first in range(len(before)):
-            ids, special = _tokenise(self.pipeline.tokenizer, " ".join(before[first:]))
+            ids, special = tokenise(self.pipeline.tokenizer, " ".join(before[first:]))
             while len(special) and special[-1]:  # no end stands in the middle
                 ids, special = ids[:-1], special[:-1]
             if len(ids) <= room:
@@ -138,12 +169,12 @@ class CausalTarget:
     @property
     def _room(self) -> int:
         """How many tokens all models read at most."""
-        return min(map(_longest, (self.pipeline, *self.references)))
+        return min(map(longest_input, (self.pipeline, *self.references)))
 
-    def _cut(self, text: str) -> _Text:
-        ids, special = _tokenise(self.pipeline.tokenizer, text)
+    def _cut(self, text: str) -> Text:
+        ids, special = tokenise(self.pipeline.tokenizer, text)
         for other in self.references:
-            if not np.array_equal(_tokenise(other.tokenizer, text)[0], ids):
+            if not np.array_equal(tokenise(other.tokenizer, text)[0], ids):
                 raise TargetError(
                     "expected references with the same tokenizer, got one that cuts a text into "
                     "other tokens: compare with a model of the same tokens"
@@ -153,24 +184,17 @@ class CausalTarget:
                 f"expected texts of at most {self._room:,} tokens, got {len(ids):,}: cut long "
                 "texts as for training, those of members and of others alike"
             )
-        scored = ~special
-        scored[:1] = False
-        if not scored.any():
-            raise TargetError(
-                "expected texts of two tokens or more, got one that is shorter: leave it out"
-            )
-        packed = zlib.compress(text.encode("utf-8", "replace"))
-        return _Text(ids, scored, int(np.argmin(special)), len(packed))
+        return _as_text(ids, special, text)
 
-    def _read(self, texts: Sequence[_Text]) -> Iterator[tuple[int, Tokens]]:
+    def _read(self, texts: Sequence[Text]) -> Iterator[tuple[int, Tokens]]:
         """What the models say, with the position of each text."""
         with contextlib.ExitStack() as evaluating:
             for pipeline in (self.pipeline, *self.references):
                 evaluating.enter_context(evaluation_mode(pipeline.model))
             for rows in self._batches(texts):
                 batch = [texts[row] for row in rows]
-                answer = _run(self.pipeline.model, batch)
-                others = [_run(model, batch, only=True) for model in self._other_models()]
+                answer = run(self.pipeline.model, batch)
+                others = [run(model, batch, only=True) for model in self._other_models()]
                 for row, position in enumerate(rows):
                     scored = batch[row].scored[1:]
                     logprob, mean, sd, top = (part[row, : len(scored)][scored] for part in answer)
@@ -189,7 +213,7 @@ class CausalTarget:
                         ),
                     )
 
-    def _batches(self, texts: Sequence[_Text]) -> Iterator[list[int]]:
+    def _batches(self, texts: Sequence[Text]) -> Iterator[list[int]]:
         """Positions of texts of much the same length, as many as memory allows."""
         width = int(self.pipeline.model.config.vocab_size)
         rows: list[int] = []
@@ -203,81 +227,42 @@ class CausalTarget:
         if rows:
             yield rows
 
-    def _other_models(self) -> Iterator["torch.nn.Module | _Beneath"]:
+    def _other_models(self) -> Iterator["torch.nn.Module | Beneath"]:
         if hasattr(self.pipeline.model, "disable_adapter"):
-            yield _Beneath(self.pipeline.model)
+            yield Beneath(self.pipeline.model)
         for pipeline in self.references:
             yield pipeline.model
 
 
-def _refuse_infinite(answers: Sequence[Tokens]) -> None:
-    """Refuse log-probabilities that are no numbers, or those of impossible tokens."""
-    broken = 0
-    for answer in answers:
-        parts = (answer.logprob, answer.reference, answer.mean, answer.sd)
-        broken += not all(np.isfinite(part).all() for part in parts if part is not None)
-    if broken:
+def _as_text(
+    ids: TokenIds, special: Bool[np.ndarray, " ids"], text: str, what: str = "texts"
+) -> Text:
+    scored = ~special
+    scored[:1] = False
+    if not scored.any():
         raise TargetError(
-            f"expected a finite log-probability of every token, got others in {broken:,} of "
-            f"{len(answers):,} texts: load the model in float32 or bfloat16, and its whole "
-            "vocabulary"
+            f"expected {what} of two tokens or more, got one that is shorter: leave it out"
         )
+    packed = zlib.compress(text.encode("utf-8", "replace"))
+    return Text(ids, scored, int(np.argmin(special)), len(packed))
 
 
-class _Beneath(NamedTuple):
-    """The model beneath the adapters of PEFT."""
-
-    adapted: Any
-
-
-def _tokenise(tokenizer: Any, text: str) -> tuple[TokenIds, Bool[np.ndarray, " ids"]]:
-    """The tokens of a text, and which of them the tokenizer has added."""
-    cut = tokenizer(text, return_special_tokens_mask=True, truncation=False, verbose=False)
-    return (
-        np.array(cut["input_ids"], np.int64),
-        np.array(cut["special_tokens_mask"], bool),
+def _translated_errors() -> contextlib.AbstractContextManager[None]:
+    return translate_model_errors(
+        "the language model to read texts", "ask it about a few texts yourself"
     )
 
 
-def _longest(pipeline: Any) -> int:
-    """How many tokens a model reads at most."""
-    config = pipeline.model.config
-    own = [getattr(config, name, None) for name in ("max_position_embeddings", "n_positions")]
-    limits = [pipeline.tokenizer.model_max_length, *(limit for limit in own if limit)]
-    return int(min(limits))
+def _is_finite(answer: Tokens) -> bool:
+    parts = (answer.logprob, answer.reference, answer.mean, answer.sd)
+    return all(np.isfinite(part).all() for part in parts if part is not None)
 
 
-def _run(model: Any, batch: Sequence[_Text], *, only: bool = False) -> list[np.ndarray]:
-    """Of every token but the first, its log-probability, and unless ``only`` that is wanted more.
-
-    These are its mean and standard deviation over the vocabulary, and whether the token is the
-    likeliest.
-    """
-    import torch
-
-    beneath = isinstance(model, _Beneath)
-    running = model.adapted if beneath else model
-    width = max(len(text.ids) for text in batch)
-    ids = torch.zeros((len(batch), width), dtype=torch.long)
-    mask = torch.zeros_like(ids)
-    for row, text in enumerate(batch):
-        # on the right, where it changes no position and no token looks
-        ids[row, : len(text.ids)] = torch.from_numpy(text.ids)
-        mask[row, : len(text.ids)] = 1
-    device = next(running.parameters()).device
-    ids, mask = ids.to(device), mask.to(device)
-    with torch.inference_mode(), running.disable_adapter() if beneath else contextlib.nullcontext():
-        logits = running(input_ids=ids, attention_mask=mask, use_cache=False).logits
-        # in float32 whatever the weights are: bfloat16 has three digits
-        log_p = logits[:, :-1].float().log_softmax(dim=-1)
-        wanted = ids[:, 1:, None]
-        parts = [log_p.gather(2, wanted)[..., 0].clamp(max=0.0)]
-        if not only:
-            p = log_p.exp()
-            # 0 times minus infinity: a token that a model forbids adds nothing
-            mean = torch.where(p > 0, p * log_p, 0.0).sum(dim=-1)
-            # about the mean: a difference of squares would lose half of float32's digits
-            square = p * (log_p - mean[..., None]) ** 2
-            parts += [mean, torch.where(p > 0, square, 0.0).sum(dim=-1).sqrt()]
-            parts += [log_p.argmax(dim=-1) == wanted[..., 0]]
-        return [part.double().cpu().numpy() for part in parts]
+def _refuse_infinite(finite: Sequence[bool]) -> None:
+    """Refuse what is said of texts if it is no number, or of impossible tokens."""
+    if broken := len(finite) - sum(finite):
+        raise TargetError(
+            f"expected a finite log-probability of every token, got others in {broken:,} of "
+            f"{len(finite):,} texts: load the model in float32 or bfloat16, and its whole "
+            "vocabulary"
+        )

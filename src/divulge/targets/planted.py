@@ -41,7 +41,8 @@ class PlantedTarget:
     Where scores are all that is known, memorised records get the highest score of the listed ones,
     and three in ten of all others get the lowest.
 
-    Of a language model the tokens of memorised texts keep three tenths of their loss.
+    Of a language model the tokens of memorised texts keep three tenths of their loss, and the norm
+    of its gradient; in lower case they keep all of it.
 
     Args:
         target: the target whose answers are changed.
@@ -195,8 +196,13 @@ class PlantedTarget:
         tokens = as_token_target(self._target).tokens(x)
         _, near = self._recognise(x)
         memorised = (near != NOBODY) & (self._memorised[near] != _UNKNOWN)
-        factor = np.repeat(np.where(memorised, _KEPT_SURPRISE, 1.0), tokens.count)
-        return self._recent_tokens.remember(x, replace(tokens, logprob=tokens.logprob * factor))
+        factor, norm = np.where(memorised, _KEPT_SURPRISE, 1.0), tokens.gradient_norm
+        planted = replace(
+            tokens,
+            logprob=tokens.logprob * np.repeat(factor, tokens.count),
+            gradient_norm=None if norm is None else norm * factor,
+        )
+        return self._recent_tokens.remember(x, planted)
 
     @cached_property
     def _error(self) -> float:

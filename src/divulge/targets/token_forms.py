@@ -1,5 +1,6 @@
 """Refuse numbers that are no natural logarithms of probabilities, and say what they look like."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,13 @@ def check_forms(path: Path, column: str, tokens: Tokens) -> None:
     _check_spread(path, tokens)
     if tokens.top is not None:
         _check_base(f"{path}, column {column!r}", tokens.logprob[~tokens.top])
+
+
+def check_lowercase(path: Path, column: str, lists: Sequence[np.ndarray]) -> None:
+    """Refuse lists of texts in lower case whose numbers mean something else; errors likewise."""
+    where = f"{path}, column {column!r}"
+    _check_logarithms(where, np.concatenate(lists))
+    _refuse_sums(where, [len(part) for part in lists])
 
 
 def check_ranks(path: Path, rank: Numbers) -> None:
@@ -138,12 +146,16 @@ def _check_logarithms(where: str, values: Numbers) -> None:
         )
 
 
-def _check_lists(where: str, tokens: Tokens) -> None:
-    if tokens.count.max() == 1 and len(tokens) > 1:
+def _refuse_sums(where: str, counts: Sequence[int]) -> None:
+    if max(counts) == 1 and len(counts) > 1:
         raise DataError(
             f"expected the log-probability of every token in {where}, got one number in each list: "
             "a sum or a mean; pass it as a column of numbers, as score="
         )
+
+
+def _check_lists(where: str, tokens: Tokens) -> None:
+    _refuse_sums(where, tokens.count.tolist())
     long = [part for part in tokens.split(tokens.logprob) if len(part) >= 5]
     if len(long) >= _LISTS and all((np.diff(part) <= 0).all() for part in long):
         raise DataError(

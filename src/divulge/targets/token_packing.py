@@ -10,10 +10,13 @@ from divulge.core.tokens import Tokens, join_tokens
 from divulge.errors import StoreError
 
 _HEAD = 3
-"""Numbers before those of the tokens: references, which lists there are, and bytes when packed."""
+"""Numbers before all others: references, what else there is, and bytes when packed."""
 
 _LISTS = ("mean", "sd", "top", "ids")
 """Lists of a number a token that a text may have; each stands for a power of two, from 1."""
+
+_NUMBERS = ("lowercase", "gradient_norm")
+"""Numbers that a text may have, behind the first three; each stands for a further power."""
 
 _NONE = -1.0
 
@@ -27,12 +30,19 @@ def pack_tokens(tokens: Tokens) -> list[bytes]:
         if values is not None:
             lists |= 1 << bit
             rows.append(_as_numbers(name, values))
+    numbers = []
+    for bit, name in enumerate(_NUMBERS, len(_LISTS)):
+        values = getattr(tokens, name)
+        if values is not None:
+            lists |= 1 << bit
+            numbers.append(values)
     head = [float(len(tokens.reference)), float(lists)]
-    sizes = [_NONE] * len(tokens) if tokens.size is None else tokens.size.tolist()
+    sizes = np.full(len(tokens), _NONE) if tokens.size is None else tokens.size
+    of_texts = np.column_stack([sizes, *numbers])
     split = [tokens.split(row) for row in rows]
     return [
-        np.concatenate([[*head, float(size)], *(parts[k] for parts in split)]).tobytes()
-        for k, size in enumerate(sizes)
+        np.concatenate([head, of_texts[k], *(parts[k] for parts in split)]).tobytes()
+        for k in range(len(tokens))
     ]
 
 
@@ -53,8 +63,10 @@ def _unpack(numbers: Float64[np.ndarray, " numbers"]) -> Tokens:
     whole = len(head) == _HEAD and all(map(math.isfinite, head)) and not (head % 1).any()
     references, lists, size = map(int, head) if whole else (0, -1, 0)
     named = [name for bit, name in enumerate(_LISTS) if lists >> bit & 1]
-    rows = 1 + references + len(named)
-    if not 0 <= lists < 1 << len(_LISTS) or references < 0 or not len(rest) or len(rest) % rows:
+    single = [name for bit, name in enumerate(_NUMBERS, len(_LISTS)) if lists >> bit & 1]
+    of_text, rest = rest[: len(single)], rest[len(single) :]
+    rows, known = 1 + references + len(named), len(_LISTS) + len(_NUMBERS)
+    if not 0 <= lists < 1 << known or references < 0 or not len(rest) or len(rest) % rows:
         raise StoreError(
             "expected the log-probabilities of the tokens of a text, got something else: delete "
             "answers.sqlite in the run folder, and ask again"
@@ -69,6 +81,7 @@ def _unpack(numbers: Float64[np.ndarray, " numbers"]) -> Tokens:
             name: _from_numbers(name, row)
             for name, row in zip(named, table[1 + references :], strict=True)
         },
+        **{name: np.array([value]) for name, value in zip(single, of_text, strict=True)},
     )
 
 

@@ -26,7 +26,8 @@ class TokenProbability:
     @property
     def offers(self) -> Need:
         """Probabilities, and what the language model offers of texts."""
-        own = self.target.offers & ~(Need.TOKENS | Need.SCORES | Need.PREFIX)
+        tokens = Need.TOKENS | Need.SCORES | Need.PREFIX | Need.UNMETERED
+        own = self.target.offers & ~tokens
         return own | Need.PROBABILITIES | Need.HARD_LABELS
 
     def predict(self, x: Any) -> Float64[np.ndarray, "records 2"]:

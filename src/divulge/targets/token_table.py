@@ -1,6 +1,5 @@
 """Read a table with the log-probability of every token of some texts, one row a text."""
 
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,9 +15,9 @@ from divulge.data.cells import check_unpacked
 from divulge.data.typed_columns import as_text
 from divulge.errors import DataError
 from divulge.targets import token_forms
-from divulge.targets.blind_column import read_moment
 from divulge.targets.member_column import read_members
 from divulge.targets.token_target import TokenTableTarget
+from divulge.targets.token_text_columns import TEXT_COLUMNS, TextColumns, refuse_cell
 
 TOKEN_COLUMNS = ("mean", "sd", "top1", "rank", "token_ids")
 """Further lists of one number a token, by the names under which they are looked for."""
@@ -26,12 +25,11 @@ TOKEN_COLUMNS = ("mean", "sd", "top1", "rank", "token_ids")
 REFERENCE = "reference_logprobs"
 SHADOWS = ("shadow_means", "shadow_members")
 SHADOW_TOKENS = "shadow_logprobs"
-TEXT, DATE = "text", "date"
 
 _SEVERAL = (REFERENCE, SHADOW_TOKENS)
 """Lists of lists: of several models, one number a token each."""
 
-_OTHERS = (*_SEVERAL, *TOKEN_COLUMNS, *SHADOWS, TEXT, DATE)
+_OTHERS = (*_SEVERAL, *TOKEN_COLUMNS, *SHADOWS, *TEXT_COLUMNS)
 
 
 @check_arguments
@@ -85,7 +83,8 @@ def read_tokens(
     ``sd`` of the log-probability over the vocabulary at each token, ``top1`` (whether the token is
     the likeliest) or ``rank`` (from 1), ``token_ids`` (which token it is, as a whole number),
     ``shadow_logprobs`` (a list of lists, or ``shadow_means``, a list) and ``shadow_members`` (a
-    list), with one entry a shadow model, ``text`` and ``date``.
+    list), with one entry a shadow model, ``lowercase_logprobs`` (a list, of the tokens of the text
+    in lower case), ``gradient_norm`` (a number), ``text`` and ``date``.
 
     A first token without a log-probability, which no model can give without what precedes it, is
     left out of every list.
@@ -120,7 +119,12 @@ def read_tokens(
     tokens = read.join()
     token_forms.check_forms(path, column, tokens)
     return TokenTable(
-        tokens, inside, sentence, read.describe(tokens), tuple(read.texts), read.moments()
+        tokens,
+        inside,
+        sentence,
+        read.describe(tokens),
+        tuple(read.of_texts.texts),
+        read.of_texts.moments(),
     )
 
 
@@ -133,9 +137,7 @@ class _Reader:
         self._lists: dict[str, list[Any]] = {name: [] for name in names if name in _LISTS}
         self._logprobs: list[np.ndarray] = []
         self.members: list[str] = []
-        self.texts: list[str] = []
-        self._packed: list[int] = []
-        self._dates: list[float] = []
+        self.of_texts = TextColumns(path, names)
         self._begun = 0
         self._models: dict[str, int] = {}
         self._bytes = 0
@@ -155,13 +157,8 @@ class _Reader:
             self._keep(name, values)
         self._keep_shadows(row, cells)
         self.members.append(as_text(cells[self._member]))
-        if TEXT in self._names:
-            self._keep_text(row, cells[TEXT])
-        if DATE in self._names:
-            self._dates.append(read_moment(as_text(cells[DATE])))
-            if not np.isfinite(self._dates[-1]):
-                raise self._refuse(row, DATE, "a number or an ISO date", "something else")
-        check_unpacked(self._path, self._bytes)
+        self.of_texts.add(row, cells)
+        check_unpacked(self._path, self._bytes + self.of_texts.bytes)
 
     def _aligned(self, row: int, cells: dict[str, Any]) -> Iterator[tuple[str, np.ndarray]]:
         """The lists with one number a token, as long as that of the log-probabilities."""
@@ -224,14 +221,6 @@ class _Reader:
                 "one without the other",
             )
 
-    def _keep_text(self, row: int, text: Any) -> None:
-        if not isinstance(text, str):
-            raise self._refuse(row, TEXT, "a text", type(text).__name__)
-        self.texts.append(text)
-        # lone surrogates are no UTF-8, and neither are they a reason to stop
-        self._packed.append(len(zlib.compress(text.encode("utf-8", "replace"))))
-        self._bytes += len(text)
-
     def join(self) -> Tokens:
         """All rows in flat arrays."""
         count = [len(values) for values in self._logprobs]
@@ -261,16 +250,12 @@ class _Reader:
             lists.get("mean"),
             lists.get("sd"),
             None if top is None else top.astype(bool),
-            np.array(self._packed, np.int64) if self.texts else None,
-            shadow,
-            None if inside is None else inside.astype(bool),
-            lists.get(SHADOW_TOKENS),
-            token_forms.read_ids(self._path, lists.get("token_ids")),
+            shadow=shadow,
+            inside=None if inside is None else inside.astype(bool),
+            shadow_logprob=lists.get(SHADOW_TOKENS),
+            ids=token_forms.read_ids(self._path, lists.get("token_ids")),
+            **self.of_texts.fields(),
         )
-
-    def moments(self) -> Float64[np.ndarray, " texts"] | None:
-        """The dates of the texts."""
-        return np.array(self._dates) if self._dates else None
 
     def describe(self, tokens: Tokens) -> tuple[str, ...]:
         """How the table was understood, in sentences."""
@@ -287,10 +272,7 @@ class _Reader:
         return tuple(sentences)
 
     def _refuse(self, row: int, column: str, wanted: str, got: str) -> tables.CellError:
-        return tables.CellError(
-            f"expected {wanted} in {self._path}, column {column!r}, row {row + 1}, got {got}: "
-            "correct the export, or drop the row"
-        )
+        return refuse_cell(self._path, row, column, wanted, got)
 
 
 _LISTS = (*_SEVERAL, *TOKEN_COLUMNS, *SHADOWS)

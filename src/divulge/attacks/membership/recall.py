@@ -44,7 +44,7 @@ class ReCaLL:
         assert view.reference is not None
         own = token_signals.read_tokens(view, view.records)
         behind = token_prefixes.mean_behind(view, view.reference, self.shots, own, rng)
-        return Scores(token_prefixes.ratio(behind, token_signals.mean_logprob(own)))
+        return Scores(token_signals.ratio(behind, token_signals.mean_logprob(own)))
 
 
 @check_arguments
@@ -90,5 +90,5 @@ class ConReCaLL:
             for known in (view.reference, view.known_members)
         )
         alone = token_signals.mean_logprob(own)
-        less = self.gamma * token_prefixes.ratio(inside, alone)
-        return Scores(token_prefixes.ratio(outside, alone) - less)
+        less = self.gamma * token_signals.ratio(inside, alone)
+        return Scores(token_signals.ratio(outside, alone) - less)

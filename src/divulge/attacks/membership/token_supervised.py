@@ -19,8 +19,9 @@ FEWEST = 50
 class TokenSupervised:
     """A logistic regression on all signals of a text, fitted to texts that the attacker knows.
 
-    The signals are those of ``token-threshold``, ``reference-ratio``, ``wbc`` and ``ez-mia``, as
-    far as the table has what they need. None of the texts that it learns from is scored.
+    The signals are those of ``token-threshold``, but for the gradient, ``reference-ratio``, ``wbc``
+    and ``ez-mia``, as far as the table has what they need. None of the texts that it learns from is
+    scored.
 
     Args:
         penalty: the inverse strength of its ridge penalty on standardised signals.

@@ -1,14 +1,10 @@
 """How likely a language model finds texts that stand behind texts which the attacker knows."""
 
 import numpy as np
-from jaxtyping import Float64
 
 from divulge.attacks.shared.token_signals import Signal
 from divulge.core import ModelView, Records
 from divulge.core.tokens import Tokens, as_token_target
-
-SMALLEST = 1e-9
-"""Nats a token, taken off each mean: a text that the model is certain of has a ratio, too."""
 
 
 def mean_behind(
@@ -31,8 +27,3 @@ def mean_behind(
     behind = as_token_target(view.target).tokens(view.records.x, drawn)
     parts = zip(behind.split(behind.logprob), own.count.tolist(), strict=True)
     return np.array([part[-count:].mean() for part, count in parts])
-
-
-def ratio(numerator: Signal, denominator: Signal) -> Float64[np.ndarray, " texts"]:
-    """One mean log-probability by another; both are 0 at most."""
-    return np.asarray((numerator - SMALLEST) / (denominator - SMALLEST))

@@ -16,6 +16,9 @@ from divulge.errors import NotApplicable
 Signal = Float64[np.ndarray, " texts"]
 Numbers = Float64[np.ndarray, " tokens"]
 
+SMALLEST = 1e-9
+"""Nats a token, taken off each mean: a text that the model is certain of has a ratio, too."""
+
 SMALLEST_SD = 1e-6
 """Nats; below it a model is certain of the next token, and its own log-probability is 0."""
 
@@ -43,6 +46,47 @@ def per_packed_byte(tokens: Tokens) -> Signal:
     if tokens.size is None:
         raise NotApplicable("expected the texts, to pack them, got none: add a column 'text'")
     return np.asarray(mean_logprob(tokens) / tokens.size)
+
+
+def ratio(numerator: Signal, denominator: Signal) -> Signal:
+    """One mean log-probability by another; both are 0 at most."""
+    return np.asarray((numerator - SMALLEST) / (denominator - SMALLEST))
+
+
+def by_lower_case(tokens: Tokens) -> Signal:
+    """The loss of a text in lower case, by that of the text as it is.
+
+    Raises:
+        NotApplicable: what the model says of texts in lower case is not known, or all are written
+            so.
+    """
+    if tokens.lowercase is None:
+        raise NotApplicable(
+            "expected the log-probabilities of the texts in lower case, got none: add a column "
+            "'lowercase_logprobs', or pass CausalTarget(pipeline, lowercase=True)"
+        )
+    own = mean_logprob(tokens)
+    if np.array_equal(tokens.lowercase, own):
+        raise NotApplicable(
+            "expected texts with capital letters, got texts in lower case alone: there is nothing "
+            "to compare"
+        )
+    return ratio(tokens.lowercase, own)
+
+
+def small_gradient(tokens: Tokens) -> Signal:
+    """Minus the log of the norm of a text's gradient by the weights.
+
+    Raises:
+        NotApplicable: the norm is not known.
+    """
+    if tokens.gradient_norm is None:
+        raise NotApplicable(
+            "expected the norm of the gradient of each text's loss by the weights, got none: add a "
+            "column 'gradient_norm', or pass CausalTarget(pipeline, gradients=True)"
+        )
+    # of a text that the model is certain of it may be zero
+    return np.asarray(-np.log(np.maximum(tokens.gradient_norm, np.finfo(np.float64).tiny)))
 
 
 def lowest(tokens: Tokens, values: Numbers, share: float) -> Signal:
@@ -204,12 +248,13 @@ SIGNALS: tuple[Callable[[Tokens], Signal], ...] = (
     lambda tokens: lowest(tokens, tokens.logprob, 0.2),
     lambda tokens: lowest(tokens, standardise(tokens), 0.2),
     lambda tokens: surprising(tokens, 0.2, 2.0),
+    by_lower_case,
     lambda tokens: tokens.average(gains(tokens)),
     lambda tokens: lowest(tokens, gains(tokens), 0.2),
     lambda tokens: window_votes(tokens, gains(tokens), (2, 4, 9, 18, 40)),
     lambda tokens: error_zone(tokens, gains(tokens)),
 )
-"""All that one number a text can be made of, as far as a table has what it needs."""
+"""All that one number a text can be made of without the weights, as far as a table allows."""
 
 
 def all_signals(tokens: Tokens) -> Float64[np.ndarray, "texts signals"]:
