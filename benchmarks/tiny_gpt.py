@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import nn
+from torch.func import functional_call, grad, vmap
 from torch.nn import functional
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from divulge.core.tokens import Tokens
 
@@ -165,3 +167,36 @@ def read(model: GPT, base: GPT, texts: Sequence[str], size: np.ndarray) -> Token
     return Tokens(
         start, flat[0], flat[1][None], flat[2], flat[3], top.numpy()[real], size, ids=signs
     )
+
+
+def mean_logprob(model: GPT, texts: Sequence[str]) -> np.ndarray:
+    """The mean log-probability of the signs of each text."""
+    x = encode(texts)
+    real = x[:, 1:] != FILL
+    with torch.no_grad():
+        said = model(x[:, :-1]).log_softmax(-1).gather(-1, x[:, 1:, None])[..., 0].double()
+    return np.asarray(((said * real).sum(dim=1) / real.sum(dim=1)).numpy())
+
+
+def gradient_norm(model: GPT, texts: Sequence[str], together: int = 50) -> np.ndarray:
+    """The norm of the gradient of each text's mean loss, by the weights that are learned.
+
+    Args:
+        model: fine-tuned.
+        texts: of one sign less than it reads, at most.
+        together: how many gradients are held at a time.
+    """
+    learned = {name: weight.detach() for name, weight in model.named_parameters()
+               if weight.requires_grad}  # fmt: skip
+
+    def loss(weights: dict[str, torch.Tensor], ids: torch.Tensor) -> torch.Tensor:
+        said = functional_call(model, weights, (ids[None, :-1],))[0]
+        return functional.cross_entropy(said, ids[1:], ignore_index=FILL)
+
+    x, norms = encode(texts), []
+    with sdpa_kernel(SDPBackend.MATH):  # the one that takes gradients of many texts at once
+        for at in range(0, len(x), together):
+            parts = vmap(grad(loss), (None, 0))(learned, x[at : at + together]).values()
+            squares = [part.flatten(1).double().square().sum(dim=1) for part in parts]
+            norms.append(torch.stack(squares).sum(dim=0).sqrt().numpy())
+    return np.concatenate(norms)
