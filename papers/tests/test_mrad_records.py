@@ -118,12 +118,22 @@ def test_a_fill_is_chosen_by_shadows_alone(monkeypatch: pytest.MonkeyPatch) -> N
         raise AssertionError
 
     monkeypatch.setattr(data, "train_target", forbid)
-    found = {fill: data._rehearse(0, audited, replace(known, fill=fill)) for fill in audited.fills}
+    fills = [replace(known, fill=fill) for fill in audited.fills]
+    found = {fill: data._rehearse(0, audited, fill) for fill in fills}
     assert data.choose_fill(0, audited, known) == max(found, key=lambda fill: found[fill])
-    assert "gaussian" not in found
-    found["local"] = data._rehearse(0, audited, replace(known, fill="local"))
+    assert "gaussian" not in audited.fills
+    for completions in (1, data.DRAWS):
+        local = replace(known, fill="local", completions=completions)
+        found[local] = data._rehearse(0, audited, local)
     best = max(found, key=lambda fill: found[fill])
     assert data.choose_fill(0, audited, known, near=True) == best
+
+
+def test_a_shadow_answers_with_the_mean_over_completions() -> None:
+    """With one completion for all draws, several rehearse as one does."""
+    audited, known = AuditedModel("cifar10"), KnownFeatures(share=1.0, fill="local")
+    one = data._rehearse(0, audited, known)
+    assert data._rehearse(0, audited, replace(known, completions=3)) == pytest.approx(one)
 
 
 def test_standardised_inputs_have_mean_0_and_deviation_1_by_channel_or_feature() -> None:

@@ -62,7 +62,6 @@ def test_an_unknown_column_names_the_nearest() -> None:
         ({"share": 1.5}, "from 0 to 1"),
         ({"share": 0.5, "completions": 0}, "completions from 1"),
         ({"share": 0.5, "fill": "mean", "completions": 2}, "knows one way"),
-        ({"share": 0.5, "fill": "local", "completions": 2}, "knows one way"),
         ({"share": 0.5, "grid": (28,)}, "channels and one to three axes"),
         ({"share": 0.5, "grid": (1, 0, 4)}, "channels and one to three axes"),
     ],

@@ -69,7 +69,7 @@ def _affordable(known: KnownMask, count: int, grid: tuple[int, ...]) -> Iterator
         # in one window it would be the Gaussian, but for rounding
         if (count > 1 and fill in ONE_WAY) or (fill == "local" and spans_all(grid)):
             continue
-        if fill != "gaussian" or count > 1 or _gaussian_work(flat) <= _MOST_WORK:
+        if fill != "gaussian" or _gaussian_work(flat) <= _MOST_WORK:
             yield fill
 
 

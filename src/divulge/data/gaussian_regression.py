@@ -19,6 +19,21 @@ def shrunk_covariance(residuals: Float64[np.ndarray, "records features"]) -> Cov
     return covariance
 
 
+def complete_hidden(
+    residuals: Float64[np.ndarray, "ways records features"],
+    known: KnownMask,
+    covariance: Covariance,
+    rng: np.random.Generator | None,
+) -> Float64[np.ndarray, "ways records features"]:
+    """Residuals with expected values where they are not known, or with draws, given a generator."""
+    if rng is None:
+        return regress_hidden(np.where(known, residuals, 0.0), known, covariance)
+    # A draw given the known features is one without them, moved by the regression of the hidden
+    # features on what it got wrong of the known ones.
+    drawn = rng.normal(size=residuals.shape) @ np.linalg.cholesky(covariance).T
+    return drawn + regress_hidden(np.where(known, residuals - drawn, 0.0), known, covariance)
+
+
 def regress_hidden(
     wrong: Float64[np.ndarray, "ways records features"], known: KnownMask, covariance: Covariance
 ) -> Float64[np.ndarray, "ways records features"]:

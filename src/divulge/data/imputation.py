@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Shaped
 
 from divulge.core import Records
-from divulge.data.gaussian_regression import regress_hidden, shrunk_covariance
+from divulge.data.gaussian_regression import complete_hidden, shrunk_covariance
 from divulge.data.known_features import Fill
 from divulge.data.local_imputation import as_grid, impute_local
 from divulge.errors import DataError
@@ -63,9 +63,9 @@ def impute(
     means and one covariance of the own records (Ledoit and Wolf's); for several completions, draws
     from that conditional distribution. ``neighbours`` fills in the mean of the 5 nearest own
     records of the class, by known features in units of their spread; for several completions, the
-    values of one neighbour each, which are valid values of one record. ``local`` fills in the
-    conditional mean given the known features near each hidden one, in a window over space, time or
-    order (`divulge.data.local_imputation`).
+    values of one neighbour each, which are valid values of one record. ``local`` fills in as
+    ``gaussian`` does, given the known features near each hidden one, in a window over space, time
+    or order (`divulge.data.local_imputation`).
 
     Values stay within those of the own records. In one-hot groups the largest becomes 1, unless a
     known member of the group is 1 already.
@@ -163,27 +163,21 @@ def _impute_gaussian(task: _ImputationTask, rng: np.random.Generator) -> list[Fl
     x, known, y, own, own_y, count, _ = task
     centre = _class_means(own, own_y, y)
     covariance = shrunk_covariance(own - _class_means(own, own_y, own_y))
-    if count == 1:
-        drawn = np.zeros((1, *x.shape))
-    else:
-        factor = np.linalg.cholesky(covariance)
-        drawn = rng.normal(size=(count, *x.shape)) @ factor.T
-    # A draw given the known features is one without them, moved by the regression of the hidden
-    # features on what it got wrong of the known ones.
-    wrong = np.where(known, x - centre - drawn, 0.0)
-    return list(centre + drawn + regress_hidden(wrong, known, covariance))
+    wrong = np.broadcast_to(x - centre, (count, *x.shape))
+    return list(centre + complete_hidden(wrong, known, covariance, rng if count > 1 else None))
 
 
 def _impute_local(task: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:
-    x, known, y, own, own_y, _, grid = task
+    x, known, y, own, own_y, count, grid = task
     centre = _class_means(own, own_y, y)
-    expected = impute_local(
+    ways = impute_local(
         np.where(known, x - centre, 0.0).reshape(len(x), *grid),
         known.reshape(len(x), *grid),
         (own - _class_means(own, own_y, own_y)).reshape(len(own), *grid),
         rng,
+        count,
     )
-    return [centre + expected.reshape(x.shape)]
+    return list(centre + ways.reshape(count, *x.shape))
 
 
 def _impute_neighbours(task: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:

@@ -18,7 +18,7 @@ Fill = Literal["gaussian", "local", "neighbours", "mean", "global-mean", "zero"]
 SHARED: tuple[Pattern, ...] = ("columns", "telling-columns")
 """Patterns that hide the same features of every record."""
 
-ONE_WAY: tuple[str, ...] = ("local", "mean", "global-mean", "zero")
+ONE_WAY: tuple[str, ...] = ("mean", "global-mean", "zero")
 """Fills that know one completion."""
 
 _GRID_AXES = range(2, 5)
@@ -77,7 +77,7 @@ class KnownFeatures:
         if self.completions > 1 and self.fill in ONE_WAY:
             raise SpecError(
                 f"expected one completion with fill={self.fill!r}, which knows one way, got "
-                f'{self.completions}: use "gaussian" or "neighbours"'
+                f'{self.completions}: use "local", "gaussian" or "neighbours"'
             )
 
     def mask(

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Float64
 
-from divulge.data.gaussian_regression import Covariance, regress_hidden, shrunk_covariance
+from divulge.data.gaussian_regression import Covariance, complete_hidden, shrunk_covariance
 
 GridRecords = Float64[np.ndarray, "records channels *places"]
 OwnGridRecords = Float64[np.ndarray, "own channels *places"]
@@ -71,38 +71,48 @@ def impute_local(
     known: Bool[np.ndarray, "records channels *places"],
     own: OwnGridRecords,
     rng: np.random.Generator,
-) -> GridRecords:
-    """The expected residuals of hidden features, given the known ones of a window around them.
+    count: int = 1,
+) -> Float64[np.ndarray, "count records channels *places"]:
+    """Residuals with hidden features filled in, given the known ones of a window around them.
+
+    One completion has their expected values. Several are draws, block by block: what is drawn in
+    one block is known to the next, so that there are no seams.
 
     In images and volumes all places share one covariance; along a single axis, where columns may
     differ in kind, each window has its own.
 
     Args:
-        residuals: what records have beyond their expected values; 0 where a feature is hidden.
+        residuals: what records have beyond their expected values; what stands where a feature is
+            hidden does not matter.
         known: True where a feature is known.
         own: residuals of the attacker's own records, complete.
-        rng: the generator that draws windows.
+        rng: the generator that draws windows and residuals.
+        count: how many completions to make.
     """
     side, margin = _BLOCKS[residuals.ndim - 2]
     blocks = list(_blocks(residuals.shape[2:], side, margin))
     shared = None if residuals.ndim == 3 else _pooled_covariance(own, blocks[0], rng)
-    expected = np.zeros_like(residuals)
+    filled = np.repeat(residuals[None], count, axis=0)
+    given = known.copy()
     for block in blocks:
-        at = (slice(None), slice(None), *block.window)
-        mask = known[at].reshape(len(known), -1)
-        some = ~known[(slice(None), slice(None), *block.inner)].reshape(len(known), -1).all(axis=1)
-        if not some.any():
+        around, inner = ((slice(None), slice(None), *part) for part in (block.window, block.inner))
+        rows = np.flatnonzero(~known[inner].reshape(len(known), -1).all(axis=1))
+        if not len(rows):
             continue
         covariance = shared
         if covariance is None:
-            covariance = shrunk_covariance(own[at].reshape(len(own), -1))
-        wrong = residuals[at].reshape(len(known), -1)[some]
-        predicted = regress_hidden(wrong[None], mask[some], covariance)[0]
-        inner = predicted.reshape(-1, *residuals[at].shape[1:])[
-            (slice(None), slice(None), *block.inside)
-        ]
-        expected[(some, slice(None), *block.inner)] = inner
-    return expected
+            covariance = shrunk_covariance(own[around].reshape(len(own), -1))
+        window = filled[(slice(None), *around)][:, rows]
+        mask = given[around][rows].reshape(len(rows), -1)
+        draws = rng if count > 1 else None
+        complete = complete_hidden(window.reshape(count, *mask.shape), mask, covariance, draws)
+        inside = complete.reshape(window.shape)[(..., *block.inside)]
+        filled[(slice(None), rows, slice(None), *block.inner)] = np.where(
+            known[inner][rows], filled[(slice(None), *inner)][:, rows], inside
+        )
+        if draws is not None:
+            given[inner] = True
+    return filled
 
 
 def _blocks(places: tuple[int, ...], side: int, margin: int) -> Iterator[_Block]:

@@ -22,6 +22,9 @@ from divulge_papers.table import Size
 Model = Literal["perceptron", "resnet", "vit"]
 Phi = Float64[np.ndarray, "records models"]
 
+DRAWS = 16
+"""Number of completions of a record where several are drawn."""
+
 _SIZE = 500  # records that each model is trained on
 _SHADOWS: Mapping[Size, Mapping[Model, int]] = {
     "small": {"perceptron": 4, "resnet": 2, "vit": 2},
@@ -168,7 +171,7 @@ def rebuild(seed: int, audited: AuditedModel, known: KnownFeatures, rate: float)
 @functools.lru_cache(maxsize=8)
 def choose_fill(
     seed: int, audited: AuditedModel, known: KnownFeatures, *, near: bool = False
-) -> Fill:
+) -> KnownFeatures:
     """Choose the fill by which calibrated scores tell a shadow's members best, on average.
 
     Every shadow is attacked in turn, on the pool, with those of the others that were not trained
@@ -177,18 +180,20 @@ def choose_fill(
     Args:
         seed: seed of every random choice.
         audited: model under attack.
-        known: known features of each record; its fill does not matter.
-        near: whether ``local`` is among the fills.
+        known: known features of each record; how they are filled in does not matter.
+        near: whether ``local`` is among the fills, with one completion and with `DRAWS`.
     """
-    fills: tuple[Fill, ...] = (*audited.fills, "local") if near else audited.fills
-    found = {fill: _rehearse(seed, audited, replace(known, fill=fill)) for fill in fills}
-    return max(found, key=lambda fill: found[fill])
+    fills = [replace(known, fill=fill, completions=1) for fill in audited.fills]
+    if near:
+        fills += [replace(known, fill="local", completions=count) for count in (1, DRAWS)]
+    return max(fills, key=lambda fill: _rehearse(seed, audited, fill))
 
 
 def _rehearse(seed: int, audited: AuditedModel, known: KnownFeatures) -> float:
     """Mean AUC of calibrated scores over shadows."""
     crowd = _train_shadows(seed, audited)
-    phi = _phi(crowd.models, _hide_pool_features(seed, audited, known).candidates[0])
+    ways = _hide_pool_features(seed, audited, known).candidates
+    phi = np.mean([_phi(crowd.models, way) for way in ways], axis=0)
     outside = np.where(crowd.member.T, np.nan, phi)
     found = []
     for k, member in enumerate(crowd.member):

@@ -228,9 +228,9 @@ class Knowledge:
 
     fill: Fill | Literal["chosen", "chosen-near"] = "zero"
     """Method that fills in missing features; ``chosen`` takes the one that tells members of shadow
-    models best, ``chosen-near`` too, with ``local`` among them."""
+    models best, ``chosen-near`` too, with ``local`` and draws of it among them."""
     completions: int = 1
-    """Number of completions of each record."""
+    """Number of completions of each record; where shadows choose the fill, they choose this."""
     white_box: bool = False
     """Whether the attacker has white-box access to a shadow model."""
     shadows: int | None = None
@@ -244,10 +244,11 @@ class Knowledge:
     def view(self, seed: int, audited: AuditedModel, missing: float, needs: Need) -> ModelView:
         """What the attacker gets where this share of features is missing."""
         known = KnownFeatures((), 1 - missing, self.pattern, "zero", completions=1)
-        fill = self.fill
-        if fill == "chosen" or fill == "chosen-near":
-            fill = mrad_data.choose_fill(seed, audited, known, near=fill == "chosen-near")
-        known = replace(known, fill=fill, completions=self.completions)
+        if self.fill == "chosen" or self.fill == "chosen-near":
+            near = self.fill == "chosen-near"
+            known = mrad_data.choose_fill(seed, audited, known, near=near)
+        else:
+            known = replace(known, fill=self.fill, completions=self.completions)
         view = mrad_data.attacker_view(seed, audited, known, needs, self.shadows)
         if self.rebuild is not None:
             view = replace(view, records=mrad_data.rebuild(seed, audited, known, self.rebuild))
