@@ -31,7 +31,9 @@ def complete_hidden(
     # A draw given the known features is one without them, moved by the regression of the hidden
     # features on what it got wrong of the known ones.
     drawn = rng.normal(size=residuals.shape) @ np.linalg.cholesky(covariance).T
-    return drawn + regress_hidden(np.where(known, residuals - drawn, 0.0), known, covariance)
+    moved = regress_hidden(np.where(known, residuals - drawn, 0.0), known, covariance)
+    complete: np.ndarray = drawn + moved
+    return complete
 
 
 def regress_hidden(

@@ -93,23 +93,22 @@ def impute_local(
     blocks = list(_blocks(residuals.shape[2:], side, margin))
     shared = None if residuals.ndim == 3 else _pooled_covariance(own, blocks[0], rng)
     filled = np.repeat(residuals[None], count, axis=0)
-    given = known.copy()
+    given, every = known.copy(), slice(None)
     for block in blocks:
-        around, inner = ((slice(None), slice(None), *part) for part in (block.window, block.inner))
+        around, inner = (every, every, *block.window), (every, every, *block.inner)
         rows = np.flatnonzero(~known[inner].reshape(len(known), -1).all(axis=1))
         if not len(rows):
             continue
         covariance = shared
         if covariance is None:
             covariance = shrunk_covariance(own[around].reshape(len(own), -1))
-        window = filled[(slice(None), *around)][:, rows]
+        window = filled[(every, *around)][:, rows]
         mask = given[around][rows].reshape(len(rows), -1)
         draws = rng if count > 1 else None
         complete = complete_hidden(window.reshape(count, *mask.shape), mask, covariance, draws)
-        inside = complete.reshape(window.shape)[(..., *block.inside)]
-        filled[(slice(None), rows, slice(None), *block.inner)] = np.where(
-            known[inner][rows], filled[(slice(None), *inner)][:, rows], inside
-        )
+        inside = complete.reshape(window.shape)[(every, every, every, *block.inside)]
+        part = filled[(every, *inner)]
+        part[:, rows] = np.where(known[inner][rows], part[:, rows], inside)
         if draws is not None:
             given[inner] = True
     return filled

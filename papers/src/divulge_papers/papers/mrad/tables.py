@@ -84,8 +84,8 @@ CIFAR_10 = _define_table(
         "of 256, or a residual network of three blocks of 8, 16 and 32 channels with batch "
         f"normalisation. {_DLG} 4 shadows, 2 of the residual network; 3 seeds.",
         "paper": f"{records.WITH_SHADOWS} A perceptron of 256, or a ResNet18. {_DLG} 32 shadows, "
-        "4 of the residual network; 5 seeds. Stored rows of the ResNet18 are of a rate of 0.1, with "
-        "which it does not memorise its records; it is trained with 0.01 now.",
+        "4 of the residual network; 5 seeds. Stored rows of the ResNet18 are of a rate of 0.1, "
+        "with which it does not memorise its records; it is trained with 0.01 now.",
     },
 )
 
