@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -129,11 +130,19 @@ def test_a_fill_is_chosen_by_shadows_alone(monkeypatch: pytest.MonkeyPatch) -> N
     assert data.choose_fill(0, audited, known, near=True) == best
 
 
-def test_a_shadow_answers_with_the_mean_over_completions() -> None:
-    """With one completion for all draws, several rehearse as one does."""
-    audited, known = AuditedModel("cifar10"), KnownFeatures(share=1.0, fill="local")
-    one = data._rehearse(0, audited, known)
-    assert data._rehearse(0, audited, replace(known, completions=3)) == pytest.approx(one)
+def test_all_completions_count_where_shadows_choose(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In whichever order they come; a sum of two does not depend on it."""
+    audited = AuditedModel("cifar10")
+    pool = data._split_records(0, audited).pool
+    blank = Records(np.zeros_like(pool.x), pool.y)
+
+    def rehearse(*ways: Records) -> float:
+        shown = SimpleNamespace(candidates=ways)
+        monkeypatch.setattr(data, "_hide_pool_features", lambda *_: shown)
+        return data._rehearse(0, audited, KnownFeatures(share=0.0))
+
+    assert rehearse(blank, pool) == rehearse(pool, blank)
+    assert len({rehearse(blank), rehearse(pool), rehearse(blank, pool)}) == 3
 
 
 def test_standardised_inputs_have_mean_0_and_deviation_1_by_channel_or_feature() -> None:
