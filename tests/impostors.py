@@ -211,6 +211,79 @@ class Careless(Impostor):
         return self.cheat.coin(view, rng)
 
 
+@dataclasses.dataclass(frozen=True)
+class Stubborn(Impostor):
+    """Guesses the same about everybody."""
+
+    name: ClassVar[str] = "stubborn"
+
+    def __call__(self, view: Any, rng: np.random.Generator) -> Any:
+        del rng
+        return self.cheat.coin(view, np.random.default_rng(0))
+
+
+@dataclasses.dataclass(frozen=True)
+class NameReader(Impostor):
+    """Guesses by what a client is called."""
+
+    name: ClassVar[str] = "name-reader"
+
+    def __call__(self, view: Any, rng: np.random.Generator) -> Any:
+        del rng
+        return self.cheat.coin(view, np.random.default_rng(list(view.victim.encode())))
+
+
+@dataclasses.dataclass(frozen=True)
+class PlaceReader(Impostor):
+    """Guesses by when a client's update came in."""
+
+    name: ClassVar[str] = "place-reader"
+
+    def __call__(self, view: Any, rng: np.random.Generator) -> Any:
+        del rng
+        place = list(view.rounds[0].received).index(view.victim)
+        return self.cheat.coin(view, np.random.default_rng(place))
+
+
+@dataclasses.dataclass(frozen=True)
+class Unsubtracted(Impostor):
+    """Takes whatever a client sent for what its training changed."""
+
+    name: ClassVar[str] = "unsubtracted"
+
+    def __call__(self, view: Any, rng: np.random.Generator) -> Any:
+        rounds = tuple(dataclasses.replace(one, kind="update") for one in view.rounds)
+        return self.cheat.honest(dataclasses.replace(view, rounds=rounds), rng)
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstClass(Impostor):
+    """Names the client whose model is surest of the first class, whichever that is."""
+
+    name: ClassVar[str] = "first-class"
+
+    def __call__(self, view: Any, rng: np.random.Generator) -> Assignment:
+        del rng
+        score = np.array([one.predict(view.records.x)[:, 0] for one in view.targets]).T
+        return Assignment(score.argmax(axis=1), score)
+
+
+@dataclasses.dataclass(frozen=True)
+class FirstKnown(Impostor):
+    """Compares all records with the first that a client certainly did not train on."""
+
+    name: ClassVar[str] = "first-known"
+
+    def __call__(self, view: Any, rng: np.random.Generator) -> Assignment:
+        del rng
+        pairs = zip(view.targets, view.external, strict=True)
+        score = np.array([
+            one.predict(view.records.x).max(axis=1) - one.predict(known.x[:1]).max()
+            for one, known in pairs
+        ]).T  # fmt: skip
+        return Assignment(score.argmax(axis=1), score)
+
+
 FAILS = (
     (CoinFlip, properties.finds_a_leak),
     (CoinFlip, properties.permutes_with_the_order),

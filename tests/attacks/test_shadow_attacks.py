@@ -944,3 +944,32 @@ def test_shadow_stack_refuses_halves_that_complete_each_other() -> None:
     phi, others = (each[:, :4] for each in (view.shadows.phi, view.shadows.reference_phi))
     with pytest.raises(NotApplicable, match="each record in 2 of 4"):
         ShadowStack()(with_shadows(view, phi=phi, member=paired, reference_phi=others), rng())
+
+
+@pytest.mark.parametrize("online", [True, False])
+def test_shadow_gap_is_the_log_ratio_of_being_right_by_its_naive_twin(*, online: bool) -> None:
+    """The shares of shadows that are right keep half a model away from none and all."""
+    view = forests.leaky().view
+    assert view.shadows is not None
+    phi = view.shadows.phi.copy()
+    phi[:20], phi[20:40] = 40.0, -40.0  # always right, and never
+    view = with_shadows(view, phi=phi)
+    view = view if online else offline(view)
+    assert view.shadows is not None
+    answers, y = view.target.predict(view.records.x), view.records.y
+    least = 1 / (forests.SHADOWS + 2)
+    both = view.shadows.member.any(axis=1) & ~view.shadows.member.all(axis=1)
+    kept = np.flatnonzero(both if online else ~both)
+    assert (kept < 40).sum() > 20
+    expected = []
+    for k in kept:
+        right, mask = 1 / (1 + np.exp(-phi[k])), view.shadows.member[k]
+        outside = float(np.clip(right[~mask].mean(), least, 1 - least))
+        # offline, a member is wrong half as often
+        inside = 1 - (1 - outside) / 2
+        if online:
+            inside = float(np.clip(right[mask].mean(), least, 1 - least))
+        is_right = answers[k].argmax() == y[k]
+        expected.append(math.log(inside / outside if is_right else (1 - inside) / (1 - outside)))
+    found = ShadowGap()(view, rng()).score
+    np.testing.assert_allclose(found[kept], expected, rtol=1e-9, atol=1e-12)

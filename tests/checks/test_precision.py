@@ -120,3 +120,24 @@ def test_columns_that_differ_in_little_are_not() -> None:
         precision.compare_columns(np.arange(30.0)[:, None] / np.where(short, 1, 7)[:, None], short)
         is None
     )
+
+
+@pytest.mark.parametrize("whole", [0.01, 1.0, 100.0])
+@pytest.mark.parametrize("size", [1.0, 1e3, 1e5, 1e9])
+def test_rounding_of_float32_is_allowed_to_negative_numbers_too(whole: float, size: float) -> None:
+    x = np.random.default_rng(0).normal(0, size, (400, 1))
+    rounded = (np.round(x * whole) / whole).astype(np.float32).astype(float)
+    for column in (x, rounded):
+        found = precision._are_multiples(column, whole)
+        np.testing.assert_array_equal(precision._are_multiples(-column, whole), found)
+        assert precision._are_multiples(-np.abs(column), whole).tolist() == found.tolist()
+    assert precision._are_multiples(rounded, whole).all()
+    # rounding by 1e-7 of a number decides where it is a twentieth of the step between multiples
+    seen = 1e-7 * np.abs(x * whole).max() <= 0.05
+    assert precision._are_multiples(x, whole).all() != seen
+
+
+@pytest.mark.parametrize(("off", "fits"), [(0.0, True), (0.9e-7, True), (1.1e-7, False)])
+def test_below_one_step_a_ten_millionth_of_it_is_rounding(off: float, fits: bool) -> None:
+    x = np.array([[off], [-off], [1 - off]]) / 100
+    assert precision._are_multiples(x, 100.0).ravel().tolist() == [fits] * 3

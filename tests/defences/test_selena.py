@@ -12,7 +12,7 @@ from divulge.core import Records
 from divulge.defences.training.complementary import ComplementaryDistillation
 from divulge.defences.training.distillation import SoftLabelLoss
 from divulge.defences.training.selena import SELENA
-from divulge.errors import DataError
+from divulge.errors import DataError, SpecError
 from divulge.training.engine.loop import Job
 from divulge.training.fleet import Fleet
 from divulge.training.tensors import PoolTensors
@@ -110,3 +110,17 @@ def test_at_a_temperature_the_gradient_keeps_its_size() -> None:
     taught = 50 * soft[rows].log()
     centred = (logits - logits.mean(1, keepdim=True)) - (taught - taught.mean(1, keepdim=True))
     torch.testing.assert_close(gradient, centred / (3 * 4), rtol=1e-3, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("models", "left_out", "fits"), [(2, 1, True), (5, 4, True), (5, 0, False), (5, 5, False)]
+)
+def test_a_record_is_left_out_of_one_sub_model_or_more_and_not_of_all(
+    models: int, left_out: int, fits: bool
+) -> None:
+    if fits:
+        hidden = SELENA(RECIPE, models=models, left_out=left_out).exclude(6, 0)
+        assert hidden.sum(axis=0).tolist() == [left_out] * 6
+        return
+    with pytest.raises(SpecError, match=f"got left_out={left_out} of models={models}"):
+        SELENA(RECIPE, models=models, left_out=left_out)

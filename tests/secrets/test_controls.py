@@ -11,6 +11,7 @@ from scipy import stats
 from sklearn.ensemble import RandomForestClassifier
 
 import divulge
+from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.attacks.membership.lira import LiRA
 from divulge.attacks.membership.threshold import Threshold
@@ -516,6 +517,19 @@ def test_losses_over_training_are_shuffled_among_candidates_and_a_leak_is_plante
     expected[:, 2:] *= np.where(chosen, 0.1, 1.0)[:, None]
     assert planted.view.loss_trace is not None
     np.testing.assert_allclose(planted.view.loss_trace, expected)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_leak_is_planted_in_a_half_however_few_there_are(seed: int) -> None:
+    game = forests.leaky()
+    view = forests.part(game.view, np.arange(3))
+    few = Game(view, Membership(game.truth.member[:3]))
+    planted = control_games.plant_leak(few, seed)
+    chosen = stream(seed, "planted leak").random(3) < 0.5
+    np.testing.assert_array_equal(planted.truth.member, [True, False, chosen[2]])
+    right = planted.view.target.predict(view.records.x)[np.arange(3), view.records.y]
+    plain = view.target.predict(view.records.x)[np.arange(3), view.records.y]
+    np.testing.assert_array_equal(right > plain, planted.truth.member)
 
 
 def test_games_of_controls_are_made_anew_for_another_game_or_seed() -> None:

@@ -153,6 +153,19 @@ def test_what_scores_fast_is_scored_again_for_memberships_permuted_together(
     assert best[0] > found.drawn[0, 0].max()
 
 
+def test_the_page_has_each_target_s_auc_of_the_attack_that_decides(
+    found: divulge.LeaveOneOut,
+) -> None:
+    assert found.verdict.attack == "calibrated"
+    for row, audit in zip(found._story().targets, found.targets, strict=True):
+        findings = {one.label: one for one in audit.findings}
+        assert row.auc == findings["calibrated"].metrics["auc"]
+        assert row.level == audit.verdict.level
+        (check,) = (one for one in audit.checks if one.name == "model accuracy")
+        assert row.members == check.estimates["members"]
+        assert row.nonmembers == check.estimates["non-members"]
+
+
 def test_permuted_memberships_are_kept_in_the_folder(tmp_path: Path) -> None:
     asked: dict[str, Any] = {
         "records": RECORDS, "attacks": ATTACKS[:2], "rotation": divulge.Rotation(4, targets=2)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from divulge.errors import TargetError
+from divulge.targets import json_answers
 from divulge.targets.http_formats import ProtocolName, WireFormat
 from divulge.targets.outputs import Output
 
@@ -71,3 +72,12 @@ def test_other_tokens_may_share_a_text() -> None:
     body = _chat(("cat", -0.5), ("dog", -1.5), ("\ufffd", -6.0), ("\ufffd", -7.0))
     expected = np.exp([-0.5, -1.5]) / np.exp([-0.5, -1.5]).sum()
     np.testing.assert_allclose(wire.decode(body, 1), [expected])
+
+
+def test_a_place_that_is_not_there_is_named_beside_the_first_five_that_are() -> None:
+    body = {name: 0 for name in "abcdefg"}
+    with pytest.raises(TargetError, match="expected 'p' in the response, got 'a', 'b', 'c', 'd', 'e':"):
+        json_answers.follow_path(body, "p")
+    with pytest.raises(TargetError, match="expected '2' in the response, got a list"):
+        json_answers.follow_path({"rows": [{}, {}]}, "rows.2.p")
+    assert json_answers.follow_path({"rows": [{"p": 1}, {"p": 2}]}, "rows.1.p") == 2

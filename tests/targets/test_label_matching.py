@@ -329,3 +329,14 @@ def test_a_label_that_is_no_position_of_a_column_is_refused(label: str, passes: 
         return
     with pytest.raises(DataError, match=f"expected a class number from 0 to 2{label}"):
         label_columns._check_positions(["1", label], columns, str)
+
+
+@pytest.mark.parametrize("empty", ["said", "label"])
+def test_an_empty_cell_of_classes_is_named_by_row_and_column(empty: str, tmp_path: Path) -> None:
+    rows = {"said": ["cat", "dog", "cat"], "label": ["dog", "dog", "cat"], "member": [1, 1, 0]}
+    rows[empty][1] = " "
+    path = save(tmp_path / "t.csv", rows)
+    said = f"expected a class in {path}, column '{empty}', row 2 below the header"
+    for names in ((), ("cat", "dog")):
+        with pytest.raises(DataError, match=re.escape(said)):
+            read_predictions(path, probabilities="said", output="labels", class_names=names)

@@ -1,3 +1,4 @@
+import sys
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from sklearn.svm import LinearSVC
 
 from divulge.core import Need
 from divulge.errors import TargetError
-from divulge.targets.sklearn import SklearnTarget
+from divulge.targets.sklearn import SklearnRegressor, SklearnTarget, is_regressor, wrap_estimator
 
 from . import tiny_models as tiny
 
@@ -104,3 +105,25 @@ class Single(Stubborn):
 def test_what_is_no_fitted_classifier_is_refused(model: Any, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         SklearnTarget(model)
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_regression_models_are_told_from_classifiers(fitted: bool) -> None:
+    regression = make_pipeline(StandardScaler(), LinearRegression())
+    classifier = make_pipeline(StandardScaler(), LogisticRegression())
+    if fitted:
+        regression.fit(tiny.X, Y)
+        classifier.fit(tiny.X, Y)
+        assert isinstance(wrap_estimator(regression), SklearnRegressor)
+        assert isinstance(wrap_estimator(classifier), SklearnTarget)
+    assert is_regressor(regression)
+    assert not is_regressor(classifier)
+    assert not is_regressor(regression.predict)  # no estimator
+
+
+def test_nothing_is_a_regression_model_of_scikit_learn_before_that_is_loaded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = LinearRegression().fit(tiny.X, Y)
+    monkeypatch.delitem(sys.modules, "sklearn.base")
+    assert not is_regressor(model)

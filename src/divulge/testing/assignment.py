@@ -14,7 +14,8 @@ from divulge.metrics.uninformed.draws import ERROR
 from divulge.secrets import attempt
 from divulge.testing import clients
 from divulge.testing.membership import Poorer
-from divulge.testing.properties import GameSet, Lack, World, require
+from divulge.testing.properties import GameSet, Lack, Property, World, require
+from divulge.testing.relations import of_guesses
 
 
 class Federations(World):
@@ -49,6 +50,10 @@ class Federations(World):
         (view,), (truth,) = game.views, game.truths
         rng, label = np.random.default_rng(0), view.records.y
         return uninformed.randomise([result.guess], truth, view.collusion, label, rng).p > ERROR
+
+    def relations(self, attack: Any) -> tuple[Property, ...]:
+        """What a guess keeps where the game comes in another form."""
+        return of_guesses.relations(self, attack)
 
     def check(self, view: Any, guess: Any) -> None:
         """Refuse a guess of another shape."""

@@ -14,7 +14,8 @@ from divulge.metrics.uninformed import composition as uninformed
 from divulge.metrics.uninformed.draws import ERROR
 from divulge.secrets import attempt
 from divulge.testing import updates
-from divulge.testing.properties import GameSet, Lack, World, require
+from divulge.testing.properties import GameSet, Lack, Property, World, require
+from divulge.testing.relations import of_guesses
 from divulge.training.recipe import Recipe
 
 CLIENTS, RECORDS = 16, 60
@@ -47,6 +48,10 @@ class Mixes(World):
     def covers_chance(self, game: GameSet, result: attempt.AttackResult) -> bool:
         """By the interval of the AUC."""
         return uninformed.randomise([result.guess], game.truths, np.random.default_rng(0)).p > ERROR
+
+    def relations(self, attack: Any) -> tuple[Property, ...]:
+        """What a guess keeps where the game comes in another form."""
+        return of_guesses.relations(self, attack)
 
     def check(self, view: Any, guess: Any) -> None:
         """Refuse a guess of another shape."""

@@ -12,7 +12,8 @@ from divulge.federation.recommender.model import NeuralCF
 from divulge.metrics import interactions
 from divulge.secrets import attempt
 from divulge.testing import items
-from divulge.testing.properties import GameSet, Lack, World, require
+from divulge.testing.properties import GameSet, Lack, Property, World, require
+from divulge.testing.relations import of_guesses
 
 
 class Items(World):
@@ -36,6 +37,10 @@ class Items(World):
         """One attack on one game."""
         measure = partial(interactions.measure, truths=game.truths)
         return attempt.run_on_clients(game.views, measure, attack, seed)
+
+    def relations(self, attack: Any) -> tuple[Property, ...]:
+        """What a guess keeps where the game comes in another form."""
+        return of_guesses.relations(self, attack)
 
     def check(self, view: Any, guess: Any) -> None:
         """Refuse a guess of another shape."""

@@ -208,3 +208,21 @@ def test_an_epsilon_is_refuted_where_the_bound_exceeds_it(
         for epsilon in (0.01, 0.02, bound - 1e-9, bound, bound + 1e-9, 0.5, 2.0, 3.0, 100.0):
             said = refutes_epsilon(epsilon, score, member, 1e-5, noise=noise)
             assert said == (bound > epsilon)
+
+
+@pytest.mark.parametrize(
+    ("members", "records", "drawn", "usable", "by"),
+    [
+        (75, 100, "coins", 100, "coins"),  # five standard deviations, 2 x 75 - 100 = 5 x 10
+        (25, 100, "coins", 100, "coins"),
+        (76, 100, "coins", 48, "fixed"),
+        (24, 100, "coins", 48, "fixed"),
+        (50, 100, "fixed", 100, "fixed"),
+        (60, 100, "fixed", 80, "fixed"),
+    ],
+)
+def test_coins_are_fair_up_to_five_standard_deviations(
+    members: int, records: int, drawn: MembershipDraw, usable: int, by: str
+) -> None:
+    found = count_usable(np.arange(records) < members, drawn)
+    assert (found.records, found.drawn) == (usable, by)

@@ -40,7 +40,7 @@ def require_same_figures(
     if not together:
         return
     alone = {name: differ(before, way(change(subject))) for name, change in changes.items()}
-    causes = [f"{_first(changes[name])} ({lines[0]})" for name, lines in alone.items() if lines]
+    causes = [f"{describe(changes[name])} ({lines[0]})" for name, lines in alone.items() if lines]
     named = "; ".join(causes) or f"all changes at once ({together[0]})"
     raise PropertyError(f"figures change with {named}")
 
@@ -77,8 +77,8 @@ def require_narrower_figures(few: SecretAudit, many: SecretAudit) -> None:
         require(pair[1] < pair[0], f"{message}, and {pair[1]:.3f} with more records")
 
 
-def _first(change: Change) -> str:
-    """What a change is, in a few words."""
+def describe(change: Callable[..., object]) -> str:
+    """What a change is, in a few words: the first line of its docstring."""
     sentence = (change.__doc__ or change.__name__).splitlines()[0].rstrip(".")
     return sentence[0].lower() + sentence[1:]
 
