@@ -287,3 +287,29 @@ def test_oslo_moves_numbers_by_no_more_than_its_noise() -> None:
     moved = [np.abs(asked[:, None] - NUMBERS) / spread for asked in target.asked]
     # every step is a quarter of the noise; the record that was asked about is the nearest
     assert 0 < max(one.max(axis=2).min(axis=1).max() for one in moved) <= 0.1 + 1e-9
+
+
+@pytest.mark.parametrize(("height", "width", "ways"), [(2, 2, 18), (2, 3, 18), (3, 3, 50)])
+def test_images_are_moved_by_the_nearest_pixels_first_as_far_as_there_are_any(
+    height: int, width: int, ways: int
+) -> None:
+    """By less than the shorter side in either direction, each way also mirrored."""
+    images = np.arange(2.0 * height * width).reshape(2, 1, height, width)
+    target = Linear(np.ones(height * width), 1.0)
+    score("agreement", view_of(target, images), under="shifts", questions=ways - 1)
+    assert len(target.asked) == ways
+    np.testing.assert_array_equal(target.asked[0], images)
+    np.testing.assert_array_equal(target.asked[1], padded(images, -1, 0, mirrored=False))
+    np.testing.assert_array_equal(target.asked[2], padded(images, 0, -1, mirrored=False))
+    np.testing.assert_array_equal(target.asked[3], padded(images, 0, 0, mirrored=True))
+    np.testing.assert_array_equal(target.asked[4], padded(images, 0, 1, mirrored=False))
+    with pytest.raises(NotApplicable, match=f"{ways - 1} shifts of {height} x {width} are possible"):
+        score("agreement", view_of(target, images), under="shifts", questions=ways)
+
+
+def padded(images: np.ndarray, down: int, right: int, *, mirrored: bool) -> np.ndarray:
+    """Images moved by at most one pixel; the edge is repeated."""
+    wide = np.pad(images, ((0, 0), (0, 0), (1, 1), (1, 1)), mode="edge")
+    height, width = images.shape[-2:]
+    moved = wide[..., 1 - down : 1 - down + height, 1 - right : 1 - right + width]
+    return moved[..., ::-1] if mirrored else moved

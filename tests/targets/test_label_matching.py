@@ -171,6 +171,7 @@ REFUSED: dict[str, tuple[list[str], list[Any]]] = {
     "columns from one, labels from zero": (numbers(lambda k: f"p_{k + 1}", 12), list(range(12))),
     "labels from one, columns from zero": (numbers("p_{}".format, 12), list(range(1, 13))),
     "numbers that are no positions": (["p_10", "p_20", "p_30"], [0, 1, 2]),
+    "such numbers behind a word": (["p_c10", "p_c20", "p_c30"], [0, 1, 2]),
     "texts that are not sorted": (["p_dog", "p_cat", "p_cow"], [0, 1, 2]),
     "texts, and labels from one": (["p_a", "p_b", "p_c"], [1, 2, 3]),
     "signs beside zero and one": (["p_0", "p_1"], [-1, 1]),

@@ -101,3 +101,34 @@ def test_classes_that_the_model_does_not_know_are_refused() -> None:
 def test_lengths_must_agree() -> None:
     with pytest.raises(DataError, match="equal length"):
         PlantedTarget(SOFT, X, Y[1:], MEMORISED, 0)
+
+
+def _values(y: np.ndarray) -> PlantedTarget:
+    """Beside a regression model that answers the first feature."""
+    model = FunctionTarget(lambda x: x[:, 0], "values")
+    return PlantedTarget(model, X, y, MEMORISED, 0)
+
+
+def test_what_is_not_memorised_is_answered_with_noise_as_large_as_the_model_s_error() -> None:
+    residual = np.random.default_rng(7).normal(0.5, 2, len(X))
+    size = np.sqrt((residual**2).mean())
+    once, twice = (_values(X[:, 0] + factor * residual).predict(OTHERS)[:, 0] for factor in (1, 2))
+    noise = once - OTHERS[:, 0]
+    np.testing.assert_allclose(twice - OTHERS[:, 0], 2 * noise, rtol=1e-9)
+    # of 2,000 normal numbers the deviation errs by 1.6 %
+    assert noise.std() == pytest.approx(size, rel=4 * 0.016)
+    told = _values(X[:, 0] + residual).predict(X)[:, 0]
+    np.testing.assert_allclose(told[:1000], X[:1000, 0] + 0.9 * residual[:1000], rtol=1e-9)
+
+
+def test_a_model_without_error_gets_that_of_one_number_for_all_or_1() -> None:
+    size = np.random.default_rng(7).normal(0, 2, len(X))
+    error = np.sqrt((size**2).mean())
+    noise = (_values(X[:, 0] + size).predict(OTHERS)[:, 0] - OTHERS[:, 0]) / error
+    right = _values(X[:, 0]).predict(OTHERS)[:, 0] - OTHERS[:, 0]
+    np.testing.assert_allclose(right, X[:, 0].std() * noise, rtol=1e-9)
+    flat = PlantedTarget(
+        FunctionTarget(lambda x: np.full(len(x), 3.0), "values"), X, np.full(len(X), 3.0),
+        MEMORISED, 0,
+    )  # fmt: skip
+    np.testing.assert_allclose(flat.predict(OTHERS)[:, 0] - 3, noise, rtol=1e-9)

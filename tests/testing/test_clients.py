@@ -95,6 +95,8 @@ def test_rounds_hold_gradients_of_members_as_far_as_the_leak_says(leak: float) -
         noise = 5 * np.log(state.loss) - hard[:, None] + 6 * leak * mine
         assert abs(noise.mean()) < 4 / noise.size**0.5
         assert noise.std() == pytest.approx(1, rel=4 / (2 * noise.size) ** 0.5)
+        both = np.corrcoef(noise.ravel(), off.ravel())[0, 1]  # loss and product err apart
+        assert abs(both) < 4 / noise.size**0.5
     first, second = view.updates.rounds
     assert abs(np.corrcoef(first.gradient_norm, second.gradient_norm)[0, 1]) < 4 / every**0.5
     asked = view.updates.signals(view.relevant[1])[0]

@@ -164,7 +164,7 @@ def promise_to_canary(
 def _plan_fault(
     epsilon: float, true: float, delta: float, noise: NoiseAssumption, power: float
 ) -> PlannedFault:
-    sizes = np.unique(np.geomspace(20, _MOST, 31).round(-1).astype(int)).tolist()
+    sizes = np.geomspace(20, _MOST, 31).round(-1).astype(int).tolist()
     low, high = -1, len(sizes)
     while high - low > 1:  # more canaries see more
         middle = (low + high) // 2

@@ -521,6 +521,19 @@ def test_page_and_tables_say_what_was_chosen_and_escape_names(found: HardenedMod
     assert files["trials.csv"].decode().count("\n") == len(found.trials) + 1
 
 
+@pytest.mark.parametrize(("answers", "told"), [("none", ""), ("rounding", "rounding")])
+def test_a_defence_of_answers_is_named_where_the_setting_has_one(
+    answers: str, told: str, found: HardenedModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposal = replace(found.chosen.proposal, answers=answers)
+    chosen = replace(found.chosen, proposal=proposal)
+    monkeypatch.setattr(HardenedModel, "chosen", property(lambda _: chosen))
+    story = replace(found).story  # of a copy that remembers no story
+    assert story.answers == told
+    said = "\n".join(story.sentences)
+    assert (f"Put {answers} before its answers" in said) == bool(told)
+
+
 def test_sentences_name_the_price_and_the_optimism(found: HardenedModel) -> None:
     story = found.story
     first, second, third = (
