@@ -303,7 +303,9 @@ def test_images_are_moved_by_the_nearest_pixels_first_as_far_as_there_are_any(
     np.testing.assert_array_equal(target.asked[2], padded(images, 0, -1, mirrored=False))
     np.testing.assert_array_equal(target.asked[3], padded(images, 0, 0, mirrored=True))
     np.testing.assert_array_equal(target.asked[4], padded(images, 0, 1, mirrored=False))
-    with pytest.raises(NotApplicable, match=f"{ways - 1} shifts of {height} x {width} are possible"):
+    with pytest.raises(
+        NotApplicable, match=f"{ways - 1} shifts of {height} x {width} are possible"
+    ):
         score("agreement", view_of(target, images), under="shifts", questions=ways)
 
 

@@ -21,7 +21,10 @@ def draw(*, online: bool) -> tuple[ModelView, np.ndarray, np.ndarray]:
     seen = member[:, :-1] & online
     shadows = Shadows(residual[:, :-1], seen, np.empty((0, MODELS)))
     view = ModelView(
-        turns.replay(residual[:, -1], y), Records(np.arange(1.0 * RECORDS)[:, None], y), None, shadows
+        turns.replay(residual[:, -1], y),
+        Records(np.arange(1.0 * RECORDS)[:, None], y),
+        None,
+        shadows,
     )
     return view, residual, seen
 
@@ -31,7 +34,12 @@ def spreads(phi: np.ndarray, side: np.ndarray) -> tuple[np.ndarray, np.ndarray, 
     rows = [row[mask] for row, mask in zip(phi, side, strict=True)]
     squares = np.array([((row - row.mean()) ** 2).sum() for row in rows])
     counts = np.array([len(row) for row in rows])
-    return np.array([row.mean() for row in rows]), squares, counts, squares.sum() / (counts - 1).sum()
+    return (
+        np.array([row.mean() for row in rows]),
+        squares,
+        counts,
+        squares.sum() / (counts - 1).sum(),
+    )
 
 
 def log_densities(

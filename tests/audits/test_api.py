@@ -54,9 +54,7 @@ def test_measuring_again_changes_nothing(found: divulge.Audit, tmp_path: Path) -
 def test_measuring_again_keeps_attacks_that_gave_no_guess() -> None:
     members, others = forests.draw(60, 0), forests.draw(60, 1)
     attacks = [divulge.attack("lira"), divulge.attack("threshold"), divulge.attack("shadow-gap")]
-    once = divulge.audit(
-        forest(members), members=members, nonmembers=others, attacks=attacks
-    )
+    once = divulge.audit(forest(members), members=members, nonmembers=others, attacks=attacks)
     status = [finding.status.value for finding in once.findings]
     assert status == ["not applicable", "done", "not applicable"]
     assert once.measure().findings == once.findings

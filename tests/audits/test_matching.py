@@ -15,7 +15,12 @@ from divulge.data.class_names import ClassMatch
         (ClassMatch({0: 0, 1: 1}, (), ()), (0, 1), True, ()),
         (ClassMatch({"0": 0, 1: 1}, (), ()), (0, 1), True, ()),
         # the labels of the records, which the model has too
-        (ClassMatch({"cat": 0, "dog": 1}, ("cat", "dog"), ()), ("cat", "dog"), True, ("cat", "dog")),
+        (
+            ClassMatch({"cat": 0, "dog": 1}, ("cat", "dog"), ()),
+            ("cat", "dog"),
+            True,
+            ("cat", "dog"),
+        ),
         # another spelling of the model's own label gives way to that
         (ClassMatch({"1.0": 0, "2": 1}, ("1", "2"), ()), (1, 2), True, (1, 2)),
         # another name does not: a booster calls its classes 0 and 1

@@ -3,6 +3,8 @@
 import json
 import math
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from divulge.canaries.plan import gaussian_mu, plan_canaries
 from divulge.canaries.result import CanaryAudit
 from divulge.cli.main import main
 from divulge.data import canary_files as files
+from divulge.data.canary_scores import CanaryScores
 from divulge.errors import DataError, SpecError, StoreError
 from divulge.metrics.epsilon import epsilon_lower_bound
 from divulge.metrics.epsilon.curves import gaussian_epsilon
@@ -326,3 +329,31 @@ def test_the_noise_of_an_epsilon_is_the_inverse_of_the_epsilon_of_noise() -> Non
     for epsilon in (0.1, 1.0, 8.0, 50.0):
         mu = gaussian_mu(epsilon, 1e-5)
         assert gaussian_epsilon(mu, 1e-5) == pytest.approx(epsilon, rel=1e-6)
+
+
+STATED, OTHER = (2.0, 1e-5), (3.0, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("given", "stated", "claim"),
+    [
+        ((1.0, 1e-6), [None], (1.0, 1e-6)),
+        ((1.0, 1e-6), [STATED, OTHER], (1.0, 1e-6)),  # what is said goes first
+        ((None, None), [STATED], STATED),
+        ((None, None), [STATED, STATED], STATED),
+        ((None, None), [STATED, OTHER], "got neither, and the files of scores do not state"),
+        ((None, None), [STATED, None], "got neither, and the files of scores do not state"),
+        ((None, None), [None], "got neither, and the scores come from no transcript"),
+        ((1.0, None), [STATED], "got one of them: give both"),
+        ((None, 1e-6), [None], "got one of them, and the scores come from no transcript"),
+    ],
+)
+def test_the_claim_is_what_is_said_or_what_all_scores_state(
+    given: tuple[float | None, float | None], stated: list[Any], claim: Any
+) -> None:
+    scores = [Mock(spec=CanaryScores, stated=one) for one in stated]
+    if isinstance(claim, str):
+        with pytest.raises(SpecError, match="expected epsilon and delta, " + claim):
+            audit._find_claim(*given, scores)
+    else:
+        assert audit._find_claim(*given, scores) == claim

@@ -241,3 +241,68 @@ def test_features_that_repeat_are_counted_without_what_is_set_aside() -> None:
     answers = np.random.default_rng(1).dirichlet([1, 1], 400)
     text = warned(repeats.check_repeats(both, answers, np.zeros(400, int), member))
     assert text.startswith("100 of 200 members and 100 of 200 non-members repeat another row")
+
+
+def rows_of(cells: Sequence[int], classes: int = 5) -> tuple[np.ndarray, np.ndarray]:
+    """What is answered, and labels: so many of each answer are labelled k, k + 1, and so on.
+
+    All classes are as frequent, so guessing is right once in ``classes``.
+    """
+    pairs = [
+        (k, (k + step) % classes)
+        for k in range(classes)
+        for step, many in enumerate(cells)
+        for _ in range(many)
+    ]
+    answered, label = np.array(pairs).T
+    return answered, label
+
+
+def as_sure(answered: np.ndarray, sure: float) -> np.ndarray:
+    """Answers whose largest probability is this."""
+    return np.where(np.eye(5)[answered] > 0, sure, (1 - sure) / 4)
+
+
+@pytest.mark.parametrize(
+    ("cells", "named"),
+    [
+        ((0, 60, 40, 0, 0), True),  # three fifths: half of what guessing leaves of all, and it
+        ((0, 59, 41, 0, 0), False),
+        ((29, 60, 11, 0, 0), True),  # more than twice as many as under their own names
+        ((30, 60, 10, 0, 0), False),
+        ((0, 6, 0, 0, 0), True),  # 30 records exceed guessing by ten deviations, and 20 do not
+        ((0, 4, 0, 0, 0), False),
+    ],
+)
+def test_other_names_are_told_from_half_of_what_guessing_leaves_on(
+    cells: Sequence[int], named: bool
+) -> None:
+    answered, label = rows_of(cells)
+    found = fits(as_sure(answered, 0.3), label)
+    assert (found is not None and "labels look shifted by 1" in found.text) == named
+    if named:
+        assert found is not None
+        shares = {key: one.value for key, one in found.estimates.items()}
+        expected = {"members": cells[0], fit_of_labels.RENAMED: cells[1]}
+        assert shares == {key: pytest.approx(many / sum(cells)) for key, many in expected.items()}
+
+
+@pytest.mark.parametrize(
+    ("cells", "sure", "verdict"),
+    [
+        ((20, 20, 20, 20, 20), 0.601, Verdict.WARNING),  # no better than guessing, and sure
+        ((20, 20, 20, 20, 20), 0.599, Verdict.PASS),
+        ((0, 25, 25, 25, 25), 0.401, Verdict.WARNING),  # below guessing, and twice as sure as that
+        ((0, 25, 25, 25, 25), 0.399, Verdict.PASS),
+        ((23, 20, 19, 19, 19), 0.9, Verdict.WARNING),  # within two deviations, of 1.8 % each
+        ((24, 19, 19, 19, 19), 0.9, None),
+    ],
+)
+def test_a_model_is_doubted_from_half_of_what_guessing_leaves_or_twice_guessing_on(
+    cells: Sequence[int], sure: float, verdict: Verdict | None
+) -> None:
+    answered, label = rows_of(cells)
+    found = fits(as_sure(answered, sure), label)
+    assert (None if found is None else found.verdict) == verdict
+    alone = fits(as_sure(answered, sure), label, soft=False)  # nobody can say how sure it is
+    assert (None if alone is None else alone.verdict) == (verdict and Verdict.PASS)

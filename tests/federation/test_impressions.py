@@ -112,7 +112,9 @@ def test_each_client_is_seen_in_the_first_round_in_which_it_was_shown_items(
         np.testing.assert_array_equal(one.view.inputs, rows)
         np.testing.assert_array_equal(played.sent["items"], rows)
         assert list(played.received) == [client]  # and nothing of other clients
-        np.testing.assert_array_equal(played.change(client)["items"], np.full_like(rows, int(client) + 1))
+        np.testing.assert_array_equal(
+            played.change(client)["items"], np.full_like(rows, int(client) + 1)
+        )
         assert not played.handed
         assert played.aggregated is None
         assert isinstance(one.view.learner, Learning)

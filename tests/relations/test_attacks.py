@@ -104,4 +104,3 @@ def test_attacks_on_federations_keep_their_guess_in_every_form(world: World, att
 def test_no_form_is_tried_of_an_attack_that_draws() -> None:
     for world in (CLIENTS, MIXES, ITEMS):
         assert not world.relations(impostors.CoinFlip(world))
-

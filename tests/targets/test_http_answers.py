@@ -76,7 +76,9 @@ def test_other_tokens_may_share_a_text() -> None:
 
 def test_a_place_that_is_not_there_is_named_beside_the_first_five_that_are() -> None:
     body = {name: 0 for name in "abcdefg"}
-    with pytest.raises(TargetError, match="expected 'p' in the response, got 'a', 'b', 'c', 'd', 'e':"):
+    with pytest.raises(
+        TargetError, match="expected 'p' in the response, got 'a', 'b', 'c', 'd', 'e':"
+    ):
         json_answers.follow_path(body, "p")
     with pytest.raises(TargetError, match="expected '2' in the response, got a list"):
         json_answers.follow_path({"rows": [{}, {}]}, "rows.2.p")

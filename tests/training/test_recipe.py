@@ -104,9 +104,7 @@ def test_steps_are_batches_of_the_epochs_that_are_run(
 @pytest.mark.parametrize("stop_after", [None, 1])
 def test_a_cosine_falls_from_the_rate_over_the_steps_of_all_epochs(stop_after: int | None) -> None:
     torch = pytest.importorskip("torch")
-    recipe = Recipe(
-        list, lr=0.2, epochs=2, batch_size=4, schedule="cosine", stop_after=stop_after
-    )  # type: ignore[arg-type]
+    recipe = Recipe(list, lr=0.2, epochs=2, batch_size=4, schedule="cosine", stop_after=stop_after)  # type: ignore[arg-type]
     rows = 5 + 2 * np.arange(10)
     epochs = list(recipe.plan(rows, 3))
     assert len(epochs) == (2 if stop_after is None else 1)

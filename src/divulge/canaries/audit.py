@@ -125,12 +125,11 @@ def _find_claim(
         return epsilon, delta
     (guarantee,) = stated if len(stated) == 1 else (None,)
     if epsilon is not None or delta is not None or guarantee is None:
-        raise SpecError(
-            "expected epsilon and delta, got "
-            f"{'one of them' if (epsilon, delta) != (None, None) else 'neither'}"
-            f"{'' if guarantee else ', and the scores come from no transcript that states them'}: "
-            "give both"
-        )
+        given = "one of them" if (epsilon, delta) != (None, None) else "neither"
+        source = "" if guarantee else ", and the scores come from no transcript that states them"
+        if len(stated) > 1:
+            source = ", and the files of scores do not state the same"
+        raise SpecError(f"expected epsilon and delta, got {given}{source}: give both")
     return guarantee
 
 

@@ -78,9 +78,9 @@ class Recipe:
     stop_after: Count | None = None
 
     def __post_init__(self) -> None:
-        _require(0 < self.lr < math.inf, "lr above 0", self.lr)
+        _require(self.lr > 0, "lr above 0", self.lr)
         _require(0 <= self.momentum < 1, "momentum from 0 to below 1", self.momentum)
-        _require(0 <= self.weight_decay < math.inf, "weight_decay from 0", self.weight_decay)
+        _require(self.weight_decay >= 0, "weight_decay from 0", self.weight_decay)
         _require(self.patience is None or self.patience >= 1, "patience from 1", self.patience)
         _require(0 < self.held_out < 1, "held_out above 0 and below 1", self.held_out)
         if self.momentum and self.optimiser != "sgd":

@@ -1,6 +1,5 @@
 """Defend by predictions that a temperature makes softer."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -39,7 +38,7 @@ class Temperature:
     keeps_label: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < math.inf:
+        if self.temperature <= 0:
             raise SpecError(
                 f"expected temperature above 0, got {self.temperature}: 1 changes nothing"
             )

@@ -1,6 +1,5 @@
 """Train by adversarial regularisation: an attacker learns beside the model, which deceives it."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -60,7 +59,7 @@ class AdversarialRegularisation(TrainingDefence):
 
     def __post_init__(self) -> None:
         self.check_held_out()
-        if not (0 <= self.weight < math.inf and 0 < self.attacker_lr < math.inf):
+        if self.weight < 0 or self.attacker_lr <= 0:
             raise SpecError(
                 "expected weight from 0 and attacker_lr above 0, got "
                 f"weight={self.weight} and attacker_lr={self.attacker_lr}"

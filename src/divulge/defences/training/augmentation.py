@@ -1,6 +1,5 @@
 """Defend by augmentation: no epoch shows a record as the one before did."""
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -51,7 +50,7 @@ class Augmentation(TrainingDefence):
     }
 
     def __post_init__(self) -> None:
-        if not (0 <= self.mixup < math.inf and 0 <= self.noise < math.inf):
+        if self.mixup < 0 or self.noise < 0:
             raise SpecError(
                 f"expected mixup and noise from 0, got mixup={self.mixup} and noise={self.noise}"
             )

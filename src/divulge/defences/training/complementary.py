@@ -1,6 +1,5 @@
 """Defend by complementary distillation: each part of the records is labelled by the others."""
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -44,7 +43,7 @@ class ComplementaryDistillation(SelfDistillation):
     search: ClassVar[SearchSpace] = {"folds": (2, 5), "temperature": (1.0, 3.0)}
 
     def __post_init__(self) -> None:
-        if not (self.folds >= 2 and 0 < self.temperature < math.inf):
+        if self.folds < 2 or self.temperature <= 0:
             raise SpecError(
                 "expected folds from 2 and temperature above 0, got "
                 f"folds={self.folds} and temperature={self.temperature}"

@@ -51,7 +51,7 @@ class HAMP(TrainingDefence):
     }
 
     def __post_init__(self) -> None:
-        if not (0 <= self.entropy < 1 and 0 <= self.weight < math.inf):
+        if not (0 <= self.entropy < 1 and self.weight >= 0):
             raise SpecError(
                 "expected entropy from 0 to below 1 and weight from 0, got "
                 f"entropy={self.entropy} and weight={self.weight}"

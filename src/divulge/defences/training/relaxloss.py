@@ -1,6 +1,5 @@
 """Defend by RelaxLoss: keep the training loss at a level, where members look like others."""
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -45,7 +44,7 @@ class RelaxLoss(TrainingDefence):
     search: ClassVar[SearchSpace] = {"alpha": Range(0.05, 2.0, log=True)}
 
     def __post_init__(self) -> None:
-        if not (0 <= self.alpha < math.inf and 0 < self.upper <= 1):
+        if not (self.alpha >= 0 and 0 < self.upper <= 1):
             raise SpecError(
                 "expected alpha from 0 and upper above 0, at most 1, got "
                 f"alpha={self.alpha} and upper={self.upper}"

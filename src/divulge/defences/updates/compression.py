@@ -87,7 +87,7 @@ class Sign(UpdateDefence):
     search: ClassVar[SearchSpace] = {"scale": Range(0.1, 2.0, log=True)}
 
     def __post_init__(self) -> None:
-        if not 0 < self.scale < math.inf:
+        if self.scale <= 0:
             raise SpecError(f"expected scale above 0, got {self.scale}: 1 keeps the mean magnitude")
 
     def on_client(self, update: Update, context: ClientContext) -> Update:

@@ -76,7 +76,7 @@ class DPFedAvg(UpdateDefence):
 
     def __post_init__(self) -> None:
         for name in ("noise_multiplier", "clip"):
-            if not 0 < getattr(self, name) < math.inf:
+            if getattr(self, name) <= 0:
                 raise SpecError(
                     f"expected {name} above 0, got {getattr(self, name)}: change the noise"
                 )

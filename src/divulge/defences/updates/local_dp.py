@@ -134,7 +134,7 @@ class LocalNoise(UpdateDefence):
 
     def __post_init__(self) -> None:
         for name in ("epsilon", "clip"):
-            if not 0 < getattr(self, name) < math.inf:
+            if getattr(self, name) <= 0:
                 raise SpecError(
                     f"expected {name} above 0, got {getattr(self, name)}: change the noise"
                 )

@@ -1,6 +1,5 @@
 """Mask updates for secure aggregation, so that the server learns their sum and nothing else."""
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -69,7 +68,7 @@ class SecureSum(UpdateDefence):
     paper: ClassVar[str] = "Bonawitz et al. 2017"
 
     def __post_init__(self) -> None:
-        if not SMALLEST_LIMIT <= self.limit < math.inf or not 0 <= self.fraction_bits <= EXACT_BITS:
+        if self.limit < SMALLEST_LIMIT or not 0 <= self.fraction_bits <= EXACT_BITS:
             raise SpecError(
                 f"expected limit from {SMALLEST_LIMIT} and fraction_bits from 0 to {EXACT_BITS}, "
                 f"got {self.limit} and {self.fraction_bits}: choose a range and a resolution"

@@ -46,7 +46,7 @@ class NoiseInjection:
     seed: Seed = 0
 
     def __post_init__(self) -> None:
-        if not (0 < self.scale < math.inf and 0 <= self.share <= 1 and self.budget >= 0):
+        if not (self.scale > 0 and 0 <= self.share <= 1 and self.budget >= 0):
             raise SpecError(
                 f"expected a scale above 0, a share from 0 to 1 and a budget from 0, got {self}"
             )

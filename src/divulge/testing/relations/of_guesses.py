@@ -97,7 +97,9 @@ def send_changes(game: GameSet) -> tuple[GameSet, Callable[[Any], Any]]:
     """The same updates, sent as what changed in place of new weights."""
 
     def send(one: Round) -> Round:
-        changes = {name: replace(got, tensors=one.change(name)) for name, got in one.received.items()}
+        changes = {
+            name: replace(got, tensors=one.change(name)) for name, got in one.received.items()
+        }
         return replace(one, kind="update", received=changes)
 
     return GameSet(_change_rounds(game, send), game.truths), _same
@@ -118,9 +120,7 @@ def permute_classes_of_updates(game: GameSet) -> tuple[GameSet, Callable[[Any], 
     moved = tuple(replace(view, reference=known) for view in views)
 
     def expected(guesses: Any) -> Any:
-        return [
-            replace(one, share=one.share[CLASSES], null=one.null[CLASSES]) for one in guesses
-        ]
+        return [replace(one, share=one.share[CLASSES], null=one.null[CLASSES]) for one in guesses]
 
     return GameSet(moved, tuple(expected(game.truths))), expected
 
