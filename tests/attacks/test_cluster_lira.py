@@ -370,3 +370,27 @@ def test_clients_are_expected_to_have_half_of_the_candidates_at_most(everything:
     np.testing.assert_allclose(shares / shares.sum(), own / own.sum())
     rate = 0.5 / (len(known.relevant) + 1)  # half a record more, of one more
     assert shares.sum() == pytest.approx(0.5 if everything else rate * own.sum() / len(records))
+
+
+def test_a_probability_of_zero_counts_as_half_of_the_smallest() -> None:
+    found = attack._centre_log_probabilities(np.array([[0.0, 0.25, 0.75], [0.5, 0.5, 0.0]]))
+    log = np.log([[0.125, 0.25, 0.75], [0.5, 0.5, 0.125]])
+    np.testing.assert_allclose(found, log - log.mean(axis=1, keepdims=True), rtol=1e-12)
+    tiny = np.finfo(np.float64).tiny
+    smallest = attack._centre_log_probabilities(np.array([[0.0, tiny, 1.0]]))
+    np.testing.assert_allclose(np.diff(smallest)[0], [0.0, -np.log(tiny)], atol=1e-9)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3, 9])
+def test_a_record_is_described_by_its_class_and_those_that_vary_most_within_classes(
+    dimensions: int,
+) -> None:
+    """One axis fewer than classes; what differs between classes is no variation."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 4, 4000)
+    answers = rng.normal(size=(4000, 4)) * [1.0, 3.0, 0.5, 2.0]
+    answers[:, 2] += 100 * (y == 1)
+    lively = [1, 3, 0, 2]
+    count = min(dimensions, 3)
+    expected = [[k, *[other for other in lively if other != k][: count - 1]] for k in range(4)]
+    assert attack._choose_axes(answers, y, dimensions).tolist() == expected

@@ -306,3 +306,24 @@ def test_a_model_is_doubted_from_half_of_what_guessing_leaves_or_twice_guessing_
     assert (None if found is None else found.verdict) == verdict
     alone = fits(as_sure(answered, sure), label, soft=False)  # nobody can say how sure it is
     assert (None if alone is None else alone.verdict) == (verdict and Verdict.PASS)
+
+
+@pytest.mark.parametrize(
+    ("answer_counts", "label_counts", "silent"),
+    [
+        # shares fit in six tenths at most: .4 beyond guessing is ten deviations of 100 records
+        ((48, 8, 8, 8, 8), (16,) * 5, True),
+        ((72, 12, 12, 12, 12), (24,) * 5, False),
+        # sorted, the shares are the same, though each class has others
+        ((24, 4, 4, 4, 4), (4, 4, 4, 4, 24), False),
+    ],
+)
+def test_nothing_is_said_where_even_fitting_labels_could_not_exceed_guessing(
+    answer_counts: Sequence[int], label_counts: Sequence[int], silent: bool
+) -> None:
+    answered = np.repeat(np.arange(5), answer_counts)
+    label = np.repeat(np.arange(5), label_counts)
+    # by counts apart from each other: no better than guessing
+    label = np.random.default_rng(0).permutation(label)
+    found = fits(as_sure(answered, 0.9), label)
+    assert (found is None) == silent

@@ -37,5 +37,5 @@ def test_what_is_no_text_is_refused(content: bytes | None, tmp_path: Path) -> No
     path = tmp_path / "a.txt"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(DataError, match="a.txt"):
+    with pytest.raises(DataError, match=r"a\.txt"):
         list(lines.read_lines(path))

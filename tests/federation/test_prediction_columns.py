@@ -39,5 +39,5 @@ def test_a_wrong_cell_is_named(column: int, cell: float, wanted: str, row: int) 
 def test_answers_may_be_any_numbers_and_classes_any_whole_ones() -> None:
     values = np.array([[-5.0, 1e9, 0.0, 0.0, 1.0], [0.0, 2.0, 7.0, 1.0, 0.0]])
     prediction_tables._check_columns(Path("a.csv"), NAMES, values, 2)
-    with pytest.raises(DataError, match="one row per record in a.csv"):
+    with pytest.raises(DataError, match=r"one row per record in a\.csv"):
         prediction_tables._check_columns(Path("a.csv"), NAMES, values[:0], 2)

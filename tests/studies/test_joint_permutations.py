@@ -83,7 +83,10 @@ def test_too_many_records_and_models_are_left(
 ) -> None:
     monkeypatch.setattr(joint, "DRAWS", 2)
     member = np.random.default_rng(0).random((MODELS, RECORDS)) < 0.5
-    for largest, done in ((MODELS * RECORDS * TARGETS, True), (MODELS * RECORDS * TARGETS - 1, False)):
+    for largest, done in (
+        (MODELS * RECORDS * TARGETS, True),
+        (MODELS * RECORDS * TARGETS - 1, False),
+    ):
         monkeypatch.setattr(joint, "LARGEST", largest)
         found = joint.permute_together(
             [Asked("plain", Need.NONE)], [[np.arange(1.0 * RECORDS)] * TARGETS],

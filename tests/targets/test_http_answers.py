@@ -75,7 +75,7 @@ def test_other_tokens_may_share_a_text() -> None:
 
 
 def test_a_place_that_is_not_there_is_named_beside_the_first_five_that_are() -> None:
-    body = {name: 0 for name in "abcdefg"}
+    body = dict.fromkeys("abcdefg", 0)
     with pytest.raises(
         TargetError, match="expected 'p' in the response, got 'a', 'b', 'c', 'd', 'e':"
     ):

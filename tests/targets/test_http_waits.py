@@ -53,5 +53,5 @@ def test_what_the_server_asks_for_is_waited_by_all_requests() -> None:
     assert wait(0, 30.0) == ([30.0], [30.0])
     assert wait(7, 30.0) == ([60.0], [30.0])
     assert wait(0, 90.0) == ([90.0], [90.0])
-    with pytest.raises(TargetError, match="expected to wait 90 s at most .* asks for 91 s"):
+    with pytest.raises(TargetError, match=r"expected to wait 90 s at most .* asks for 91 s"):
         wait(0, 91.0)

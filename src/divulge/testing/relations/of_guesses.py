@@ -1,7 +1,7 @@
 """The relations, of one attack on what clients hold: what it guesses about another form of a game.
 
-A form holds the same information, so an attack that draws nothing has to guess the same. One that
-draws, draws for one class or client after another: where the order is another, it guesses otherwise.
+A form holds the same information, so an attack that draws nothing has to guess the same. One
+that draws, draws for one class or client after another: in another order it guesses otherwise.
 """
 
 from collections.abc import Callable, Mapping
