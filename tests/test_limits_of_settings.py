@@ -1,5 +1,6 @@
 """Each number that a setting may be is accepted at its limit, and refused just beyond it."""
 
+import dataclasses
 import importlib
 import math
 import re
@@ -116,7 +117,7 @@ TABLE: tuple[tuple[str, dict[str, str], dict[str, Any]], ...] = (
      {"recipe": RECIPE}),
     ("defences.training.relaxloss:RelaxLoss", {"alpha": "[0, inf)", "upper": "(0, 1]"},
      {"recipe": RECIPE}),
-    ("defences.training.selena:SELENA", {"left_out": "[1, 6]"}, {"recipe": RECIPE, "models": 7}),
+    ("defences.training.selena:SELENA", {"left_out": "[1, 11]"}, {"recipe": RECIPE, "models": 12}),
     ("defences.updates.compression:TopK", {"share": "(0, 1]"}, {}),
     ("defences.updates.compression:Sign", {"scale": "(0, inf)"}, {}),
     ("defences.updates.dp_fedavg:DPFedAvg",
@@ -174,6 +175,9 @@ def test_limits(place: str, name: str, limits: str, more: dict[str, Any]) -> Non
         nearer = limit - step if whole else float(np.nextafter(limit, -beyond))
         accepted.append(limit if inclusive else nearer)
         refused.append(further if inclusive else limit)
+    default = made.__dataclass_fields__[name].default
+    if default not in (dataclasses.MISSING, None):
+        accepted.append(default)
     for value in accepted:
         assert getattr(made(**(more | {name: value})), name) == value
     for value in refused:

@@ -12,6 +12,7 @@ from divulge.attacks.composition.decaf import shadow_clients, simulated_round
 from divulge.attacks.composition.decaf.update_features import UpdateFeatures
 from divulge.attacks.shared.observed_round import ObservedRound
 from divulge.core import Records, UpdateDefence
+from divulge.defences.updates import protocol
 
 SEED, CLIENTS, ROUND = 5, 6, 3
 
@@ -78,9 +79,9 @@ def test_a_defence_knows_a_client_by_its_number_among_all(
         begun.append((number, sorted(floats), shares, seed))
         return [seed]
 
-    monkeypatch.setattr(simulated_round.protocol, "begin_round", begin_round)
+    monkeypatch.setattr(protocol, "begin_round", begin_round)
     monkeypatch.setattr(
-        simulated_round.protocol, "send",
+        protocol, "send",
         lambda _, change, seed: SimpleNamespace(values={"w": change["w"] + seed}),
     )  # fmt: skip
     found = simulated_round.simulate_round(

@@ -1,6 +1,7 @@
 """The plan of canaries: the smallest number that suffices is found, and its chance is counted."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from divulge._util.random import stream
 from divulge.canaries import plan as planning
 from divulge.canaries.plan import gaussian_mu
+from divulge.metrics import epsilon as bounds
 
 SIZES = sorted({round(20 * 10 ** (k / 10), -1) for k in range(31)})
 """Ten numbers a decade, from 20 to 20,000, in whole tens."""
@@ -27,9 +29,10 @@ def test_the_smallest_number_with_the_power_is_found(
     monkeypatch.setattr(planning, "_chance", chance)
     fault = planning._plan_fault(1.0, 2.0, 1e-5, "any", 0.8)
     assert fault == planning.PlannedFault(2.0, int(least), 0.8)
-    *searched, last = asked
+    searched, last = asked[:-1], asked[-1]
     assert {power for _, power in searched} == {0.8}
-    assert last == (least, 0.0)  # the chance that is told is simulated to its end
+    assert last[0] == least
+    assert last[1] == 0.0  # the chance that is told is simulated to its end
     assert len(searched) <= math.ceil(math.log2(len(SIZES) + 1))  # each halves what is left
 
 
@@ -81,7 +84,7 @@ def test_what_gives_away_every_canary_has_no_noise(monkeypatch: pytest.MonkeyPat
 def test_a_simulation_without_a_canary_on_each_side_contradicts_nothing(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning.bounds, "can_refute", lambda *_, **__: True)
+    monkeypatch.setattr(bounds, "can_refute", lambda *_, **__: True)
     monkeypatch.setattr(planning, "refutes_epsilon", lambda *_, **__: True)
     rng = stream(0, "canary plan", 2)
     both = 0
@@ -97,6 +100,25 @@ def test_a_simulation_without_a_canary_on_each_side_contradicts_nothing(
 def test_nothing_is_simulated_where_no_score_could_contradict(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(planning.bounds, "can_refute", lambda *_, **__: False)
+    monkeypatch.setattr(bounds, "can_refute", lambda *_, **__: False)
     monkeypatch.setattr(planning, "refutes_epsilon", lambda *_, **__: True)
     assert planning._chance.__wrapped__(1.0, math.inf, 1e-5, "any", 200) == 0.0
+
+
+@pytest.mark.parametrize(("records", "epsilon"), [(1, 1.0), (2, 2.0), (3, 3.0)])
+def test_a_plan_is_for_what_is_promised_to_a_canary(
+    records: int, epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many records have so many times the ε; a canary has one unless it is said."""
+    asked: list[tuple[float, float]] = []
+
+    def chance(*given: Any) -> float:
+        asked.append(given[:2])
+        return 0.5
+
+    monkeypatch.setattr(planning, "_chance", chance)
+    more: dict[str, Any] = {} if records == 1 else {"records_each": records}
+    plan = planning.plan_canaries(1.0, 1e-5, canaries=50, **more)
+    assert plan.epsilon == epsilon
+    assert asked == [(epsilon, times * epsilon) for times in planning.TIMES]
+    assert bool(plan.promise) == (records > 1)

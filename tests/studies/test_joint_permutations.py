@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
+from divulge._util.random import stream
 from divulge.core import ModelView, Need, Scores
 from divulge.metrics.joint_test import add_deviations
 from divulge.studies.leave_one_out import joint
@@ -67,7 +68,7 @@ def test_memberships_are_permuted_together_and_only_what_is_fast_is_scored_again
     assert again == [people, True, False, True, True]
     assert not slow.seen
     assert not lost.seen  # it did not end well on each target
-    shuffle = joint.stream(0, "joint permutations")
+    shuffle = stream(0, "joint permutations")
     for draw in range(3):
         order = shuffle.permutation(units)
         shuffled = drawn_as[:, order]

@@ -328,3 +328,30 @@ def test_whole_numbers_may_be_percentages_from_0_to_100(
     advice = forms.explain_refusal(np.array(column, float)[:, None])
     assert "if these are classes" in advice
     assert ("percentages" in advice) == percentages
+
+
+LOGITS, PERCENTAGES = 'output="logits"', 'output="percentages"'
+
+
+@pytest.mark.parametrize(
+    ("numbers", "said", "unsaid"),
+    [
+        ([0, 1, 1], 'pass output="labels" and classes=2', PERCENTAGES),
+        ([0, 3, 1], 'pass output="labels" and classes=4; if they are percentages, ', LOGITS),
+        ([-1, 3, 1], 'pass output="labels" and classes=4', PERCENTAGES),
+        ([0, 101, 1], 'pass output="labels" and classes=102', PERCENTAGES),
+        ([0.5, 30.5, 99.0], f"if these are percentages, pass {PERCENTAGES}", "classes"),
+        ([-2.5, 3.5, 0.5], f"if these are logits of class 1, pass {LOGITS}", PERCENTAGES),
+    ],
+)
+@pytest.mark.parametrize("named", [False, True])
+def test_a_single_column_is_explained_by_its_numbers(
+    numbers: list[float], said: str, unsaid: str, named: bool
+) -> None:
+    """A table's column may hold losses or scores; a function answers about classes."""
+    answers = np.array(numbers * 100, np.float64)[:, None]
+    text = forms._explain_column(answers, ("a",) if named else ())
+    assert (said.partition(" and classes")[0] if named else said) in text
+    assert unsaid not in text
+    whole = all(float(number).is_integer() for number in numbers)
+    assert ("name the column as loss= or score=" in text) == (named and not whole)

@@ -334,7 +334,11 @@ def test_a_label_that_is_no_position_of_a_column_is_refused(label: str, passes: 
 
 @pytest.mark.parametrize("empty", ["said", "label"])
 def test_an_empty_cell_of_classes_is_named_by_row_and_column(empty: str, tmp_path: Path) -> None:
-    rows = {"said": ["cat", "dog", "cat"], "label": ["dog", "dog", "cat"], "member": [1, 1, 0]}
+    rows: dict[str, Any] = {
+        "said": ["cat", "dog", "cat"],
+        "label": ["dog", "dog", "cat"],
+        "member": [1, 1, 0],
+    }
     rows[empty][1] = " "
     path = save(tmp_path / "t.csv", rows)
     said = f"expected a class in {path}, column '{empty}', row 2 below the header"

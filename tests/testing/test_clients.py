@@ -42,7 +42,7 @@ def test_a_game_has_the_records_that_it_says(count: int) -> None:
 
 def logits_of(view: FederationView, y: np.ndarray, k: int) -> np.ndarray:
     """The logits of one client's model, up to a constant a record."""
-    return np.log(view.targets[k].predict(np.arange(len(y))))
+    return np.asarray(np.log(view.targets[k].predict(np.arange(len(y)))))
 
 
 @pytest.mark.parametrize(("leak", "sure"), [(1.0, 0.0), (1.0, 6.0), (0.5, 2.0), (0.0, 0.0)])
@@ -77,7 +77,7 @@ def test_answers_about_members_gather_as_far_as_the_leak_says(leak: float, sure:
 def test_rounds_hold_gradients_of_members_as_far_as_the_leak_says(leak: float) -> None:
     game = draw_game(0, leak=leak)
     view, owner = game.challenge.view, owners(game)
-    assert view.updates is not None
+    assert isinstance(view.updates, clients.TableUpdates)
     every = len(owner)
     mine = owner[:, None] == np.arange(3)
     assert len(view.updates.rounds) == 2

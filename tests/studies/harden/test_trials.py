@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from divulge.core import Estimate
-from divulge.studies.harden import leaks, space, trials
+from divulge.studies.harden import leaks, result, space, trials
 from divulge.studies.harden.leaks import Leak, Look
 from divulge.studies.harden.log import Draft
 
@@ -89,7 +89,7 @@ def test_of_two_ceilings_the_one_that_is_exceeded_by_more_counts() -> None:
     inside = look(0.95, 3)  # its lower limit is .75
     assert inside.surely_exceeds({"auc": 0.74})
     assert not inside.surely_exceeds({"auc": 0.75})
-    both = replace(inside, leaks=inside.leaks | {"tpr_at_fpr_0.01": Leak(0.1, 0.05, 0.2, "loss")})
+    both = replace(inside, leaks={**inside.leaks, "tpr_at_fpr_0.01": Leak(0.1, 0.05, 0.2, "loss")})
     assert both.surely_exceeds({"auc": 0.9, "tpr_at_fpr_0.01": 0.04})
     assert leaks.excess(both.leaks, {"auc": 0.9, "tpr_at_fpr_0.01": 0.5}) == pytest.approx(0.05)
 
@@ -131,3 +131,14 @@ def test_a_setting_is_seen_after_each_number_of_epochs() -> None:
     assert (last.proposal.stop_after, last.proposal.answers) == (None, "none")
     assert (first.accuracy.value, last.accuracy.value) == (0.5, 0.7)
     assert (first.leaks["auc"].high, last.leaks["auc"].high) == (0.6, 0.8)
+
+
+@pytest.mark.parametrize(
+    ("auc", "tpr", "under"), [(0.7, 0.1, True), (0.701, 0.1, False), (0.6, 0.101, False)]
+)
+def test_a_row_says_whether_all_limits_are_under_their_ceilings(
+    auc: float, tpr: float, under: bool
+) -> None:
+    row = result._row(of_two(auc, tpr), TWO)
+    assert row.under == under
+    assert row.leaks["auc"] == Estimate(auc - 0.05, auc - 0.1, auc)
