@@ -58,20 +58,20 @@ def _change_rounds(game: GameSet, change: Callable[[Round], Round]) -> tuple[Upd
     return tuple(replace(view, rounds=made[id(view.rounds)]) for view in game.views)
 
 
-def _change_tensors(one: Round, change: Callable[[Tensors], Tensors]) -> Round:
+def _change_tensors(played: Round, change: Callable[[Tensors], Tensors]) -> Round:
     """The round, in which the tensors that were sent and received are changed alike."""
     received = {
-        name: replace(got, tensors=change(got.tensors)) for name, got in one.received.items()
+        name: replace(got, tensors=change(got.tensors)) for name, got in played.received.items()
     }
-    aggregated = None if one.aggregated is None else change(one.aggregated)
-    return replace(one, sent=change(one.sent), received=received, aggregated=aggregated)
+    aggregated = None if played.aggregated is None else change(played.aggregated)
+    return replace(played, sent=change(played.sent), received=received, aggregated=aggregated)
 
 
 def turn_clients(game: GameSet) -> tuple[GameSet, Callable[[Any], Any]]:
     """The same clients in reverse order."""
 
-    def turn(one: Round) -> Round:
-        return replace(one, received=dict(list(one.received.items())[::-1]))
+    def turn(played: Round) -> Round:
+        return replace(played, received=dict(list(played.received.items())[::-1]))
 
     views = _change_rounds(game, turn)
     return GameSet(views[::-1], game.truths[::-1]), _turned
@@ -80,11 +80,11 @@ def turn_clients(game: GameSet) -> tuple[GameSet, Callable[[Any], Any]]:
 def rename_clients(game: GameSet) -> tuple[GameSet, Callable[[Any], Any]]:
     """The same clients under other names."""
 
-    def rename(one: Round) -> Round:
+    def rename(played: Round) -> Round:
         return replace(
-            one,
-            received={f"client-{name}": got for name, got in one.received.items()},
-            handed={f"client-{name}": arrays for name, arrays in one.handed.items()},
+            played,
+            received={f"client-{name}": got for name, got in played.received.items()},
+            handed={f"client-{name}": arrays for name, arrays in played.handed.items()},
         )
 
     views = tuple(
@@ -96,11 +96,11 @@ def rename_clients(game: GameSet) -> tuple[GameSet, Callable[[Any], Any]]:
 def send_changes(game: GameSet) -> tuple[GameSet, Callable[[Any], Any]]:
     """The same updates, sent as what changed in place of new weights."""
 
-    def send(one: Round) -> Round:
+    def send(played: Round) -> Round:
         changes = {
-            name: replace(got, tensors=one.change(name)) for name, got in one.received.items()
+            name: replace(got, tensors=played.change(name)) for name, got in played.received.items()
         }
-        return replace(one, kind="update", received=changes)
+        return replace(played, kind="update", received=changes)
 
     return GameSet(_change_rounds(game, send), game.truths), _same
 
@@ -116,11 +116,14 @@ def permute_classes_of_updates(game: GameSet) -> tuple[GameSet, Callable[[Any], 
         return None if known is None else replace(known, y=np.argsort(CLASSES)[known.y])
 
     known = relabel(game.views[0].reference)
-    views = _change_rounds(game, lambda one: _change_tensors(one, permute))
+    views = _change_rounds(game, lambda played: _change_tensors(played, permute))
     moved = tuple(replace(view, reference=known) for view in views)
 
     def expected(guesses: Any) -> Any:
-        return [replace(one, share=one.share[CLASSES], null=one.null[CLASSES]) for one in guesses]
+        return [
+            replace(guess, share=guess.share[CLASSES], null=guess.null[CLASSES])
+            for guess in guesses
+        ]
 
     return GameSet(moved, tuple(expected(game.truths))), expected
 
@@ -149,12 +152,12 @@ def permute_owners(game: GameSet) -> tuple[GameSet, Callable[[Any], Any]]:
 
 def _reorder(updates: TableUpdates, order: np.ndarray) -> TableUpdates:
     rounds = tuple(
-        one._replace(
-            loss=one.loss[:, order],
-            inner=one.inner[:, order],
-            update_norm=one.update_norm[order],
+        signals._replace(
+            loss=signals.loss[:, order],
+            inner=signals.inner[:, order],
+            update_norm=signals.update_norm[order],
         )
-        for one in updates.rounds
+        for signals in updates.rounds
     )
     return TableUpdates(rounds, tuple(updates.clients[k] for k in order))
 
