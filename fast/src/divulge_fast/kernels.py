@@ -42,10 +42,10 @@ _VECTOR = 16
 
 def _has(feature: str) -> bool:
     """Whether the processor that is compiled for can do something."""
-    told = numba.config.CPU_FEATURES  # which somebody may have chosen
-    if told is None:
+    features = numba.config.CPU_FEATURES  # which somebody may have chosen
+    if features is None:
         return bool(get_host_cpu_features().get(feature))
-    return f"+{feature}" in told.split(",")
+    return f"+{feature}" in features.split(",")
 
 
 HAS_BFLOAT16 = _has("avx512bf16")
@@ -105,13 +105,13 @@ class _BFloat16(ir.types._BaseFloatType):  # type: ignore[misc]
 _BFloat16._create_instance()
 
 
-def _add_products(builder: Any, total: Any, one: Any, other: Any) -> Any:
+def _add_products(builder: Any, total: Any, left: Any, right: Any) -> Any:
     """Add the products of numbers to a vector."""
-    product = builder.fmul(one, other, flags=["contract"])
+    product = builder.fmul(left, right, flags=["contract"])
     return builder.fadd(product, total, flags=["contract"])
 
 
-def _add_products_of_pairs(builder: Any, total: Any, one: Any, other: Any) -> Any:
+def _add_products_of_pairs(builder: Any, total: Any, left: Any, right: Any) -> Any:
     """Add both products of pairs to a vector of numbers, as the processor does it."""
     halves = ir.VectorType(_BFloat16(), 2 * _VECTOR)
     dot = cgutils.get_or_insert_function(
@@ -119,14 +119,14 @@ def _add_products_of_pairs(builder: Any, total: Any, one: Any, other: Any) -> An
         ir.FunctionType(total.type, [total.type, halves, halves]),
         "llvm.x86.avx512bf16.dpbf16ps.512",
     )
-    return builder.call(dot, [total, *(builder.bitcast(x, halves) for x in (one, other))])
+    return builder.call(dot, [total, *(builder.bitcast(x, halves) for x in (left, right))])
 
 
-def _add_products_of_widened_pairs(builder: Any, total: Any, one: Any, other: Any) -> Any:
+def _add_products_of_widened_pairs(builder: Any, total: Any, left: Any, right: Any) -> Any:
     """The same on any processor: bfloat16 is the upper half of a number."""
-    bits, mask = (ir.Constant(one.type, [number] * _VECTOR) for number in (16, 0xFFFF0000))
-    firsts = [builder.shl(pair, bits) for pair in (one, other)]
-    seconds = [builder.and_(pair, mask) for pair in (one, other)]
+    bits, mask = (ir.Constant(left.type, [number] * _VECTOR) for number in (16, 0xFFFF0000))
+    firsts = [builder.shl(pair, bits) for pair in (left, right)]
+    seconds = [builder.and_(pair, mask) for pair in (left, right)]
     for both in (firsts, seconds):
         total = _add_products(builder, total, *(builder.bitcast(x, total.type) for x in both))
     return total
@@ -156,7 +156,7 @@ def _tile_adder(high: int, wide: int, add_pairs: Any = _add_pairs) -> Any:
         place = types.uint64
         signature = types.void(goal, place, place, share, place, place, place, right, rows, place)
 
-        def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             number = ir.FloatType()
             vector, first = ir.VectorType(number, _VECTOR), ir.Constant(ir.IntType(32), 0)
             paired = signature.args[3].dtype == types.uint32
@@ -165,10 +165,10 @@ def _tile_adder(high: int, wide: int, add_pairs: Any = _add_pairs) -> Any:
             nothing = ir.Constant(read, ir.Undefined)
             everywhere = ir.Constant(ir.VectorType(ir.IntType(32), _VECTOR), [0] * _VECTOR)
             goal, share, right, rows = (
-                context.make_array(signature.args[k])(context, builder, given[k])
+                context.make_array(signature.args[k])(context, builder, arguments[k])
                 for k in (0, 3, 7, 8)
             )
-            at, stride, share_at, by_goal, by_row, x = (given[k] for k in (1, 2, 4, 5, 6, 9))
+            at, stride, share_at, by_goal, by_row, x = (arguments[k] for k in (1, 2, 4, 5, 6, 9))
 
             def shifted(start: Any, step: Any, count: int) -> Any:
                 return builder.add(start, builder.mul(step, ir.Constant(step.type, count)))
@@ -178,9 +178,9 @@ def _tile_adder(high: int, wide: int, add_pairs: Any = _add_pairs) -> Any:
                 return builder.bitcast(builder.gep(array.data, [begin]), kind.as_pointer())
 
             def load(array: Any, start: Any, k: int, kind: Any = vector) -> Any:
-                found = builder.load(address(array, start, k, kind))
-                found.align = 4
-                return found
+                instruction = builder.load(address(array, start, k, kind))
+                instruction.align = 4
+                return instruction
 
             starts = [builder.add(shifted(at, stride, i), x) for i in range(high)]
             sums = [[cgutils.alloca_once(builder, vector) for _ in range(wide)] for _ in starts]
@@ -189,13 +189,13 @@ def _tile_adder(high: int, wide: int, add_pairs: Any = _add_pairs) -> Any:
                     builder.store(load(goal, start, k), part)
             with cgutils.for_range(builder, rows.nitems) as loop:
                 begin = builder.add(builder.load(builder.gep(rows.data, [loop.index])), x)
-                seen = [load(right, begin, k, read) for k in range(wide)]
+                right_vectors = [load(right, begin, k, read) for k in range(wide)]
                 column = builder.add(share_at, builder.mul(loop.index, by_row))
                 for i, parts in enumerate(sums):
-                    one = builder.load(builder.gep(share.data, [shifted(column, by_goal, i)]))
-                    same = builder.insert_element(nothing, one, first)
+                    scalar = builder.load(builder.gep(share.data, [shifted(column, by_goal, i)]))
+                    same = builder.insert_element(nothing, scalar, first)
                     same = builder.shuffle_vector(same, nothing, everywhere)
-                    for part, other in zip(parts, seen, strict=True):
+                    for part, other in zip(parts, right_vectors, strict=True):
                         builder.store(add(builder, builder.load(part), same, other), part)
             for start, parts in zip(starts, sums, strict=True):
                 for k, part in enumerate(parts):
@@ -284,9 +284,9 @@ def _pair_records(goal: Pairs, source: Pairs, pairs: Place, n: Place) -> None:
     for i in range(_0, pairs):
         begin = _2 * i * n
         for j in range(n):
-            one, other = source[begin + j], source[begin + n + j]
-            goal[begin + _2 * j] = one & low | other << bits
-            goal[begin + _2 * j + _1] = one >> bits | other & high
+            first, second = source[begin + j], source[begin + n + j]
+            goal[begin + _2 * j] = first & low | second << bits
+            goal[begin + _2 * j + _1] = first >> bits | second & high
 
 
 @_compiled()
@@ -537,22 +537,22 @@ def _inside(layer: Table, channel: Place, down: Place) -> Place:
 
 @_compiled()
 def _convolve(
-    image: Place, conv: Table, k: Place, w: Vector, kept: Vector, choices: Any, choice_at: Place,
-    spread: Vector, found: Vector, features: Vector, feature_at: Place, scratch: Places, bits: Any,
+    image: Place, conv: Table, k: Place, w: Vector, inputs: Vector, choices: Any, choice_at: Place,
+    spread: Vector, pooled: Vector, features: Vector, feature_at: Place, scratch: Places, bits: Any,
     powers: Vector,
 ) -> None:  # fmt: skip
     """One convolution of one image, with what follows it: from its input to the next one's.
 
     Args:
-        image: where the numbers of the image begin among those kept of the batch.
+        image: where the numbers of the image begin among ``inputs``.
         conv: all convolutions.
         k: number of this one.
         w: all weights.
-        kept: inputs of all convolutions, of all images of the batch.
+        inputs: inputs of all convolutions, of all images of the batch.
         choices: winners of all poolings; those of the image begin at ``choice_at``.
         choice_at: see ``choices``.
         spread: scratch for the outputs.
-        found: scratch for the outputs once they are pooled.
+        pooled: scratch for the outputs once they are pooled.
         features: where the last convolution's outputs go, at ``feature_at``.
         feature_at: see ``features``.
         scratch: for places.
@@ -565,23 +565,23 @@ def _convolve(
         bias = w[layer.bias_at + channel] if layer.biased else _NOTHING
         _fill(spread, channel * n, n, bias)
     taps = _taps(scratch, layer, image + layer.plane_at)
-    _add_rows(spread, _0, n, layer.outputs, w, layer.weight_at, layer.taps, _1, kept, taps, n)
-    _pool(layer, spread, found, choices, choice_at + layer.choice_at)
+    _add_rows(spread, _0, n, layer.outputs, w, layer.weight_at, layer.taps, _1, inputs, taps, n)
+    _pool(layer, spread, pooled, choices, choice_at + layer.choice_at)
     size = layer.real_outputs * layer.pooled_height * layer.line
-    _activate(found, _0, size, layer.activation, bits, powers)
+    _activate(pooled, _0, size, layer.activation, bits, powers)
     across, last = layer.pooled_width, k + _1 == len(conv)
     for channel in range(layer.real_outputs):
         for down in range(layer.pooled_height):
             row = channel * layer.pooled_height + down
             if last:
-                _copy(features, feature_at + row * across, found, row * layer.line, across)
+                _copy(features, feature_at + row * across, pooled, row * layer.line, across)
             else:
                 begin = image + _inside(conv[k + _1], channel, down)
-                _copy(kept, begin, found, row * layer.line, across)
+                _copy(inputs, begin, pooled, row * layer.line, across)
 
 
 @_compiled()
-def _pool(layer: Table, spread: Vector, found: Vector, choices: Any, choice_at: Place) -> None:
+def _pool(layer: Table, spread: Vector, pooled: Vector, choices: Any, choice_at: Place) -> None:
     """The largest number of each window, and which one: the first of these, as in PyTorch."""
     row, pool, line = layer.row, layer.pool, layer.line
     for channel in range(layer.real_outputs):
@@ -599,7 +599,7 @@ def _pool(layer: Table, spread: Vector, found: Vector, choices: Any, choice_at: 
                     best = other if other > best else best
                     other = spread[p + row + _1]
                     which = np.int32(3) if other > best else which
-                    found[out + j] = other if other > best else best
+                    pooled[out + j] = other if other > best else best
                     choices[choice_at + out + j] = which
             else:
                 for j in range(layer.pooled_width):
@@ -608,14 +608,14 @@ def _pool(layer: Table, spread: Vector, found: Vector, choices: Any, choice_at: 
                         other = spread[begin + k // pool * row + pool * j + k % pool]
                         if other > best:
                             best, place = other, k
-                    found[out + j] = best
+                    pooled[out + j] = best
                     choices[choice_at + out + j] = place
 
 
 @_compiled()
 def _convolve_back(
-    image: Place, conv: Table, k: Place, w: Vector, v: Vector, kept: Vector, choices: Any,
-    choice_at: Place, spread: Vector, found: Vector, features: Vector, slopes: Vector,
+    image: Place, conv: Table, k: Place, w: Vector, v: Vector, inputs: Vector, choices: Any,
+    choice_at: Place, spread: Vector, pooled: Vector, features: Vector, slopes: Vector,
     feature_at: Place, down_slopes: Vector, up_slopes: Vector, scratch: Places,
 ) -> None:  # fmt: skip
     """The gradients of one convolution by one image; arguments as in `_convolve`, but for these.
@@ -626,11 +626,11 @@ def _convolve_back(
         k: see there.
         w: see there.
         v: what gradients of weights are added to.
-        kept: see there.
+        inputs: see there.
         choices: see there.
         choice_at: see there.
         spread: scratch for the gradient by the outputs.
-        found: scratch for the gradient by the outputs once they are pooled.
+        pooled: scratch for the gradient by the outputs once they are pooled.
         features: the last convolution's outputs.
         slopes: gradient by these, at ``feature_at``.
         feature_at: see ``slopes``.
@@ -648,24 +648,24 @@ def _convolve_back(
                 out, source, begin = features, slopes, feature_at + row * across
                 source_at = begin
             else:
-                out, source, begin = kept, down_slopes, _inside(conv[k + _1], channel, down)
+                out, source, begin = inputs, down_slopes, _inside(conv[k + _1], channel, down)
                 source_at = begin - conv[k + _1].plane_at
                 begin += image
-            _copy(found, _0, source, source_at, across)
-            _differentiate(found, _0, out, begin, across, layer.activation)
+            _copy(pooled, _0, source, source_at, across)
+            _differentiate(pooled, _0, out, begin, across, layer.activation)
             begin = channel * n + down * layer.pool * layer.row
             chosen = choice_at + layer.choice_at + row * layer.line
             if layer.pool == 1:
-                _copy(spread, begin, found, _0, across)
+                _copy(spread, begin, pooled, _0, across)
             elif layer.pool == 2:
                 for j in range(across):
                     won = U(choices[chosen + j])
-                    spread[begin + _2 * j + (won >> _1) * layer.row + (won & _1)] = found[j]
+                    spread[begin + _2 * j + (won >> _1) * layer.row + (won & _1)] = pooled[j]
             else:
                 for j in range(across):
                     won = U(choices[chosen + j])
                     begun = begin + layer.pool * j + won // layer.pool * layer.row
-                    spread[begun + won % layer.pool] = found[j]
+                    spread[begun + won % layer.pool] = pooled[j]
     if layer.biased:
         for channel in range(layer.real_outputs):
             total = _NOTHING
@@ -673,7 +673,7 @@ def _convolve_back(
                 total += spread[channel * n + j]
             v[layer.bias_at + channel] += total
     taps = _taps(scratch, layer, image + layer.plane_at)
-    _add_dots(v, layer.weight_at, layer.taps, layer.outputs, spread, _0, n, kept, taps, n)
+    _add_dots(v, layer.weight_at, layer.taps, layer.outputs, spread, _0, n, inputs, taps, n)
     size = layer.kernel * layer.kernel
     used = layer.channels * size
     for channel in range(layer.outputs):  # what fills up a row is no weight
@@ -692,8 +692,8 @@ def _convolve_back(
 
 @_compiled()
 def _by_feature(
-    rows: Any, begins: Any, columns: Any, entries: Any, n: Place, ends: Places, who: Places,
-    how: Vector,
+    rows: Any, begins: Any, columns: Any, entries: Any, n: Place, ends: Places, starts: Places,
+    shares: Vector,
 ) -> None:  # fmt: skip
     """Sort the entries of a batch by feature.
 
@@ -704,8 +704,8 @@ def _by_feature(
         entries: see there.
         n: length of a row of outputs.
         ends: where the entries of each feature end in the next two; overwritten, like these.
-        who: where the row of the record of each entry begins.
-        how: the entries.
+        starts: where the row of the record of each entry begins.
+        shares: the entries.
     """
     for column in range(U(len(ends))):
         ends[column] = _0
@@ -719,14 +719,14 @@ def _by_feature(
     for i in range(U(len(rows))):
         for e in range(U(begins[rows[i]]), U(begins[rows[i] + 1])):
             column = U(columns[e])
-            who[ends[column]], how[ends[column]] = i * n, entries[e]
+            starts[ends[column]], shares[ends[column]] = i * n, entries[e]
             ends[column] += _1
 
 
 @_compiled()
 def _read_images(
-    rows: Any, x: Any, conv: Table, per_image: Place, w: Vector, kept: Vector, choices: Any,
-    choice_count: Place, spread: Vector, found: Vector, features: Vector, width: Place,
+    rows: Any, x: Any, conv: Table, per_image: Place, w: Vector, inputs: Vector, choices: Any,
+    choice_count: Place, spread: Vector, pooled: Vector, features: Vector, width: Place,
     scratch: Places, bits: Any, powers: Vector,
 ) -> None:  # fmt: skip
     """All convolutions of a batch: from its images to features; arguments as in `_convolve`."""
@@ -737,10 +737,10 @@ def _read_images(
             for down in range(first.height):
                 begin = (channel * first.height + down) * first.width
                 inside = image + _inside(first, channel, down)
-                _copy(kept, inside, x[rows[i]], begin, first.width)
+                _copy(inputs, inside, x[rows[i]], begin, first.width)
         for k in range(U(len(conv))):
             _convolve(
-                image, conv, k, w, kept, choices, i * choice_count, spread, found,
+                image, conv, k, w, inputs, choices, i * choice_count, spread, pooled,
                 features, i * width, scratch, bits, powers,
             )  # fmt: skip
 
@@ -748,7 +748,7 @@ def _read_images(
 @_compiled()
 def _forward(
     rows: Any, begins: Any, columns: Any, entries: Any, dense: Table, w: Vector, outputs: Vector,
-    held: Places, scratch: Places, bits: Any, powers: Vector, features: Any, weights: Any,
+    offsets: Places, scratch: Places, bits: Any, powers: Vector, features: Any, weights: Any,
 ) -> None:  # fmt: skip
     """All linear layers of a batch.
 
@@ -761,9 +761,9 @@ def _forward(
         entries: see there.
         dense: the layers.
         w: all weights.
-        outputs: of all layers; those of layer k begin at ``held[k + 1]``, its inputs at
-            ``held[k]``.
-        held: see ``outputs``.
+        outputs: of all layers; those of layer k begin at ``offsets[k + 1]``, its inputs
+            at ``offsets[k]``.
+        offsets: see ``outputs``.
         scratch: for places.
         bits: scratch of `_exponentials`.
         powers: the same memory.
@@ -775,7 +775,7 @@ def _forward(
     full = _up(count, _8)
     for k in range(U(len(dense))):
         layer = dense[k]
-        n, width, at = layer.outputs, layer.inputs, held[k + _1]
+        n, width, at = layer.outputs, layer.inputs, offsets[k + _1]
         for i in range(full):
             if layer.biased:
                 _copy(outputs, at + i * n, w, layer.bias_at, n)
@@ -783,7 +783,7 @@ def _forward(
                 _fill(outputs, at + i * n, n, _NOTHING)
         if not layer.by_input:
             places = _begins(scratch, layer.weight_at, width, n)
-            _add_dots(outputs, at, n, full, outputs, held[k], width, w, places, width)
+            _add_dots(outputs, at, n, full, outputs, offsets[k], width, w, places, width)
         elif features is not None:
             pairs = width >> _1
             _pair_rows(weights, w, layer.weight_at, pairs, n)
@@ -793,7 +793,7 @@ def _forward(
             )  # fmt: skip
         elif begins is None:
             places = _begins(scratch, layer.weight_at, n, layer.real_inputs)
-            _add_rows(outputs, at, n, full, outputs, held[k], width, _1, w, places, n)
+            _add_rows(outputs, at, n, full, outputs, offsets[k], width, _1, w, places, n)
         else:
             for i in range(count):
                 begin, end = U(begins[rows[i]]), U(begins[rows[i] + 1])
@@ -807,9 +807,10 @@ def _forward(
 
 @_compiled()
 def _backward(
-    rows: Any, begins: Any, columns: Any, entries: Any, ends: Places, who: Places, how: Vector,
-    dense: Table, w: Vector, v: Vector, outputs: Vector, held: Places, slopes: Vector,
-    other: Vector, scratch: Places, further: Place, records: Any, paired_slopes: Any,
+    rows: Any, begins: Any, columns: Any, entries: Any, ends: Places, starts: Places,
+    shares: Vector, dense: Table, w: Vector, v: Vector, outputs: Vector, offsets: Places,
+    slopes: Vector, other: Vector, scratch: Places, further: Place,
+    records: Any, paired_slopes: Any,
 ) -> Any:  # fmt: skip
     """The gradients of all linear layers; arguments beyond these as in `_forward`.
 
@@ -819,13 +820,13 @@ def _backward(
         columns: see there.
         entries: see there.
         ends: see `_by_feature`, like the next two.
-        who: see there.
-        how: see there.
+        starts: see there.
+        shares: see there.
         dense: see there.
         w: see there.
         v: what gradients of weights are added to.
         outputs: see there.
-        held: see there.
+        offsets: see there.
         slopes: the gradient by the logits; overwritten.
         other: scratch of the same size.
         scratch: see there.
@@ -846,7 +847,7 @@ def _backward(
             for i in range(count):
                 _add_scaled(v, layer.bias_at, _ONE, slopes, i * n, n)
         if not layer.by_input:
-            places = _begins(scratch, held[k], width, count)
+            places = _begins(scratch, offsets[k], width, count)
             _add_rows(v, layer.weight_at, width, n, slopes, _0, _1, n, outputs, places, width)
         elif records is not None:
             pairs = _up(count, _2) >> _1  # the slopes of a record too many are zero
@@ -859,11 +860,11 @@ def _backward(
             places = _begins(scratch, _0, n, count)
             _add_rows(v, layer.weight_at, n, width, outputs, _0, _1, width, slopes, places, n)
         else:
-            _by_feature(rows, begins, columns, entries, n, ends, who, how)
+            _by_feature(rows, begins, columns, entries, n, ends, starts, shares)
             first = _0
             for column in range(U(len(ends))):
-                places = who[first : ends[column]]
-                _add_to_one(v, layer.weight_at + column * n, how, first, slopes, places, n)
+                places = starts[first : ends[column]]
+                _add_to_one(v, layer.weight_at + column * n, shares, first, slopes, places, n)
                 first = ends[column]
         if k > 0 or further:
             _fill(other, _0, full * width, _NOTHING)
@@ -873,7 +874,7 @@ def _backward(
         if k > 0:
             real, activation = dense[k - _1].real_outputs, dense[k - _1].activation
             for i in range(count):
-                _differentiate(slopes, i * width, outputs, held[k] + i * width, real, activation)
+                _differentiate(slopes, i * width, outputs, offsets[k] + i * width, real, activation)
     return slopes, other
 
 
@@ -928,10 +929,10 @@ def _trainer(images: bool, sparse: bool, halved: bool) -> Any:  # noqa: FBT001 (
         records = _up(records, _8)
         features, first_width = U(x.shape[1]), dense[0].inputs
         # outputs of all layers, each the input of the next
-        held = np.empty(layers + _1, np.uint64)
-        held[0], size, widest = _0, records * first_width, first_width
+        offsets = np.empty(layers + _1, np.uint64)
+        offsets[0], size, widest = _0, records * first_width, first_width
         for k in range(layers):
-            held[k + _1] = size
+            offsets[k + _1] = size
             size += records * dense[k].outputs
             widest = max(widest, dense[k].outputs)
         outputs = _aligned(size)
@@ -940,9 +941,9 @@ def _trainer(images: bool, sparse: bool, halved: bool) -> Any:  # noqa: FBT001 (
         for i in range(len(begins) - 1):
             most = max(most, U(begins[i + 1] - begins[i]))
         ends = np.empty(features if sparse else _0, np.uint64)
-        who, how = np.empty(records * most, np.uint64), np.empty(records * most, np.float32)
+        starts, shares = np.empty(records * most, np.uint64), np.empty(records * most, np.float32)
         if images:
-            per_image = choice_count = spread_size = found_size = plane_size = _0
+            per_image = choice_count = spread_size = pooled_size = plane_size = _0
             for k in range(convolutions):
                 layer = conv[k]
                 lines = layer.real_outputs * layer.pooled_height
@@ -950,11 +951,11 @@ def _trainer(images: bool, sparse: bool, halved: bool) -> Any:  # noqa: FBT001 (
                 choice_count += lines * layer.line
                 # poolings read whole vectors, beyond the last row
                 spread_size = max(spread_size, layer.outputs * layer.spread + layer.row + U(64))
-                found_size = max(found_size, lines * layer.line)
+                pooled_size = max(pooled_size, lines * layer.line)
                 plane_size = max(plane_size, layer.channels * layer.plane)
                 longest = max(longest, layer.taps, lines * layer.line)
-            kept = _aligned(records * per_image)
-            spread, found = _aligned(spread_size), _aligned(found_size)
+            inputs = _aligned(records * per_image)
+            spread, pooled = _aligned(spread_size), _aligned(pooled_size)
             before, after = _aligned(plane_size), _aligned(plane_size)
             choices = np.zeros(records * choice_count, np.int32)
         scratch, bits = np.empty(longest, np.uint64), np.empty(longest, np.int32)
@@ -975,7 +976,7 @@ def _trainer(images: bool, sparse: bool, halved: bool) -> Any:  # noqa: FBT001 (
                 count = U(len(rows))
                 if images:
                     _read_images(
-                        rows, x, conv, per_image, w, kept, choices, choice_count, spread, found,
+                        rows, x, conv, per_image, w, inputs, choices, choice_count, spread, pooled,
                         outputs, first_width, scratch, bits, powers,
                     )  # fmt: skip
                 elif halved:
@@ -986,25 +987,25 @@ def _trainer(images: bool, sparse: bool, halved: bool) -> Any:  # noqa: FBT001 (
                     for i in range(count):
                         _copy(outputs, i * first_width, x[rows[i]], _0, features)
                 _forward(
-                    rows, record_begins, columns, entries, dense, w, outputs, held, scratch, bits,
-                    powers, of_features, of_weights,
+                    rows, record_begins, columns, entries, dense, w, outputs, offsets, scratch,
+                    bits, powers, of_features, of_weights,
                 )  # fmt: skip
                 n, real = dense[layers - _1].outputs, dense[layers - _1].real_outputs
                 _fill(slopes, _0, _up(count, _8) * n, _NOTHING)
                 for i in range(count):
-                    _copy(slopes, i * n, outputs, held[layers] + i * n, real)
+                    _copy(slopes, i * n, outputs, offsets[layers] + i * n, real)
                     _loss_gradient(slopes, i * n, real, U(y[rows[i]]), count, bits, powers)
                 slopes, other = _backward(
-                    rows, record_begins, columns, entries, ends, who, how, dense, w, v, outputs,
-                    held, slopes, other, scratch, convolutions, of_records, of_slopes,
+                    rows, record_begins, columns, entries, ends, starts, shares, dense, w, v,
+                    outputs, offsets, slopes, other, scratch, convolutions, of_records, of_slopes,
                 )  # fmt: skip
                 if images:
                     for i in range(count):
                         for back in range(convolutions):
                             _convolve_back(
-                                i * per_image, conv, convolutions - _1 - back, w, v, kept, choices,
-                                i * choice_count, spread, found, outputs, slopes, i * first_width,
-                                after, before, scratch,
+                                i * per_image, conv, convolutions - _1 - back, w, v, inputs,
+                                choices, i * choice_count, spread, pooled, outputs, slopes,
+                                i * first_width, after, before, scratch,
                             )  # fmt: skip
                             before, after = after, before
                 step += 1

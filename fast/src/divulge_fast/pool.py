@@ -70,13 +70,13 @@ def prepare_pool(data: PoolArrays, layout: NativeLayout, precision: Precision) -
             halves,
         )
     blocks = [flat[begun : begun + _BLOCK] for begun in range(0, len(flat), _BLOCK)]
-    found = [np.nonzero(block) for block in blocks]
+    nonzero = [np.nonzero(block) for block in blocks]
     counts = np.concatenate([np.count_nonzero(block, axis=1) for block in blocks])
     return NativePool(
         flat,
         data.y,
         np.concatenate([[0], np.cumsum(counts)]),
-        np.concatenate([columns.astype(np.int32) for _, columns in found]),
-        np.concatenate([block[place] for block, place in zip(blocks, found, strict=True)]),
+        np.concatenate([columns.astype(np.int32) for _, columns in nonzero]),
+        np.concatenate([block[place] for block, place in zip(blocks, nonzero, strict=True)]),
         halves,
     )
