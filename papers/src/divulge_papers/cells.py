@@ -59,7 +59,7 @@ class Work(NamedTuple):
     size: Size
     folders: tuple[Path, ...]
     """Folders of the tables that need the piece; each is given it."""
-    kept: Path | None
+    shared_folder: Path | None
     """The folder for what several pieces need, if the work wants one."""
     made: Measurement
     """Provenance, still without date and seconds."""
@@ -74,16 +74,18 @@ def works(tables: Mapping[Path, Table], size: Size, commit: str, cores: int) -> 
         commit: Git commit of the checkout.
         cores: number of CPU cores of the machine.
     """
-    found: dict[str, Work] = {}
+    by_key: dict[str, Work] = {}
     first = next(iter(tables))
     for folder, table in tables.items():
         made = Measurement(version("divulge"), commit, source_of(table.work), cores)
         for key, row, seed in key_pieces(table, size):
-            kept = first if table.keeps else None
-            work = Work(key, table.work, row.name, dict(row.settings), seed, size, (), kept, made)
-            known = found.get(key, work)
-            found[key] = known._replace(folders=(*known.folders, folder))
-    return list(found.values())
+            shared_folder = first if table.keeps else None
+            work = Work(
+                key, table.work, row.name, dict(row.settings), seed, size, (), shared_folder, made
+            )
+            known = by_key.get(key, work)
+            by_key[key] = known._replace(folders=(*known.folders, folder))
+    return list(by_key.values())
 
 
 def key_pieces(table: Table, size: Size) -> Iterator[tuple[str, Row, int]]:
@@ -160,19 +162,19 @@ def measure_piece(work: Work) -> Piece:
     Raises:
         StoreError: what several pieces need cannot be stored.
     """
-    if work.kept is not None and not work.kept.is_dir():
+    if work.shared_folder is not None and not work.shared_folder.is_dir():
         raise StoreError(
-            f"expected the folder {work.kept} on each machine, got none: put the run on a file "
-            "system that they share, for pieces of this table store what others need"
+            f"expected the folder {work.shared_folder} on each machine, got none: put the run on a "
+            "file system that they share, for pieces of this table store what others need"
         )
     module, _, function = work.work.partition(":")
     begun = time.process_time()
     measured, reason = RowResult({}), ""
     try:
         measure = getattr(importlib.import_module(module), function)
-        given = {"folder": work.kept} if work.kept else {}
+        folder_argument = {"folder": work.shared_folder} if work.shared_folder else {}
         with _one_core():
-            measured = measure(work.seed, work.size, **work.settings, **given)
+            measured = measure(work.seed, work.size, **work.settings, **folder_argument)
     except StoreError:
         raise
     except DivulgeError as error:

@@ -122,18 +122,21 @@ def _differences(
 
 def _difference(
     table: Table,
-    one: str,
-    other: str,
+    first_row: str,
+    second_row: str,
     column: str,
-    found: Mapping[str, Sequence[Piece]],
+    pieces_by_row: Mapping[str, Sequence[Piece]],
     seeds: int,
 ) -> Cell:
-    name, kind = f"{one}, less {other}", table.kinds.get(column, "bounded")
+    name, kind = f"{first_row}, less {second_row}", table.kinds.get(column, "bounded")
     if kind == "p-value":
         return Cell(name, column, None, None, "p-values have no difference")
     # units of a seed pair up only where both rows have that seed
-    both = {p.seed for p in found[one]} & {p.seed for p in found[other]}
-    pieces = ([piece for piece in found[row] if piece.seed in both] for row in (one, other))
+    both = {p.seed for p in pieces_by_row[first_row]} & {p.seed for p in pieces_by_row[second_row]}
+    pieces = (
+        [piece for piece in pieces_by_row[row] if piece.seed in both]
+        for row in (first_row, second_row)
+    )
     first, second = (units.row_units(table, own, column) for own in pieces)
     each = units.paired_difference(first, second)
     if reason := _lack_of_units(each, whole=len(both) == seeds):

@@ -122,9 +122,9 @@ class CellWorkers:
         running: dict[Future[R], int] = {}
         free = list(range(len(self._pools)))
         while free or running:
-            for who in free:
-                if (item := choose(who)) is not None:
-                    running[self._pools[who].submit(do, item)] = who
+            for process in free:
+                if (item := choose(process)) is not None:
+                    running[self._pools[process].submit(do, item)] = process
             finished, _ = wait(running, return_when=FIRST_COMPLETED)
             free = [running.pop(future) for future in finished]
             yield from (future.result() for future in finished)

@@ -99,7 +99,7 @@ def _read_tar(files: Sequence[PublishedFile], source: Path) -> Iterator[tuple[st
         for number, member in enumerate(archive):
             if number >= _MAX_MEMBERS:
                 raise DataError(f"expected at most {_MAX_MEMBERS:,} files in {source}, got more")
-            file, name = _wanted(files, member.name)
+            file, name = _match_file(files, member.name)
             content = archive.extractfile(member) if file and member.isfile() else None
             if file and content is not None:
                 yield name, _read(content, file, source)
@@ -112,13 +112,13 @@ def _read_zip(files: Sequence[PublishedFile], source: Path) -> Iterator[tuple[st
         zipfile.ZipFile(packed) as archive,
     ):
         for member in archive.infolist()[:_MAX_MEMBERS]:
-            file, name = _wanted(files, member.filename)
+            file, name = _match_file(files, member.filename)
             if file:
                 with archive.open(member) as content:
                     yield name, _read(content, file, source)
 
 
-def _wanted(files: Sequence[PublishedFile], path: str) -> tuple[PublishedFile | None, str]:
+def _match_file(files: Sequence[PublishedFile], path: str) -> tuple[PublishedFile | None, str]:
     """The published file that a member of an archive is, and its name."""
     for file in files:
         for name in file.names:
@@ -184,9 +184,9 @@ def _read(opened: Stream, file: PublishedFile, path: Path) -> bytes:
 def _compare(what: str, digest: str, compute: Callable[[str], str]) -> None:
     """Compare a checksum, where one is known."""
     kind, _, wanted = digest.partition(":")
-    if wanted and (found := compute(kind)) != wanted:
+    if wanted and (checksum := compute(kind)) != wanted:
         raise DataError(
-            f"expected {what} with {kind} {wanted}, got {found}: get it again from its source"
+            f"expected {what} with {kind} {wanted}, got {checksum}: get it again from its source"
         )
 
 

@@ -114,20 +114,22 @@ class Outcome:
     def control(self, row: str) -> str:
         """How the attacks of a row did on their controls, in a few words."""
         missing = "not run" if self.controls is None else NOT_YET
-        return next((one.outcome for one in self.controls or () if one.row == row), missing)
+        return next(
+            (control.outcome for control in self.controls or () if control.row == row), missing
+        )
 
     @property
     def control_sentences(self) -> tuple[str, ...]:
         """What the controls are, and what was failed or not tested, each with its rows."""
         if self.controls is None:
             return (NOT_RUN,)
-        told: dict[str, list[str]] = {}
-        for one in self.controls:
-            for reason in one.reasons:
-                told.setdefault(reason, []).append(one.row)
-        attacked = any(one.attacks for one in self.controls)
-        found = (f"{reason}: {'; '.join(rows)}" for reason, rows in told.items())
-        return (CONTROLS_NOTE, *found) if attacked else ()
+        rows_by_reason: dict[str, list[str]] = {}
+        for control in self.controls:
+            for reason in control.reasons:
+                rows_by_reason.setdefault(reason, []).append(control.row)
+        attacked = any(control.attacks for control in self.controls)
+        sentences = (f"{reason}: {'; '.join(rows)}" for reason, rows in rows_by_reason.items())
+        return (CONTROLS_NOTE, *sentences) if attacked else ()
 
     @property
     def spreads(self) -> bool:
@@ -175,7 +177,9 @@ class Outcome:
     def as_json(self) -> str:
         """Encode name, state, cells, differences and controls as one line of JSON for programs."""
         cells, differences = map(cell_values, self.cells), map(cell_values, self.differences)
-        controls = [asdict(one) | {"outcome": one.outcome} for one in self.controls or ()]
+        controls = [
+            asdict(control) | {"outcome": control.outcome} for control in self.controls or ()
+        ]
         return json.dumps({
             "table": self.table,
             "state": asdict(self.state) if self.state else None,

@@ -36,13 +36,13 @@ def code(module: str) -> str:
 
 def reachable_files(module: str) -> frozenset[Path]:
     """The files of the module, of those in these packages that it imports, and that they import."""
-    found: set[Path] = set()
+    files: set[Path] = set()
     waiting = set(_files(module)) or _elsewhere(module)
     while waiting:
         path = waiting.pop()
-        found.add(path)
-        waiting |= _imports_of(path) - found
-    return frozenset(found)
+        files.add(path)
+        waiting |= _imports_of(path) - files
+    return frozenset(files)
 
 
 @cache

@@ -75,20 +75,21 @@ def _figures(cells: Sequence[Cell]) -> dict[str, str]:
 
 def _about(outcome: Outcome, row: str, table: Table) -> dict[str, str]:
     made = [piece.made for piece in outcome.pieces if piece.row == row]
-    seconds = f"{sum(one.cpu_seconds for one in made):.6g}" if made else ""
+    seconds = f"{sum(measurement.cpu_seconds for measurement in made):.6g}" if made else ""
     line = {"seeds": f"{len(made)}", "CPU seconds": seconds}
-    commits, dates = [one.commit for one in made], sorted(one.date[:10] for one in made)
+    commits = [measurement.commit for measurement in made]
+    dates = sorted(measurement.date[:10] for measurement in made)
     if outcome.state is None:  # from before tables knew of their pieces
         line["seeds"] = f"{table.seeds[outcome.size]}"
         commits, dates = [outcome.made.commit], [outcome.made.date[:10]]
     cells = outcome.of_row(row)
     lacks = all(cell.ours is None and cell.single is None for cell in cells)
     notes = [cell.reason for cell in cells if lacks]
-    for one in outcome.controls or ():
-        if one.row == row and not one.stopped:
-            counts = (one.attacks, one.failed, one.untested)
+    for control in outcome.controls or ():
+        if control.row == row and not control.stopped:
+            counts = (control.attacks, control.failed, control.untested)
             line |= dict(zip(_COUNTS, map(str, counts), strict=True))
-            notes += one.reasons
+            notes += control.reasons
     known = dict.fromkeys(note for note in notes if note not in ("", NOT_YET))
     return line | {
         "note": "; ".join(known),

@@ -30,8 +30,8 @@ def row_units(table: Table, pieces: Sequence[Piece], column: str) -> Units:
         column: name of the column.
     """
     if column in table.pooled:
-        each = {one: row_units(table, pieces, one) for one in table.pooled[column]}
-        return {(one, unit): values for one, own in each.items() for unit, values in own.items()}
+        each = {part: row_units(table, pieces, part) for part in table.pooled[column]}
+        return {(part, unit): values for part, own in each.items() for unit, values in own.items()}
     of_seeds = seed_units(pieces, column)
     if not table.nested:
         return of_seeds
@@ -43,10 +43,10 @@ def seed_units(pieces: Sequence[Piece], column: str) -> Units:
     return {piece.seed: piece.values[column] for piece in pieces if piece.values.get(column)}
 
 
-def paired_difference(one: Units, other: Units) -> Units:
+def paired_difference(first: Units, second: Units) -> Units:
     """Difference of the means of each unit that both have, first less second."""
-    both = [unit for unit in one if unit in other]
-    return {unit: (float(np.mean(one[unit]) - np.mean(other[unit])),) for unit in both}
+    both = [unit for unit in first if unit in second]
+    return {unit: (float(np.mean(first[unit]) - np.mean(second[unit])),) for unit in both}
 
 
 def means(units: Units) -> list[float]:

@@ -64,14 +64,14 @@ class EfficientNetLite(nn.Module):
         return logits
 
 
-def load_efficientnet_lite(kept: int | None = None) -> Extractor:
-    """Load EfficientNet-Lite0 with all its 1,280 features, or with the first ``kept`` of them.
+def load_efficientnet_lite(features: int | None = None) -> Extractor:
+    """Load EfficientNet-Lite0 with all its 1,280 features, or with the first ``features`` of them.
 
     Raises:
         DataError: its weights are not there.
     """
     module = EfficientNetLite(data_file("vision-extractor/efficientnet_lite0_fp16.npz"))
-    return Extractor(module, (127 / 255,), (128 / 255,), kept=kept)
+    return Extractor(module, (127 / 255,), (128 / 255,), kept=features)
 
 
 def load_photographs(count: int, side: int = 224) -> Images:
@@ -94,7 +94,7 @@ def load_photographs(count: int, side: int = 224) -> Images:
             f"of {side} pixels"
         )
     raw = [packed[start:end].tobytes() for start, end in itertools.pairwise(edges[: count + 1])]
-    large = np.stack([np.asarray(Image.open(io.BytesIO(one)).convert("RGB")) for one in raw])
+    large = np.stack([np.asarray(Image.open(io.BytesIO(jpeg)).convert("RGB")) for jpeg in raw])
     part = 224 // side
     small = large.reshape(count, side, part, side, part, 3).mean(axis=(2, 4))
     return np.ascontiguousarray(np.rint(np.moveaxis(small, -1, 1)).astype(np.uint8))
@@ -118,7 +118,7 @@ def load_cifar_images(count: int) -> Images:
 
 
 def load_cifar_network(
-    name: str, make: Callable[[], nn.Module], folder: Path, kept: int | None = None
+    name: str, make: Callable[[], nn.Module], folder: Path, features: int | None = None
 ) -> Extractor:
     """Load or train a network on 10,000 images of CIFAR-10.
 
@@ -126,7 +126,7 @@ def load_cifar_network(
         name: name of the network, and of its file.
         make: makes the network, whose last layer is linear.
         folder: folder of the trained weights, which are stored there.
-        kept: number of features used, from the first; all of them unless given.
+        features: number of features used, from the first; all of them unless given.
 
     Raises:
         DataError: the images are not there.
@@ -143,10 +143,12 @@ def load_cifar_network(
             folder.mkdir(parents=True, exist_ok=True)
         arrays = as_arrays(trained.state_dict())
         atomic.write_arrays(path, {key: w.ravel() for key, w in arrays.items()})
-    found = atomic.read_arrays(path)
+    weights = atomic.read_arrays(path)
     module = make()
-    state = {n: torch.from_numpy(found[n]).reshape(w.shape) for n, w in module.state_dict().items()}
-    return Extractor(restore(module, state), (_MEAN,), (_DEVIATION,), kept=kept)
+    state = {
+        n: torch.from_numpy(weights[n]).reshape(w.shape) for n, w in module.state_dict().items()
+    }
+    return Extractor(restore(module, state), (_MEAN,), (_DEVIATION,), kept=features)
 
 
 @functools.cache

@@ -27,7 +27,9 @@ def show_all() -> None:
     for name in TABLES:
         table = find_table(name)
         total = [so_far + more for so_far, more in zip(total, table.minutes.values(), strict=True)]
-        reads = ", ".join(f"{one}{'' if is_there(one) else ' (missing)'}" for one in table.data)
+        reads = ", ".join(
+            f"{data_set}{'' if is_there(data_set) else ' (missing)'}" for data_set in table.data
+        )
         about: list[Part] = [f"{table.title}\n", (f"{table.source}\nreads {reads}", "dim")]
         listed.add_row([name, about, *map(str, table.minutes.values())])
     listed.add_section()

@@ -89,17 +89,17 @@ def measure_by_records(
     fit, _ = recipe.split_rows(np.flatnonzero(own), seed)
     test = np.flatnonzero(~own)
     # as many of either kind at most: the AUC does not need all 48,000
-    asked = pool.take(np.concatenate([fit[: len(test)], test]))
-    members = np.arange(len(asked)) < min(len(fit), len(test))
+    candidates = pool.take(np.concatenate([fit[: len(test)], test]))
+    members = np.arange(len(candidates)) < min(len(fit), len(test))
     target = TorchTarget(module, "logits")
-    challenge = pose_view(ModelView(target, asked), Membership(members))
+    challenge = pose_view(ModelView(target, candidates), Membership(members))
     entry = attempt(challenge, attacks.attack("threshold"), seed).entry
-    outside = asked.take(np.flatnonzero(~members))
+    outside = candidates.take(np.flatnonzero(~members))
     accuracy = float((target.predict(outside.x).argmax(axis=1) == outside.y).mean())
     auc = entry.finding.metrics["auc"].value
     # eq. 4, on records that chose nothing
-    found = {"accuracy": accuracy, "AUC": auc, "AOP(2)": utility.aop(accuracy, auc)}
-    return RowResult({column: [value] for column, value in found.items()}, [entry])
+    figures = {"accuracy": accuracy, "AUC": auc, "AOP(2)": utility.aop(accuracy, auc)}
+    return RowResult({column: [value] for column, value in figures.items()}, [entry])
 
 
 def _draw(seed: int, data: Data, records: int) -> _Draw:

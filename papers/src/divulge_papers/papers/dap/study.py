@@ -110,13 +110,13 @@ def measure_defence(
     undefended = _train_undefended(seed, size, folder, data, select)
     baseline, entries = _measure_undefended(seed, size, folder, data, select)
     if defence == "none" and not linear:
-        made, found = undefended, baseline
+        made, figures = undefended, baseline
     else:
         making = _pool_trainer(seed, size, folder, data)
         made = making.train_all(recipe, defence, settings or {})
-        found, entries = _measure_models(made.modules, parts, making.jobs, recipe)
+        figures, entries = _measure_models(made.modules, parts, making.jobs, recipe)
     less = {
-        f"{column}, less the baseline's": found[column] - baseline[column]
+        f"{column}, less the baseline's": figures[column] - baseline[column]
         for column in ("accuracy", "AUC, adaptive", "AOP(2)", "AOP(2), adaptive")
     }
     times = {
@@ -124,7 +124,7 @@ def measure_defence(
         "epoch, times the baseline's": made.epoch / undefended.epoch,
         "whole training, times the baseline's": made.whole / undefended.whole,
     }
-    every = found | less | times
+    every = figures | less | times
     values = {column: [value] for column, value in every.items() if not np.isnan(value)}
     return RowResult(values, entries)
 
@@ -161,8 +161,8 @@ def _pool_trainer(seed: int, size: Size, folder: Path, data: Data) -> PoolTraine
         "relaxloss": {"alpha": _ALPHA},
         "adversarial-regularisation": {"weight": _WEIGHT},
     }
-    kept = f"{seed} {size} {data} {source.code(__name__)}"
-    store = NetworkStore(folder / "networks" if scale.stored else None, kept)
+    about = f"{seed} {size} {data} {source.code(__name__)}"
+    store = NetworkStore(folder / "networks" if scale.stored else None, about)
     return PoolTrainer(
         pool, others, tuple(jobs), grids, scale.first_r, scale.shadows, _PRIVATE, store
     )
@@ -187,18 +187,18 @@ def measure_r(
     module = making.train_first(recipe, r)
     fit, held_out = recipe.split_rows(job.rows, job.seed)
     target, test = TorchTarget(module, "logits"), np.setdiff1d(np.arange(len(pool)), job.rows)
-    asked = pool.take(np.concatenate([fit, test]))
-    score = signals.compute_signal("loss", target.predict(asked.x), asked.y)
+    candidates = pool.take(np.concatenate([fit, test]))
+    score = signals.compute_signal("loss", target.predict(candidates.x), candidates.y)
     auc = membership.auc(score, np.arange(len(score)) < len(fit)).value
     accuracy = _accuracy(target, pool.take(test))
     data_there = PoolArrays.prepare(pool, module).tensors("cpu")
-    found = {
+    figures = {
         "accuracy": accuracy,
         "AUC": auc,
         "AOP(2)": utility.aop(accuracy, auc),
         "AOP(2), held out": merit("aop", module, data_there, fit, held_out),
     }
-    return RowResult({column: [value] for column, value in found.items()})
+    return RowResult({column: [value] for column, value in figures.items()})
 
 
 def _measure_models(
@@ -217,13 +217,15 @@ def _measure_models(
     fit = np.stack([np.isin(every, recipe.split_rows(j.rows, j.seed)[0]) for j in jobs], axis=1)
     rows, entries = [], list[Entry]()
     for k, target in enumerate(targets):
-        asked = fit[:, k] | ~drawn[:, k]
+        is_candidate = fit[:, k] | ~drawn[:, k]
         # models 2k and 2k + 1 have the two halves of one split
         others = np.arange(len(targets)) // 2 != k // 2
-        shadows = Shadows(phi[asked][:, others], fit[asked][:, others], reference_phi[:, others])
-        view = ModelView(target, pool.take(np.flatnonzero(asked)), reference, shadows)
+        shadows = Shadows(
+            phi[is_candidate][:, others], fit[is_candidate][:, others], reference_phi[:, others]
+        )
+        view = ModelView(target, pool.take(np.flatnonzero(is_candidate)), reference, shadows)
         accuracy = _accuracy(target, pool.take(np.flatnonzero(~drawn[:, k])))
-        challenge = pose_view(view, Membership(fit[asked, k]))
+        challenge = pose_view(view, Membership(fit[is_candidate, k]))
         attacked = [
             attempt(challenge, catalog.attack(name), jobs[k].seed).entry
             for name in ("threshold", *_ADAPTIVE)
@@ -233,7 +235,7 @@ def _measure_models(
     accuracy, auc, *adaptive = np.mean(rows, axis=0).tolist()
     attacks = np.array(adaptive).reshape(len(_ADAPTIVE), 3)
     strongest = attacks.max(axis=0)
-    found = {
+    figures = {
         "accuracy": accuracy,
         "AUC": auc,
         "AOP(2)": utility.aop(accuracy, auc),  # eq. 4, of means over the pool
@@ -242,7 +244,7 @@ def _measure_models(
         "TPR at 1 % FPR, adaptive": float(strongest[1]),
         "TPR at 0.1 % FPR, adaptive": float(strongest[2]),
     } | {f"{weight:g} λ": utility.aop(accuracy, float(strongest[0]), weight) for weight in WEIGHTS}
-    return found, entries
+    return figures, entries
 
 
 def _rates(entries: Sequence[Entry]) -> list[float]:

@@ -153,10 +153,10 @@ class PoolTrainer:
             return self.first_r if job is self.jobs[0] else self.grids["dap"]["r"]
 
         def train_each(job: Job) -> list[TrainedNetwork]:
-            found = self._discriminator(dap, public, job).module
-            assert isinstance(found, Discriminator)
+            discriminator = self._discriminator(dap, public, job).module
+            assert isinstance(discriminator, Discriminator)
             begun = process_time()
-            models = replace(dap, r=grid(job)).train_each(found, self.pool, job)
+            models = replace(dap, r=grid(job)).train_each(discriminator, self.pool, job)
             share = (process_time() - begun) / len(models)
             return [TrainedNetwork(model.module, share) for model in models]
 
@@ -169,10 +169,10 @@ class PoolTrainer:
     def _train_dap(
         self, dap: DAP, public: Public, r: float, job: Job, epochs: int | None
     ) -> TrainedNetwork:
-        found = self._discriminator(dap, public, job).module
-        assert isinstance(found, Discriminator)
+        discriminator = self._discriminator(dap, public, job).module
+        assert isinstance(discriminator, Discriminator)
         about = f"{public} {dap.samples} {dap.discriminator} {r}"
-        return self._train_stored(dap.against(found, r), job, epochs, about)
+        return self._train_stored(dap.against(discriminator, r), job, epochs, about)
 
     def _discriminator(self, dap: DAP, public: Public, job: Job) -> TrainedNetwork:
         """Discriminator for a model.
@@ -180,7 +180,9 @@ class PoolTrainer:
         It does not depend on how the epoch of the model is chosen. One that learned from records
         outside the pool serves all models.
         """
-        whose = 0 if public == "others" else [one.seed for one in self.jobs].index(job.seed)
+        whose = (
+            0 if public == "others" else [pool_job.seed for pool_job in self.jobs].index(job.seed)
+        )
         plain = replace(dap, recipe=replace(dap.recipe, select="accuracy"))
         return _train_discriminator(self, plain, public, whose)
 

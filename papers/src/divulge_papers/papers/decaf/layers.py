@@ -39,9 +39,9 @@ def measure_accuracy(
     """
     setting = read_setting(seed, size, federation)
     attacked = LazyFederation(setting)
-    told = {name: value for name, value in attack.items() if name != "name"}
+    attack_settings = {name: value for name, value in attack.items() if name != "name"}
     for k in range(number + 1):
-        Decaf(**told).many(_views(attacked, k), stream(seed, "attack"))  # type: ignore[arg-type]
+        Decaf(**attack_settings).many(_views(attacked, k), stream(seed, "attack"))  # type: ignore[arg-type]
     hits = {UNATTACKED: find_federation(setting).hits(number), ATTACKED: attacked.hits(number)}
     return RowResult(hits)
 
@@ -58,12 +58,12 @@ def measure_seconds(seed: int, size: Size, *, task: str, **federation: Any) -> R
     """
     played = find_federation(read_setting(seed, size, federation))
     views = _views(played, ROUNDS[size])
-    (seen,) = views[0].rounds
-    stage = ObservedRound.of(seen, views[0])
+    (attacked_round,) = views[0].rounds
+    stage = ObservedRound.of(attacked_round, views[0])
 
     def train(k: int) -> object:
         workers = ClientWorkers(stage.recipe, played.pool, 1)
-        return workers.states(seen.sent, [played.clients[k]], [k])
+        return workers.states(attacked_round.sent, [played.clients[k]], [k])
 
     def bases(k: int) -> Float64[np.ndarray, "bases classes inputs"]:
         there = np.flatnonzero(~null_classes(stage.observe_client(views[k].victim).weight))
@@ -77,7 +77,7 @@ def measure_seconds(seed: int, size: Size, *, task: str, **federation: Any) -> R
     changes = [stage.observe_client(view.victim).weight for view in views]
     known = [bases(k) for k in range(len(views))] if task in ("descent", "nnls") else []
     tasks: dict[str, Callable[[int], object]] = {
-        "aggregation": lambda _: server.average(seen.received.values()),
+        "aggregation": lambda _: server.average(attacked_round.received.values()),
         "training": train,
         "null": lambda k: null_classes(changes[k]),
         "bases": bases,
@@ -132,9 +132,9 @@ def measure_signs(
 
 
 def _views(played: LazyFederation, number: int) -> list[UpdateView]:
-    seen = (played.round(number),)
+    rounds = (played.round(number),)
     users = range(len(played.clients))
-    return [UpdateView(str(k), seen, played.network, played.reference) for k in users]
+    return [UpdateView(str(k), rounds, played.network, played.reference) for k in users]
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -135,9 +135,9 @@ def measure_distances(
     setting = read_setting(seed, size, federation)
     played = find_federation(setting)
     first = ROUNDS[size] if number is None else number
-    seen = tuple(played.round(k) for k in range(first, first + rounds))
+    attacked_rounds = tuple(played.round(k) for k in range(first, first + rounds))
     users = tuple(map(str, range(len(setting.users))))
-    views = tuple(UpdateView(k, seen, played.network, played.reference) for k in users)
+    views = tuple(UpdateView(k, attacked_rounds, played.network, played.reference) for k in users)
     counts = tuple(tuple(row) for row in setting.counts.tolist())
     facts = CompositionFacts(setting.data, users, counts, ())
     challenge = FederationChallenge(views, CompositionSecret(facts))
@@ -147,7 +147,10 @@ def measure_distances(
     each = [composition.distance(guess, truth) for guess, truth in pairs]
     right = [float((guess.null == truth.null).mean()) for guess, truth in pairs]
     names = ("l1", "l2", "linf")
-    values = {column: [one[n] for one in each] for column, n in zip(COLUMNS, names, strict=False)}
+    values = {
+        column: [distances[n] for distances in each]
+        for column, n in zip(COLUMNS, names, strict=False)
+    }
     return RowResult(values | {COLUMNS[3]: right}, [entry])
 
 
@@ -176,13 +179,13 @@ def read_setting(seed: int, size: Size, federation: Mapping[str, Any]) -> Federa
         federation: fields of `FederationSetting`; ``users`` may be ``dirichlet`` (a
             concentration), ``classes`` and ``users`` (their numbers) instead of mixes.
     """
-    told = dict(federation)
-    given = told.pop("users", TEN_USERS)
-    if isinstance(given, Mapping):  # mixes drawn once, the same in every seed
+    settings = dict(federation)
+    mixes = settings.pop("users", TEN_USERS)
+    if isinstance(mixes, Mapping):  # mixes drawn once, the same in every seed
         rng = stream(0, "fresh mixes")
-        given = rng.dirichlet([given["dirichlet"]] * given["classes"], given["users"]).tolist()
-    users = tuple(tuple(map(float, user)) for user in given)
-    return FederationSetting(seed, size, users, **told)
+        mixes = rng.dirichlet([mixes["dirichlet"]] * mixes["classes"], mixes["users"]).tolist()
+    users = tuple(tuple(map(float, user)) for user in mixes)
+    return FederationSetting(seed, size, users, **settings)
 
 
 @functools.lru_cache(maxsize=2)

@@ -195,13 +195,13 @@ def _rehearse(seed: int, audited: AuditedModel, known: KnownFeatures) -> float:
     ways = _hide_pool_features(seed, audited, known).candidates
     phi = np.mean([_phi(crowd.models, way) for way in ways], axis=0)
     outside = np.where(crowd.member.T, np.nan, phi)
-    found = []
+    aucs = []
     for k, member in enumerate(crowd.member):
         others = np.delete(outside, k, axis=1)
         some = ~np.isnan(others).all(axis=1)
         score = phi[some, k] - np.nanmean(others[some], axis=1)
-        found.append(membership.auc(score, member[some]).value)
-    return float(np.mean(found))
+        aucs.append(membership.auc(score, member[some]).value)
+    return float(np.mean(aucs))
 
 
 @functools.lru_cache(maxsize=36)

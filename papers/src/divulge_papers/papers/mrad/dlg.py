@@ -42,8 +42,8 @@ def match_gradients(
     adam = without_compiler(torch.optim.Adam)([at], lr=rate)
     with evaluation_mode(module):
         for _ in range(STEPS):
-            (found,) = torch.autograd.grad(squared_gradients(module, layers, at, y).sum(), at)
-            at.grad = found * hidden
+            (gradient,) = torch.autograd.grad(squared_gradients(module, layers, at, y).sum(), at)
+            at.grad = gradient * hidden
             adam.step()
     return Records(np.where(known, records.x, at.detach().numpy()), records.y)
 
@@ -58,9 +58,11 @@ def squared_gradients(
 
     A layer's is |δ|² (|a|² + 1), where a enters it and δ is the gradient by what leaves it.
     """
-    seen: list[tuple[Tensor, Tensor]] = []
+    activations: list[tuple[Tensor, Tensor]] = []
     hooks = [
-        layer.register_forward_hook(lambda _layer, inputs, out: seen.append((inputs[0], out)))
+        layer.register_forward_hook(
+            lambda _layer, inputs, out: activations.append((inputs[0], out))
+        )
         for layer in layers
     ]
     try:
@@ -68,8 +70,8 @@ def squared_gradients(
     finally:
         for hook in hooks:
             hook.remove()
-    slopes = torch.autograd.grad(loss, [out for _, out in seen], create_graph=True)
+    slopes = torch.autograd.grad(loss, [out for _, out in activations], create_graph=True)
     return torch.stack([
         slope.square().sum(1) * (entered.square().sum(1) + 1)
-        for (entered, _), slope in zip(seen, slopes, strict=True)
+        for (entered, _), slope in zip(activations, slopes, strict=True)
     ]).sum(0)  # fmt: skip

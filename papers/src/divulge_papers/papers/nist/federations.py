@@ -54,13 +54,13 @@ class _CachedTrainer:
         """Yield models that predict the whole pool, and nothing else."""
         if not self._path.exists():
             models = self._trainer.many(pool, subsets, seeds)
-            said = np.stack([read_logits(model, pool.x) for model in models])
+            logits = np.stack([read_logits(model, pool.x) for model in models])
             with atomic.translate_os_errors(self._path):
                 self._path.parent.mkdir(parents=True, exist_ok=True)
-            atomic.write_arrays(self._path, {"logits": said.ravel()})
+            atomic.write_arrays(self._path, {"logits": logits.ravel()})
         flat = atomic.read_arrays(self._path, "logits")["logits"]
-        for said in flat.reshape(len(seeds), len(pool), -1):
-            yield FunctionTarget(lambda _x, said=said: said, "logits")
+        for logits in flat.reshape(len(seeds), len(pool), -1):
+            yield FunctionTarget(lambda _x, logits=logits: logits, "logits")
 
 
 @lru_cache(maxsize=6)

@@ -45,10 +45,10 @@ def read_records(path: Path) -> Records:
     return Records(table[:, :-1].astype(np.float32), table[:, -1].astype(np.int64))
 
 
-def _as_array(told: object) -> np.ndarray:
-    if not isinstance(told, _ArrayState):
-        raise DataError(f"expected one array, got a {type(told).__name__}: refused")
-    return told.array()
+def _as_array(state: object) -> np.ndarray:
+    if not isinstance(state, _ArrayState):
+        raise DataError(f"expected one array, got a {type(state).__name__}: refused")
+    return state.array()
 
 
 class _ArrayState:

@@ -30,13 +30,13 @@ def measure_losses(
     """
     game = load_game(seed, size, folder, origin, tier)
     view, truth = game.challenge.view, game.challenge.truth
-    found = []
+    client_losses = []
     for k, target in enumerate(view.targets):
-        asked = view.relevant[k].joined(view.records).joined(view.external[k])
+        records = view.relevant[k].joined(view.records).joined(view.external[k])
         none = np.zeros(len(view.external[k]), bool)
         inside = np.concatenate([game.relevant[k], truth.client == k, none])
-        loss = -signals.compute_signal("loss", target.predict(asked.x), asked.y)
-        found.append(loss[inside == member])
-    losses = np.concatenate(found)
+        loss = -signals.compute_signal("loss", target.predict(records.x), records.y)
+        client_losses.append(loss[inside == member])
+    losses = np.concatenate(client_losses)
     values = {column: [float(np.quantile(losses, q))] for column, q in QUANTILES.items()}
     return RowResult({"mean": [float(losses.mean())], **values})

@@ -71,9 +71,9 @@ TABLE_2 = Table(
     nested=False,
     kinds={**dict.fromkeys(_SHARES, "clustered"), "p": "p-value"},
     pairs=tuple(
-        (f"{origin}, {tier}: {one}", f"{origin}, {tier}: {other}")
+        (f"{origin}, {tier}: {first}", f"{origin}, {tier}: {second}")
         for origin, tier in REPLICATE_GROUPS
-        for one, other in _PAIRS
+        for first, second in _PAIRS
     ),
     seeds=SEEDS,
     minutes={"small": 4, "paper": 45},
@@ -110,9 +110,9 @@ TABLE_3 = Table(
     nested=False,
     kinds=dict.fromkeys(("AUC", *RATES), "clustered"),
     pairs=tuple(
-        (f"{origin}, {tier}: {one}", f"{origin}, {tier}: {other}")
+        (f"{origin}, {tier}: {first}", f"{origin}, {tier}: {second}")
         for origin, tier in REPLICATE_GROUPS
-        for one, other in (
+        for first, second in (
             ("stacking crossfit", "stacking published"),
             ("stacking published", "loss (LiRA)"),
         )
@@ -220,10 +220,10 @@ FULL_WIDTH = Table(
     work=TABLE_2.work,
     units="candidates of one federation",
     pairs=tuple(
-        (f"full width, {tier}: {one}", f"full width, {tier}: {other}")
+        (f"full width, {tier}: {first}", f"full width, {tier}: {second}")
         for tier in TIERS
-        for one, other in _PAIRS
-        if one in _WIDE and other in _WIDE
+        for first, second in _PAIRS
+        if first in _WIDE and second in _WIDE
     ),
     seeds={"small": 1, "paper": 1},
     minutes={"small": 2, "paper": 150},

@@ -99,9 +99,11 @@ class _DenseBlock(nn.Module):
         super().__init__()
         self.layers = nn.ModuleList(
             nn.Sequential(
-                nn.BatchNorm2d(seen), nn.ReLU(), nn.Conv2d(seen, growth, 3, 1, 1, bias=False)
+                nn.BatchNorm2d(channels),
+                nn.ReLU(),
+                nn.Conv2d(channels, growth, 3, 1, 1, bias=False),
             )
-            for seen in range(before, before + layers * growth, growth)
+            for channels in range(before, before + layers * growth, growth)
         )
 
     def forward(
@@ -128,8 +130,8 @@ class _InvertedResidual(nn.Module):
     def forward(
         self, x: Float[Tensor, "images before height width"]
     ) -> Float[Tensor, "images after lower narrower"]:
-        found: Tensor = self.layers(x)
-        return found + x if self.adds else found
+        features: Tensor = self.layers(x)
+        return features + x if self.adds else features
 
 
 NETWORKS = {

@@ -106,16 +106,16 @@ def measure_reconstruction(
         return RowResult({})
     scale = SCALES[size]
     users = scale.matched if attack == MATCH else scale.repeats
-    seen = extract_features(model, manipulation, size, folder)
+    features = extract_features(model, manipulation, size, folder)
     defence = local_noise(epsilon, SENSITIVITY)
     values: dict[str, Sequence[float]] = {}
     entries: list[Entry] = []
     for hidden, name in RANKERS.items():
         for ratio in RATIOS:
-            games = upvote_challenges(seen, hidden, ratio, users, defence, seed)
-            found = attack_users(build_attack(attack), games, seed)
-            values[f"{name} {ratio}x"] = found.values["AUC"]
-            entries += found.entries
+            games = upvote_challenges(features, hidden, ratio, users, defence, seed)
+            result = attack_users(build_attack(attack), games, seed)
+            values[f"{name} {ratio}x"] = result.values["AUC"]
+            entries += result.entries
     return RowResult(values, entries)
 
 
@@ -129,13 +129,13 @@ def measure_image_quality(
     original = load_pictures(model, size)
     versions = manipulate_images(model, manipulation, size, folder).swapaxes(0, 1)
     return RowResult({
-        "SSIM": np.mean([quality.ssim(original, one) for one in versions], axis=0).tolist(),
-        "PSNR": np.mean([quality.psnr(original, one) for one in versions], axis=0).tolist(),
+        "SSIM": np.mean([quality.ssim(original, version) for version in versions], axis=0).tolist(),
+        "PSNR": np.mean([quality.psnr(original, version) for version in versions], axis=0).tolist(),
     })  # fmt: skip
 
 
 def upvote_challenges(
-    seen: Float[np.ndarray, "images versions extract_features"],
+    features: Float[np.ndarray, "images versions features"],
     hidden: int,
     ratio: int,
     count: int,
@@ -143,7 +143,7 @@ def upvote_challenges(
     seed: int,
 ) -> Iterator[Game[UpdateView, Interactions]]:
     """Simulate users with ``ratio`` images a feature, each with a ranker of its own."""
-    width = seen.shape[2]
+    width = features.shape[2]
     for user in range(count):
         # the same rankers and images whatever was done to the images; where these have several
         # versions, other upvotes and noise, which are drawn after the versions
@@ -151,14 +151,14 @@ def upvote_challenges(
         generator = torch.Generator().manual_seed(int(rng.integers(2**62)))
         weights = models.ranker(width, hidden, generator)
         yield images.upvote_challenge(
-            weights, images.draw_features(seen, ratio * width, rng), defence, rng
+            weights, images.draw_features(features, ratio * width, rng), defence, rng
         )
 
 
 @functools.cache
 def extract_features(
     model: Model, manipulation: Manipulation, size: Size, folder: Path
-) -> Float[np.ndarray, "images versions extract_features"]:
+) -> Float[np.ndarray, "images versions features"]:
     """Extract the features of all versions of all images, as a client does."""
     versions = manipulate_images(model, manipulation, size, folder)
     extractor = load_extractor(model, size, folder)

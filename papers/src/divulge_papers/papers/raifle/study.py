@@ -168,8 +168,10 @@ def measure_searches(
 ) -> RowResult:
     """Measure the AUC for each number of queries, a column each, as table XIV has it."""
     by_queries = {q: measure_search(seed, size, queries=q, **settings) for q in queries}
-    values = {f"{q} queries": one.values["AUC"] for q, one in by_queries.items() if one.values}
-    return RowResult(values, [entry for one in by_queries.values() for entry in one.entries])
+    values = {
+        f"{q} queries": result.values["AUC"] for q, result in by_queries.items() if result.values
+    }
+    return RowResult(values, [entry for result in by_queries.values() for entry in result.entries])
 
 
 def measure_setting(seed: int, size: Size, *, setting: str, **settings: Any) -> RowResult:
@@ -249,14 +251,14 @@ def _add_sum_noise(
     game: UserGame, scale: float, participants: int, rng: np.random.Generator
 ) -> UserGame:
     """Add the noise of all other users, whom items fingerprinted for one user leave no update."""
-    (seen,) = game.view.rounds
-    got = seen.received[game.view.victim]
+    (attacked_round,) = game.view.rounds
+    update = attacked_round.received[game.view.victim]
     spread = scale * (participants - 1) ** 0.5
-    noisy = {name: w + rng.normal(0, spread, w.shape) for name, w in got.tensors.items()}
-    seen = dataclasses.replace(
-        seen, received={game.view.victim: ReceivedUpdate(noisy, got.records)}
+    noisy = {name: w + rng.normal(0, spread, w.shape) for name, w in update.tensors.items()}
+    attacked_round = dataclasses.replace(
+        attacked_round, received={game.view.victim: ReceivedUpdate(noisy, update.records)}
     )
-    return Game(dataclasses.replace(game.view, rounds=(seen,)), game.truth)
+    return Game(dataclasses.replace(game.view, rounds=(attacked_round,)), game.truth)
 
 
 def build_attack(settings: Settings) -> InteractionAttack:
@@ -274,9 +276,9 @@ def attack_users(attack: InteractionAttack, games: Iterable[UserGame], seed: int
     """
     views, acted = [], []
     for number, game in enumerate(games):
-        name, (seen,) = str(number), game.view.rounds
-        own = {name: seen.received[game.view.victim]}
-        rounds = (dataclasses.replace(seen, received=own),)
+        name, (attacked_round,) = str(number), game.view.rounds
+        own = {name: attacked_round.received[game.view.victim]}
+        rounds = (dataclasses.replace(attacked_round, received=own),)
         views.append(dataclasses.replace(game.view, victim=name, rounds=rounds))
         acted.append(game.truth.acted)
     if not views:
@@ -285,13 +287,13 @@ def attack_users(attack: InteractionAttack, games: Iterable[UserGame], seed: int
         "users",
         tuple(view.victim for view in views),
         tuple(map(len, acted)),
-        tuple(tuple(np.flatnonzero(one).tolist()) for one in acted),
+        tuple(tuple(np.flatnonzero(mask).tolist()) for mask in acted),
     )
     challenge = FederationChallenge(tuple(views), InteractionSecret(facts))
     guesses, entry = attempt(challenge, attack, seed)
-    found = [
-        metrics.measure_user(guess, Interactions(one))
-        for guess, one in zip(guesses, acted, strict=True)
+    figures = [
+        metrics.measure_user(guess, Interactions(mask))
+        for guess, mask in zip(guesses, acted, strict=True)
     ]
     columns = zip(COLUMNS, metrics.METRICS, strict=True)
-    return RowResult({c: [getattr(one, name) for one in found] for c, name in columns}, [entry])
+    return RowResult({c: [getattr(user, name) for user in figures] for c, name in columns}, [entry])

@@ -251,11 +251,11 @@ TABLE_15 = _define_image_table(
     work="divulge_papers.papers.raifle.images:measure_reconstruction",
     units=IMAGE_UNITS,
     pairs=tuple(
-        (f"{_image_name(model, *one)}, {noise}", f"{_image_name(model, *other)}, {noise}")
+        (f"{_image_name(model, *first)}, {noise}", f"{_image_name(model, *second)}, {noise}")
         for model in MODELS
         for noise in map(_noise_label, TABLE_15_EPSILONS)
-        for one, other in IMAGE_PAIRS
-        if one[0] != "fgsm"
+        for first, second in IMAGE_PAIRS
+        if first[0] != "fgsm"
     ),
     minutes={"small": 8, "paper": 1880},
     differs=IMAGE_AUC_DIFFERS,
@@ -269,7 +269,7 @@ RECOMMENDERS = {
 }
 
 
-def _recommended(
+def _recommender_settings(
     data: str, attack: Settings, epsilon: float | None = None, l1: float = 0.0
 ) -> Settings:
     """Settings of a cell, the same in every table that has it."""
@@ -282,7 +282,7 @@ TABLE_5 = _define_table(
     source="Pham et al. 2024, table V",
     data=("ml-100k", "steam-200k"),
     rows=tuple(
-        Row(f"{data}, {method}", _recommended(data, attack), {"AUC": paper})
+        Row(f"{data}, {method}", _recommender_settings(data, attack), {"AUC": paper})
         for data, paper in (("ml-100k", 0.998), ("steam-200k", 0.960))
         for method, attack in METHODS.items()
     ),
@@ -309,17 +309,17 @@ TABLE_6 = _define_table(
     rows=tuple(
         Row(
             f"{name}, {data}, {'L1 defence' if l1 else 'no defence'}",
-            _recommended(data, METHODS.get(name, {"name": name}), l1=l1),
+            _recommender_settings(data, METHODS.get(name, {"name": name}), l1=l1),
             {"F1": value},
         )
         for (name, l1), values in TABLE_6_PAPER.items()
         for data, value in zip(RECOMMENDER_NAMES, values, strict=True)
     ),
     pairs=tuple(
-        (f"{one}, {data}, {defence}", f"{other}, {data}, {defence}")
+        (f"{first}, {data}, {defence}", f"{second}, {data}, {defence}")
         for defence in ("no defence", "L1 defence")
         for data in RECOMMENDER_NAMES
-        for one, other in (("match", "interaction-search"), ("auto", "match"))
+        for first, second in (("match", "interaction-search"), ("auto", "match"))
     ),
     minutes={"small": 4, "paper": 360},
     differs={
@@ -438,9 +438,9 @@ TABLE_8 = _define_image_table(
     work="divulge_papers.papers.raifle.images:measure_reconstruction",
     units=IMAGE_UNITS,
     pairs=tuple(
-        (_image_name(model, *one), _image_name(model, *other))
+        (_image_name(model, *first), _image_name(model, *second))
         for model in MODELS
-        for one, other in IMAGE_PAIRS
+        for first, second in IMAGE_PAIRS
     ),
     minutes={"small": 8, "paper": 480},
     differs=IMAGE_AUC_DIFFERS,
@@ -456,7 +456,7 @@ SEARCH_ENGINES = {
 }
 
 
-def _handed(*, manipulated: bool) -> str:
+def _item_name(*, manipulated: bool) -> str:
     return "noise handed out" if manipulated else _HONEST
 
 
@@ -468,7 +468,7 @@ TABLE_9 = _define_table(
         *(
             Row(
                 f"{data}, {_noise_label(epsilon)}, {method}",
-                _recommended(data, attack, epsilon),
+                _recommender_settings(data, attack, epsilon),
                 {"AUC": paper},
             )
             for data, published in RECOMMENDERS.items()
@@ -477,7 +477,7 @@ TABLE_9 = _define_table(
         ),
         *(
             Row(
-                f"{data}, {_handed(manipulated=manipulated)}, {_noise_label(epsilon)}, {method}",
+                f"{data}, {_item_name(manipulated=manipulated)}, {_noise_label(epsilon)}, {method}",
                 {
                     "setting": "searched",
                     "data": data,
@@ -500,7 +500,7 @@ TABLE_9 = _define_table(
             (f"{about}, {noise}, auto", f"{about}, {noise}, match")
             for about in (
                 *RECOMMENDERS,
-                *(f"{data}, {_handed(manipulated=noisy)}" for data, noisy in SEARCH_ENGINES),
+                *(f"{data}, {_item_name(manipulated=noisy)}" for data, noisy in SEARCH_ENGINES),
             )
             for noise in map(_noise_label, TABLE_9_EPSILONS)
         ),
@@ -531,7 +531,7 @@ TABLE_13 = _define_table(
     rows=tuple(
         Row(
             f"{data}, {_noise_label(epsilon)}, {method}",
-            _recommended(data, attack, epsilon),
+            _recommender_settings(data, attack, epsilon),
             {"AUC": paper},
         )
         for data, published in TABLE_13_PAPER.items()

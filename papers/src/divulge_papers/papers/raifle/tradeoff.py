@@ -54,19 +54,20 @@ def _points(attacked: Outcome, ranked: Outcome) -> Iterator[dict[str, Any]]:
     """Points of the curve: cells of table IX about a search engine, with their cells of table X."""
     utility = {_setting(row): _cell(ranked, row.name, "NDCG@10") for row in tables.TABLE_10.rows}
     for order, row in enumerate(tables.TABLE_9.rows):
-        told = row.settings
-        if told["attack"] != AUTO:
+        settings = row.settings
+        if settings["attack"] != AUTO:
             continue
         auc = _cell(attacked, row.name, "AUC")
-        ndcg = utility.get(_setting(row)) if told["setting"] == "searched" else None
+        ndcg = utility.get(_setting(row)) if settings["setting"] == "searched" else None
         if auc is None or ndcg is None or auc.ours is None or ndcg.ours is None:
             continue
-        name = {"mq2008": "MQ2008", "mslr": "MSLR"}[str(told["data"])]
+        name = {"mq2008": "MQ2008", "mslr": "MSLR"}[str(settings["data"])]
+        items = "noise handed out" if settings["manipulated"] else "items as they are"
         yield {
-            "line": f"{name}, {'noise handed out' if told['manipulated'] else 'items as they are'}",
-            "noise": "no noise" if told["epsilon"] is None else f"ε = {told['epsilon']:g}",
+            "line": f"{name}, {items}",
+            "noise": "no noise" if settings["epsilon"] is None else f"ε = {settings['epsilon']:g}",
             "order": order,
-            "manipulated": told["manipulated"],
+            "manipulated": settings["manipulated"],
             "auc": auc.ours.value,
             "auc_low": auc.ours.low,
             "auc_high": auc.ours.high,
@@ -82,5 +83,5 @@ def _setting(row: Row) -> tuple[Any, ...]:
 
 
 def _cell(outcome: Outcome, row: str, column: str) -> Cell | None:
-    found = [cell for cell in outcome.of_row(row) if cell.column == column]
-    return found[0] if found else None
+    cells = [cell for cell in outcome.of_row(row) if cell.column == column]
+    return cells[0] if cells else None
