@@ -285,18 +285,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("name", nargs="?", choices=BENCHMARKS, help="which; all are listed without")
     parser.add_argument("--quick", action="store_true", help="small sizes: a trial, not a figure")
-    asked = parser.parse_args()
-    if asked.name is None:
+    arguments = parser.parse_args()
+    if arguments.name is None:
         for name, benchmark in BENCHMARKS.items():
             print(f"{name:38}{benchmark.summary}")
         return 0
     try:
-        outcome = BENCHMARKS[asked.name].run(asked.quick)
+        outcome = BENCHMARKS[arguments.name].run(arguments.quick)
     except (MissingPeer, MissingData, MissingProcessor) as error:
         print(error, file=sys.stderr)
         return MISSING
     if outcome is not None:
-        print(verdict(asked.name, outcome))
+        print(verdict(arguments.name, outcome))
     return 0
 
 

@@ -25,7 +25,7 @@ def require() -> None:
         raise MissingPeer("torch", "torch")
 
 
-class Trained:
+class ArtAttack:
     """ART's attack with one kind of model, fitted on one part of the answers, asked about another.
 
     Answers are handed over (``pred=``), so ART does not call a model either.

@@ -35,7 +35,7 @@ class _Task(NamedTuple):
     settings: dict[str, Any]
 
 
-class _Trained(NamedTuple):
+class _PrecisionModels(NamedTuple):
     """The models of one precision."""
 
     targets: list[Target]
@@ -68,13 +68,13 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     print(f"{'AUC':>8}{'change':>10}{'TPR':>8}{'change':>10}   (microseconds a step)")
     changes, seconds = [], []
     for task in _TASKS:
-        pool = _drawn(task.records(), size)
+        pool = _draw(task.records(), size)
         halves = np.random.default_rng(0).random((models, len(pool))) < 0.5
         both = _train(task, pool, halves, epochs=3 if quick else 20)
-        found = [_mean_leak(both[0].targets, side.phi, pool, halves) for side in both]
+        leaks = [_mean_leak(both[0].targets, side.phi, pool, halves) for side in both]
         seconds.append([side.seconds for side in both])
-        changes.append(found[1] - found[0])
-        _print_task(task, pool, halves, both, found, epochs=3 if quick else 20)
+        changes.append(leaks[1] - leaks[0])
+        _print_task(task, pool, halves, both, leaks, epochs=3 if quick else 20)
     for name, of_tasks in zip(
         ("AUC", f"TPR at {_FPR:.0%} FPR"), np.transpose(changes), strict=True
     ):
@@ -91,8 +91,8 @@ def _print_task(
     task: _Task,
     pool: Records,
     halves: np.ndarray,
-    both: Sequence[_Trained],
-    found: Sequence[np.ndarray],
+    both: Sequence[_PrecisionModels],
+    leaks: Sequence[np.ndarray],
     epochs: int,
 ) -> None:
     batch = task.settings.get("batch_size", 100)
@@ -100,11 +100,11 @@ def _print_task(
     slow, fast = (1e6 * side.seconds / steps for side in both)
     widths = f"{pool.x[0].size}-{task.hidden}-{int(pool.y.max()) + 1}"
     print(f"{task.name + ' ' + widths:32}{len(pool):8,}{slow:9.0f}{fast:9.0f}", end="")
-    print(f"{slow / fast:6.2f}{found[0][0]:8.4f}{found[1][0] - found[0][0]:+10.5f}", end="")
-    print(f"{found[0][1]:8.4f}{found[1][1] - found[0][1]:+10.5f}", flush=True)
+    print(f"{slow / fast:6.2f}{leaks[0][0]:8.4f}{leaks[1][0] - leaks[0][0]:+10.5f}", end="")
+    print(f"{leaks[0][1]:8.4f}{leaks[1][1] - leaks[0][1]:+10.5f}", flush=True)
 
 
-def _train(task: _Task, pool: Records, halves: np.ndarray, epochs: int) -> list[_Trained]:
+def _train(task: _Task, pool: Records, halves: np.ndarray, epochs: int) -> list[_PrecisionModels]:
     """Both precisions, a model in turn."""
     from divulge.targets.torch import TorchTarget
     from divulge.training.fleet import Fleet
@@ -114,9 +114,11 @@ def _train(task: _Task, pool: Records, halves: np.ndarray, epochs: int) -> list[
     network = partial(dense, pool.x[0].size, task.hidden, classes)
     fleet = Fleet(Recipe(network, epochs=epochs, **task.settings), "compiled", workers=1)
     fleets = [replace(fleet, precision=precision) for precision in _PRECISIONS]
-    for one in fleets:  # loads the native code
-        list(one.networks(pool, halves[:1], [0]))
-    turns: list[Iterator[Any]] = [one.networks(pool, halves, range(len(halves))) for one in fleets]
+    for fleet in fleets:  # loads the native code
+        list(fleet.networks(pool, halves[:1], [0]))
+    turns: list[Iterator[Any]] = [
+        fleet.networks(pool, halves, range(len(halves))) for fleet in fleets
+    ]
     spent, trained = [0.0, 0.0], ([], [])  # type: tuple[list[float], tuple[list[Target], ...]]
     for _ in halves:
         for k, turn in enumerate(turns):
@@ -125,7 +127,7 @@ def _train(task: _Task, pool: Records, halves: np.ndarray, epochs: int) -> list[
             spent[k] += process_time() - begun
             trained[k].append(TorchTarget(module, "logits"))
     return [
-        _Trained(targets, np.stack([_signal(t, pool) for t in targets], axis=1), seconds)
+        _PrecisionModels(targets, np.stack([_signal(t, pool) for t in targets], axis=1), seconds)
         for targets, seconds in zip(trained, spent, strict=True)
     ]
 
@@ -138,7 +140,7 @@ def _mean_leak(
     targets: Sequence[Target], phi: np.ndarray, pool: Records, halves: np.ndarray
 ) -> np.ndarray:
     """AUC and TPR of LiRA, the mean over targets."""
-    found = []
+    rates = []
     for k, target in enumerate(targets):
         others = np.arange(len(targets)) != k
         shadows = Shadows(
@@ -147,11 +149,11 @@ def _mean_leak(
             reference_phi=np.empty((0, len(targets) - 1)),
         )
         score = LiRA()(ModelView(target, pool, shadows=shadows), np.random.default_rng(0)).score
-        found.append([auc(score, halves[k]).value, tpr_at_fpr(score, halves[k], _FPR).value])
-    return np.asarray(np.mean(found, axis=0))
+        rates.append([auc(score, halves[k]).value, tpr_at_fpr(score, halves[k], _FPR).value])
+    return np.asarray(np.mean(rates, axis=0))
 
 
-def _drawn(records: Records, size: int) -> Records:
+def _draw(records: Records, size: int) -> Records:
     return records.take(np.random.default_rng(1).permutation(len(records))[:size])
 
 

@@ -55,9 +55,13 @@ def _faults(repeats: int) -> int:
     for fault in FAULTS:
         for library in fault.libraries:
             setting = _setting(library, fault.hidden)._replace(canaries=fault.canaries)
-            found = [_contradicts(setting, train(setting, k, fault)) for k in range(repeats)]
-            said = " | ".join(f"{sum(each)} of {repeats}" for each in zip(*found, strict=True))
-            print(f"| {fault.name} | {library} | {setting.stated:.2f} | {said} |", flush=True)
+            contradictions = [
+                _contradicts(setting, train(setting, k, fault)) for k in range(repeats)
+            ]
+            cells = " | ".join(
+                f"{sum(each)} of {repeats}" for each in zip(*contradictions, strict=True)
+            )
+            print(f"| {fault.name} | {library} | {setting.stated:.2f} | {cells} |", flush=True)
     return sum(len(fault.libraries) for fault in FAULTS) * repeats
 
 
@@ -78,11 +82,13 @@ def _honest(repeats: int) -> int:
             setting = _setting(library)._replace(
                 batches=batches, epochs=epochs, noise=noise, canaries=canaries
             )
-            found = [_contradicts(setting, train(setting, 1000 + k)) for k in range(repeats)]
-            each = np.sum(found, axis=0)
+            contradictions = [
+                _contradicts(setting, train(setting, 1000 + k)) for k in range(repeats)
+            ]
+            each = np.sum(contradictions, axis=0)
             total += each
-            said = " | ".join(f"{one} of {repeats}" for one in each)
-            print(f"| {name} | {canaries} | {setting.stated:.2f} | {said} |", flush=True)
+            cells = " | ".join(f"{count} of {repeats}" for count in each)
+            print(f"| {name} | {canaries} | {setting.stated:.2f} | {cells} |", flush=True)
     runs = 2 * len(kinds) * repeats
     for supposed, wrong in zip((*_NOISES, "recorder"), total, strict=True):
         low, high = stats.binomtest(int(wrong), runs).proportion_ci()
@@ -112,28 +118,30 @@ def _compare(hidden: int, epsilon: float, trained: "list[Scores]") -> None:
     """Print a row a box: the mean bound of each method, and how often it exceeds ε."""
     name = f"{hidden} hidden units" if hidden else "linear"
     for box in ("white", "black"):
-        audits = [(getattr(one, box), one.inserted) for one in trained]
+        audits = [(getattr(scores, box), scores.inserted) for scores in trained]
         ours = [
             np.array(
                 [
-                    epsilon_lower_bound(*one, _DELTA, drawn="coins", noise=noise).value
-                    for one in audits
+                    epsilon_lower_bound(*audit, _DELTA, drawn="coins", noise=noise).value
+                    for audit in audits
                 ]
             )
             for noise in _NOISES
         ]
-        found = epsilon_bounds.ask_peer(audits)
-        if isinstance(found, Missing):
-            print(f"jax_privacy: {found.reason}")
-        theirs = [] if isinstance(found, Missing) else [found[method] for method in _THEIRS]
-        said = " | ".join(_describe(each, epsilon) for each in (*ours, *theirs))
-        print(f"| {name} | {epsilon:g} | {box} | {said} |", flush=True)
+        peer_bounds = epsilon_bounds.ask_peer(audits)
+        if isinstance(peer_bounds, Missing):
+            print(f"jax_privacy: {peer_bounds.reason}")
+        theirs = (
+            [] if isinstance(peer_bounds, Missing) else [peer_bounds[method] for method in _THEIRS]
+        )
+        cells = " | ".join(_describe(each, epsilon) for each in (*ours, *theirs))
+        print(f"| {name} | {epsilon:g} | {box} | {cells} |", flush=True)
 
 
 def _describe(bounds: np.ndarray, epsilon: float) -> str:
     above = int((bounds > epsilon).sum())
-    said = f"{bounds.mean():.2f} ({bounds.mean() / epsilon:.0%})"
-    return f"{said}, {above} of {len(bounds)} exceed" if above else said
+    mean = f"{bounds.mean():.2f} ({bounds.mean() / epsilon:.0%})"
+    return f"{mean}, {above} of {len(bounds)} exceed" if above else mean
 
 
 def _plans(repeats: int) -> int:
@@ -145,7 +153,7 @@ def _plans(repeats: int) -> int:
     print("|---|---:|---:|---:|---:|---:|")
     for noise, stated, true in _PLANNED:
         plan = plan_canaries(stated, _DELTA, noise=noise)
-        (fault,) = (one for one in plan.faults if one.epsilon == true)
+        (fault,) = (fault for fault in plan.faults if fault.epsilon == true)
         assert fault.canaries is not None
         setting = _setting("DPSGD")._replace(
             canaries=fault.canaries,
@@ -154,14 +162,16 @@ def _plans(repeats: int) -> int:
             noise=10**0.5 / gaussian_mu(true, _DELTA),
         )
         each = [train(setting, 3000 + k) for k in range(repeats)]
-        found = sum(
-            epsilon_lower_bound(one.white, one.inserted, _DELTA, drawn="coins", noise=noise).value
+        detections = sum(
+            epsilon_lower_bound(
+                scores.white, scores.inserted, _DELTA, drawn="coins", noise=noise
+            ).value
             > stated
-            for one in each
+            for scores in each
         )
         print(
             f"| {noise} | {stated:g} | {true:g} | {fault.canaries} | {fault.chance:.0%} "
-            f"| {found} of {repeats} |",
+            f"| {detections} of {repeats} |",
             flush=True,
         )
     return len(_PLANNED) * repeats
@@ -173,16 +183,16 @@ def _setting(library: str, hidden: int = 0) -> "Setting":
     return Setting(library, hidden, 500, 4, 5, 2.0)  # type: ignore[arg-type]
 
 
-def _contradicts(setting: "Setting", one: "Scores") -> list[bool]:
+def _contradicts(setting: "Setting", scores: "Scores") -> list[bool]:
     """Whether one look contradicts the stated ε: scores of both boxes, and the recorder."""
     by_scores = [
         any(
             epsilon_lower_bound(
-                score, one.inserted, _DELTA, drawn="coins", noise=noise, tries=2
+                score, scores.inserted, _DELTA, drawn="coins", noise=noise, tries=2
             ).value
             > setting.stated
-            for score in (one.white, one.black)
+            for score in (scores.white, scores.black)
         )
         for noise in _NOISES
     ]
-    return [*by_scores, one.accused]
+    return [*by_scores, scores.accused]

@@ -69,7 +69,7 @@ FAULTS = (
 )
 
 
-class Played(NamedTuple):
+class FederationOutcome(NamedTuple):
     """What one federation shows."""
 
     stated: float
@@ -80,12 +80,12 @@ class Played(NamedTuple):
     """Whether the noise of rounds is seen to repeat, or to be too small."""
 
     @property
-    def found(self) -> tuple[bool, ...]:
+    def alarms(self) -> tuple[bool, ...]:
         """By canaries, by what is supposed; and by the noise of rounds."""
         return (*self.wrong, self.noise)
 
 
-Play = Callable[[int, int, Fault | None], Played]
+Play = Callable[[int, int, Fault | None], FederationOutcome]
 """Plays a federation with so many canaries, a seed, and a fault."""
 
 
@@ -96,7 +96,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     torch.set_num_threads(1)
     start = time.process_time()
     print(environment(("divulge", "torch")))
-    plays = {one.name: partial(_play, one) for one in MECHANISMS}
+    plays = {mechanism.name: partial(_play, mechanism) for mechanism in MECHANISMS}
     runs = print_faults(plays, FAULTS, 1 if quick else 20)
     runs += print_correct(plays, (100, 200), 1 if quick else 34)
     print(f"\n{runs} federations, {(time.process_time() - start) / 60:.1f} minutes of one core")
@@ -114,10 +114,10 @@ def print_faults(plays: Mapping[str, Play], faults: Sequence[Fault], repeats: in
     print("|---|---|---:|---:|---:|---:|")
     for fault in faults:
         for at, (name, play) in enumerate(plays.items()):
-            found = [play(200, _seed(at, k), fault) for k in range(repeats)]
-            wrong = np.sum([each.found for each in found], axis=0)
-            said = " | ".join(share(int(one), repeats) for one in wrong)
-            print(f"| {fault.name} | {name} | {found[0].stated:.2f} | {said} |", flush=True)
+            outcomes = [play(200, _seed(at, k), fault) for k in range(repeats)]
+            wrong = np.sum([each.alarms for each in outcomes], axis=0)
+            rates = " | ".join(share(int(count), repeats) for count in wrong)
+            print(f"| {fault.name} | {name} | {outcomes[0].stated:.2f} | {rates} |", flush=True)
     return len(faults) * len(plays) * repeats
 
 
@@ -129,14 +129,17 @@ def print_correct(plays: Mapping[str, Play], sizes: Sequence[int], repeats: int)
     total = np.zeros(len(_NOISES) + 1, int)
     for at, (name, play) in enumerate(plays.items()):
         for canaries in sizes:
-            found = [play(canaries, _seed(at, 1000 + k), None) for k in range(repeats)]
-            wrong = np.sum([each.found for each in found], axis=0)
+            outcomes = [play(canaries, _seed(at, 1000 + k), None) for k in range(repeats)]
+            wrong = np.sum([each.alarms for each in outcomes], axis=0)
             total += wrong
-            said = " | ".join(f"{k} of {repeats}" for k in wrong)
-            estimates = [each.estimate for each in found]
+            counts = " | ".join(f"{k} of {repeats}" for k in wrong)
+            estimates = [each.estimate for each in outcomes]
             error = np.std(estimates, ddof=1) / len(estimates) ** 0.5 if repeats > 1 else np.nan
             mean = f"{np.mean(estimates):.2f} ± {1.96 * error:.2f}"
-            print(f"| {name} | {canaries} | {found[0].stated:.2f} | {said} | {mean} |", flush=True)
+            print(
+                f"| {name} | {canaries} | {outcomes[0].stated:.2f} | {counts} | {mean} |",
+                flush=True,
+            )
     runs = len(plays) * len(sizes) * repeats
     for supposed, wrong in zip((*_NOISES, "noise of rounds"), total, strict=True):
         print(f"{supposed}: false {share(int(wrong), runs)}")
@@ -148,13 +151,13 @@ def _seed(mechanism: int, repeat: int) -> int:
     return 10_000 * mechanism + repeat
 
 
-def share(found: int, runs: int) -> str:
+def share(count: int, runs: int) -> str:
     """So many of so many, with the 95 % interval of Clopper and Pearson."""
-    low, high = stats.binomtest(found, runs).proportion_ci()
-    return f"{found} of {runs} ({low:.2f} to {high:.2f})"
+    low, high = stats.binomtest(count, runs).proportion_ci()
+    return f"{count} of {runs} ({low:.2f} to {high:.2f})"
 
 
-def _play(how: Mechanism, canaries: int, seed: int, fault: Fault | None) -> Played:
+def _play(how: Mechanism, canaries: int, seed: int, fault: Fault | None) -> FederationOutcome:
     from torch import nn
 
     from divulge.federation.fedavg import Federation
@@ -186,7 +189,7 @@ def _play(how: Mechanism, canaries: int, seed: int, fault: Fault | None) -> Play
         return judge(folder, score_transcript(folder, place / "run", place / "s.npz", sees=sees))
 
 
-def judge(folder: Path, path: Path, stated: tuple[float, float] | None = None) -> Played:
+def judge(folder: Path, path: Path, stated: tuple[float, float] | None = None) -> FederationOutcome:
     """Whether scores contradict an ε.
 
     Args:
@@ -198,10 +201,10 @@ def judge(folder: Path, path: Path, stated: tuple[float, float] | None = None) -
     inserted = np.load(folder / canary_files.SEALED)["inserted"]
     epsilon, delta = stated or scores.stated or (np.nan, np.nan)
     wrong = tuple(_bound(scores, inserted, delta, each) > epsilon for each in _NOISES)
-    seen = scores.noise
-    noise = bool(seen and check_noise(seen, scores.steps, "round").faults)
+    round_noise = scores.noise
+    noise = bool(round_noise and check_noise(round_noise, scores.steps, "round").faults)
     estimate = gaussian_estimate(scores.score, inserted, delta).value
-    return Played(epsilon, wrong, estimate, noise)
+    return FederationOutcome(epsilon, wrong, estimate, noise)
 
 
 def _bound(
@@ -212,18 +215,18 @@ def _bound(
     if scores.rounds is not None:
         looks = [(scores.score, 2), *((each, 2 * len(scores.rounds)) for each in scores.rounds)]
     return max(
-        epsilon_lower_bound(one, inserted, delta, drawn="coins", noise=noise, tries=tries).value
-        for one, tries in looks
+        epsilon_lower_bound(score, inserted, delta, drawn="coins", noise=noise, tries=tries).value
+        for score, tries in looks
     )
 
 
 @contextmanager
 def _broken(fault: Fault) -> Iterator[None]:
-    kept = SeededNoise.add_normal
+    add_normal = SeededNoise.add_normal
 
     def noise(self: SeededNoise, values: np.ndarray, scale: float) -> np.ndarray:
         source = SeededNoise(np.random.default_rng(7)) if fault.repeated else self
-        return kept(source, values, fault.scale * scale)
+        return add_normal(source, values, fault.scale * scale)
 
     with mock.patch.object(SeededNoise, "add_normal", noise):
         if fault.clipped:

@@ -19,7 +19,7 @@ from benchmarks.canary_federations import (
     DELTA,
     FAULTS,
     Fault,
-    Played,
+    FederationOutcome,
     judge,
     print_correct,
     print_faults,
@@ -74,8 +74,8 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     logging.getLogger("flwr").setLevel(logging.ERROR)
     start = time.process_time()
     print(environment(("divulge", "flwr", "dp-accounting")))
-    plays = {one.name: partial(play, one) for one in MECHANISMS}
-    unchanged = {one.name: partial(play, one) for one in AS_THEY_ARE}
+    plays = {mechanism.name: partial(play, mechanism) for mechanism in MECHANISMS}
+    unchanged = {mechanism.name: partial(play, mechanism) for mechanism in AS_THEY_ARE}
     repeats = 1 if quick else 20
     runs = print_faults(plays, FAULTS, repeats)
     runs += print_faults(unchanged, [Fault("none planted")], repeats)
@@ -83,7 +83,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     print(f"\n{runs} runs, {(time.process_time() - start) / 60:.1f} minutes of one core")
 
 
-def play(how: Mechanism, canaries: int, seed: int, fault: Fault | None) -> Played:
+def play(how: Mechanism, canaries: int, seed: int, fault: Fault | None) -> FederationOutcome:
     """One federation of this mechanism, or one client that probes its own.
 
     Args:

@@ -116,8 +116,8 @@ def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
     with tempfile.TemporaryDirectory() as scratch, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         folder = make_canaries(records, Path(scratch, "c"), setting.canaries, seed=seed).folder
-        with np.load(folder / files.TRAIN) as held:
-            pool = records.joined(Records(held["x"], held["y"]))
+        with np.load(folder / files.TRAIN) as arrays:
+            pool = records.joined(Records(arrays["x"], arrays["y"]))
         # batches of whole records, or one record more than that, so that there is a rest to round
         spare = (len(pool) - fault.rounded) % setting.batches
         pool = pool.take(np.arange(spare, len(pool)))
@@ -148,15 +148,15 @@ def train(setting: Setting, seed: int, fault: Fault | None = None) -> Scores:
             ),
         ]
         made = files.read_candidates(folder)
-        found = [read_scores(path, made) for path in paths]
-        white, black = (centre_by_class(one.score, made.y) for one in found)
+        both_scores = [read_scores(path, made) for path in paths]
+        white, black = (centre_by_class(scores.score, made.y) for scores in both_scores)
         inserted = np.load(folder / files.SEALED)["inserted"]
-        batches = found[0].batches
+        batches = both_scores[0].batches
         assert batches is not None
-        noise = found[0].noise
+        noise = both_scores[0].noise
         assert noise is not None
-        faults = check_batches(batches).faults + check_noise(noise, found[0].steps).faults
-        accused = bool(faults or found[0].statistics)
+        faults = check_batches(batches).faults + check_noise(noise, both_scores[0].steps).faults
+        accused = bool(faults or both_scores[0].statistics)
         return Scores(white, black, inserted, accused)
 
 
@@ -359,10 +359,10 @@ def _clip_batches(optimiser: Any) -> None:
 
     def clip() -> None:
         sums = [g.sum(dim=0) for g in optimiser.grad_samples]
-        norm = torch.stack([(one**2).sum() for one in sums]).sum().sqrt()
+        norm = torch.stack([(total**2).sum() for total in sums]).sum().sqrt()
         most = optimiser.max_grad_norm * optimiser.expected_batch_size
-        for p, one in zip(optimiser.params, sums, strict=True):
-            p.summed_grad = one * (most / (norm + 1e-6)).clamp(max=1.0)
+        for p, total in zip(optimiser.params, sums, strict=True):
+            p.summed_grad = total * (most / (norm + 1e-6)).clamp(max=1.0)
 
     optimiser.clip_and_accumulate = clip
 

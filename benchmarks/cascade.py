@@ -34,8 +34,8 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like all)
     budgets = BUDGETS[:1] if quick else BUDGETS
     if quick:
         task = task._replace(size=2_000, reference=500)
-    with folder_of_answers(task) as kept:
-        games = Games(task, max(budgets), kept)
+    with folder_of_answers(task) as folder:
+        games = Games(task, max(budgets), folder)
         games.train()
         # targets on one half have most in common: one of each half is measured
         views = list(games.views("online"))[::SEEDS]
@@ -46,17 +46,21 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like all)
 
 
 def _print_budget(task: Task, games: Games, views: Sequence[Views], models: int) -> None:
-    found: dict[str, list[list[float]]] = {}
+    rows_by_attack: dict[str, list[list[float]]] = {}
     for k, views_of_target in enumerate(views):
         for name in (*OTHERS, "cascade"):
             view = views_of_target.of(models)
             if name == "cascade":
                 view = _with_further(task, games, views_of_target, models, k)
             score = catalog.attack(name)(view, stream(k, "attack", name)).score
-            found.setdefault(name, []).append(_measure(score, views_of_target.learned))
-    for name, rows in found.items():
+            rows_by_attack.setdefault(name, []).append(_measure(score, views_of_target.learned))
+    for name, rows in rows_by_attack.items():
         _print_row(models, name, np.array(rows))
-    _print_row(models, "cascade less", np.array(found["cascade"]) - np.array(found["shadow-stack"]))
+    _print_row(
+        models,
+        "cascade less",
+        np.array(rows_by_attack["cascade"]) - np.array(rows_by_attack["shadow-stack"]),
+    )
 
 
 def _print_row(models: int, name: str, rows: np.ndarray) -> None:
@@ -99,12 +103,13 @@ class _Further:
         halves &= ~outside
         seeds = [int(seed) for seed in rng.integers(2**31, size=self._models)]
         self._trained += self._models
-        said = [
+        answers = [
             TableTarget.record(model, everyone.x).answers
             for model in self._trainer.many(everyone.take(candidates), halves, seeds)
         ]
         phi = np.stack(
-            [signals.compute_signal("scaled_logit", one, everyone.y) for one in said], axis=1
+            [signals.compute_signal("scaled_logit", answer, everyone.y) for answer in answers],
+            axis=1,
         )
         return Shadows(phi[candidates], halves.T, phi[reference])
 

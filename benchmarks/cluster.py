@@ -26,7 +26,7 @@ FEATURES, CLASSES, EPOCHS = 100, 10, 10
 MILLION, SHADOWS = 1_000_000, 1_000
 
 
-class Measured(NamedTuple):
+class UnitCosts(NamedTuple):
     """Seconds of the parts of the work, from which more workers are reckoned."""
 
     training: float
@@ -103,8 +103,8 @@ def _cluster() -> Iterator[Any]:
         for process in psutil.Process().children(recursive=True):
             if process.name() == "raylet" and process.pid not in pinned:
                 pinned.add(process.pid)
-                for one in (process, *process.children(recursive=True)):
-                    one.cpu_affinity([core])
+                for pinned_process in (process, *process.children(recursive=True)):
+                    pinned_process.cpu_affinity([core])
 
     def add() -> None:
         cluster.add_node(num_cpus=1)
@@ -134,7 +134,7 @@ def _seconds(there: Any, work: ShadowWorkload) -> float:
     return time.perf_counter() - begun
 
 
-def _measure(there: Any, work: ShadowWorkload, quick: bool) -> Measured:  # noqa: FBT001 (as run)
+def _measure(there: Any, work: ShadowWorkload, quick: bool) -> UnitCosts:  # noqa: FBT001 (as run)
     """Seconds of each part; one warm call of each comes before."""
     from divulge.training import cluster
 
@@ -163,7 +163,7 @@ def _measure(there: Any, work: ShadowWorkload, quick: bool) -> Measured:  # noqa
     training = (time.process_time() - begun) / 2 / records
     assert len(trained) == 2
     gigabytes = 4 * size / 1e9
-    return Measured(
+    return UnitCosts(
         training, overhead, sending / gigabytes, collecting / 2 / gigabytes, _attacking(quick)
     )
 
@@ -213,7 +213,7 @@ CORES = 16
 """Workers a machine in the reckoning."""
 
 
-def _reckon(of: Measured) -> None:
+def _reckon(of: UnitCosts) -> None:
     """Print what so many workers do for an audit of a million records with 1,000 shadows."""
     task = of.training * MILLION
     pool, row = 4e-9 * FEATURES * MILLION, 8e-9 * MILLION
@@ -236,13 +236,13 @@ def _reckon(of: Measured) -> None:
         "total h",
         "efficiency",
     )
-    print("".join(f"{one:>14}" for one in head))
+    print("".join(f"{title:>14}" for title in head))
     alone = None
     for workers in (1, 2, 10, 100, 1_000):
         training = -(-SHADOWS // workers) * (task + of.overhead)
         sending = -(-workers // CORES) * pool * of.sending
         total = sending + max(training, collecting) + attacking
         alone = alone or total
-        numbers = (f"{one:,.0f}" for one in (training, sending, collecting, attacking))
+        numbers = (f"{number:,.0f}" for number in (training, sending, collecting, attacking))
         shown = (f"{workers:,}", *numbers, f"{total / 3600:.2f}", f"{alone / workers / total:.2f}")
-        print("".join(f"{one:>14}" for one in shown))
+        print("".join(f"{cell:>14}" for cell in shown))

@@ -91,9 +91,9 @@ def _items(
         attack = catalog.interaction_attack(name, **settings)
         measure = partial(metrics.measure, truths=[game.truth for game in users])
         views = [game.view for game in users]
-        found = attempt.run_on_clients(views, measure, attack, seed).finding
-        auc.append(found.metrics["auc"].value)
-        f1.append(found.metrics["f1"].value)
+        finding = attempt.run_on_clients(views, measure, attack, seed).finding
+        auc.append(finding.metrics["auc"].value)
+        f1.append(finding.metrics["f1"].value)
     return auc, f1
 
 
@@ -114,9 +114,11 @@ def find_communities(
     ]
     right = []
     for u, wanted in enumerate(acted):
-        found = relevance[:, sorted(wanted)].mean(axis=1)
-        alike = np.array([len(wanted & one) / len(wanted | one) for one in acted])
-        found[u] = alike[u] = -1
-        nearest = (set(np.argsort(-score, kind="stable")[:size]) for score in (found, alike))
+        mean_relevance = relevance[:, sorted(wanted)].mean(axis=1)
+        alike = np.array([len(wanted & other) / len(wanted | other) for other in acted])
+        mean_relevance[u] = alike[u] = -1
+        nearest = (
+            set(np.argsort(-score, kind="stable")[:size]) for score in (mean_relevance, alike)
+        )
         right.append(len(set.intersection(*nearest)) / size)
     return float(np.mean(right))

@@ -173,19 +173,23 @@ def estimates(cell: Cell) -> Iterator[dict[str, Estimate]]:
 
 
 def _row(cell: Cell) -> str:
-    found = list(estimates(cell))
-    shown = [_shown(cell, metric, [one[metric] for one in found if metric in one])
-             for metric in METRICS]  # fmt: skip
+    by_audit = list(estimates(cell))
+    shown = [
+        _format_coverage(cell, metric, [audit[metric] for audit in by_audit if metric in audit])
+        for metric in METRICS
+    ]
     sizes = f"{cell.members:,}/{cell.nonmembers:,}"
     return f"| {cell.name} | {sizes} | {cell.audits} | {' | '.join(shown)} |"
 
 
-def _shown(cell: Cell, metric: str, measured: list[Estimate]) -> str:
+def _format_coverage(cell: Cell, metric: str, measured: list[Estimate]) -> str:
     if not measured:
         return "-"
     truth = POPULATIONS[cell.name].truth(metric)
-    covered = sum(truth in one for one in measured)
-    width = np.mean([one.high - one.low for one in measured if one.high is not None])
+    covered = sum(truth in estimate for estimate in measured)
+    width = np.mean(
+        [estimate.high - estimate.low for estimate in measured if estimate.high is not None]
+    )
     low, high = clopper_pearson(covered, len(measured))
     fewest = membership.fewest_nonmembers(FPRS[METRICS.index(metric) - 1]) if "TPR" in metric else 0
     mark = "*" if cell.nonmembers < fewest else ""

@@ -13,7 +13,7 @@ WIDTHS = (64, 128, 512, 4096)
 
 def run(quick: bool) -> Outcome:  # noqa: FBT001 (the command's flag)
     """Print a table a width; return the timings of the second, as of the paper's small networks."""
-    found: list[Outcome] = []
+    outcomes: list[Outcome] = []
     print(environment(("numpy", "scipy")))
     for width in WIDTHS[:2] if quick else WIDTHS:
         change, bases = _system(width)
@@ -28,8 +28,8 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the command's flag)
         ]
         print(f"\n10 classes, {width} inputs; objective {errors[0]:.6g} and {errors[1]:.6g}")
         print(table(timings, timings[0]))
-        found.append(Outcome(*timings))
-    return found[1]
+        outcomes.append(Outcome(*timings))
+    return outcomes[1]
 
 
 def _system(width: int) -> tuple[np.ndarray, np.ndarray]:

@@ -35,14 +35,14 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     )
     begun = time.perf_counter()
     played = find_federation(setting)
-    seen = (played.round(ROUND),)
-    weights = sum(array.size for array in seen[0].sent.values())
+    rounds = (played.round(ROUND),)
+    weights = sum(array.size for array in rounds[0].sent.values())
     print(
         f"{name}, {weights:,} weights: {ROUND + 1} rounds of {len(setting.users)} users with "
         f"{RECORDS} records took {time.perf_counter() - begun:.0f} s"
     )
     views = [
-        UpdateView(str(k), seen, played.network, played.reference)
+        UpdateView(str(k), rounds, played.network, played.reference)
         for k in range(len(setting.users))
     ]
     truth = setting.counts / setting.counts.sum(axis=1, keepdims=True)
@@ -64,7 +64,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
 def _cpu_seconds() -> float:
     """CPU seconds of this process and of those that it has started."""
     own = psutil.Process()
-    each = [one.cpu_times() for one in (own, *own.children(recursive=True))]
+    each = [process.cpu_times() for process in (own, *own.children(recursive=True))]
     return float(sum(times.user + times.system for times in each))
 
 

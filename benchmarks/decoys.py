@@ -32,7 +32,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     print(f"{name}: {SEEDS} seeds of {USERS} users\n| decoys an interaction | AUC | F1 |")
     print("|---:|---|---|", flush=True)
     for decoys in DECOYS[:2] if quick else DECOYS:
-        found = []
+        figures = []
         for seed in range(1 if quick else SEEDS):
             users = stream(seed, "decoys", name).permutation(log.users)[: 5 if quick else USERS]
             world = Recommending(log, NeuralCF(), embeddings_only=True, decoys=decoys, seed=seed)
@@ -40,8 +40,8 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
             guesses = RAIFLE().many([game.view for game in games], stream(seed, "attack"))
             for guess, game in zip(guesses, games, strict=True):
                 judged = measure_user(guess, game.truth)
-                found.append((judged.auc, judged.f1))
+                figures.append((judged.auc, judged.f1))
         print(
-            f"| {decoys} | " + " | ".join(map(format_mean, zip(*found, strict=True))) + " |",
+            f"| {decoys} | " + " | ".join(map(format_mean, zip(*figures, strict=True))) + " |",
             flush=True,
         )

@@ -69,20 +69,20 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     wanted = [attacks.attack(name) for name in ("threshold", *_KINDS["shadows"], *_KINDS["labels"])]
     print(f"| defence | accuracy | {' | '.join(f'AUC, {kind}' for kind in _KINDS)} |")
     for name, (records, train, answers) in _variants(TASKS["digits"].records()).items():
-        found = divulge.leave_one_out(
+        study = divulge.leave_one_out(
             train,
             records=records,
             attacks=wanted,
             access=divulge.Access(answers=answers),
             rotation=rotation,
         )
-        accuracy = mean_over_targets("accuracy", found.accuracies("non-members"))
+        accuracy = mean_over_targets("accuracy", study.accuracies("non-members"))
         by_kind = [
-            max((found.means(attack)["auc"] for attack in names), key=lambda one: one.value)
+            max((study.means(attack)["auc"] for attack in names), key=lambda auc: auc.value)
             for names in _KINDS.values()
         ]
         print(f"| {name} | {' | '.join(map(_cell, (accuracy, *by_kind)))} |", flush=True)
 
 
-def _cell(one: Estimate) -> str:
-    return f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})"
+def _cell(estimate: Estimate) -> str:
+    return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"

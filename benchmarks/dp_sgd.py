@@ -71,7 +71,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     print(f"Location-30, {member.sum():,} members, {(~member).sum():,} outsiders, δ = {_DELTA:g}")
     print(f"{'':30}{'accuracy on outsiders':>24}{'AUC':>22}{'claimed ε':>11}{'measured ε':>12}")
     for side in sides:
-        print(_audited(side, pool, member, 2 if quick else 8), flush=True)
+        print(_audit_row(side, pool, member, 2 if quick else 8), flush=True)
     return run_times(quick)
 
 
@@ -100,8 +100,8 @@ def run_times(quick: bool) -> Outcome:  # noqa: FBT001 (as in run)
             outcomes.append(_compare(recipe, pool, 1 if quick else 3))
     print("last line: all of them together, best runs")
     return Outcome(
-        Timing("ours", [sum(one.ours.best for one in outcomes)]),
-        Timing("theirs", [sum(one.theirs.best for one in outcomes)]),
+        Timing("ours", [sum(outcome.ours.best for outcome in outcomes)]),
+        Timing("theirs", [sum(outcome.theirs.best for outcome in outcomes)]),
     )
 
 
@@ -154,10 +154,12 @@ def _by_opacus(recipe: "Recipe", pool: Records, mode: str) -> None:
                 optimiser.step()
 
 
-def _audited(side: Side, pool: Records, member: Bool[np.ndarray, " records"], shadows: int) -> str:
+def _audit_row(
+    side: Side, pool: Records, member: Bool[np.ndarray, " records"], shadows: int
+) -> str:
     target = _train(side.trainer, pool, member)
     outsiders = pool.take(~member)
-    found = divulge.audit(
+    audit = divulge.audit(
         target,
         members=pool.take(member),
         nonmembers=outsiders,
@@ -167,8 +169,8 @@ def _audited(side: Side, pool: Records, member: Bool[np.ndarray, " records"], sh
     )
     right = int((target.predict(outsiders.x).argmax(axis=1) == outsiders.y).sum())
     low, high = stats.binomtest(right, len(outsiders)).proportion_ci()
-    auc = max((f.metrics["auc"] for f in found.findings if f.metrics), key=lambda auc: auc.low)
-    claim = found.summary.claim
+    auc = max((f.metrics["auc"] for f in audit.findings if f.metrics), key=lambda auc: auc.low)
+    claim = audit.summary.claim
     assert claim is not None
     bound = "-" if claim.bound is None else f"≥ {words.format_lower_bound(claim.bound.low)}"
     accuracy = f"{right / len(outsiders):.3f} ({low:.3f}-{high:.3f})"

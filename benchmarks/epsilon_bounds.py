@@ -49,10 +49,10 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     ours = theirs = float("nan")
     for epsilon in (1.0, 4.0, 10.0):
         for records in (200, 1000) if quick else (200, 1000, 10_000):
-            found = _compared(epsilon, records, 10 if quick else 100)
+            means = _compare(epsilon, records, 10 if quick else 100)
             if (epsilon, records) == _COMPARED:
-                ours = found["divulge, coins"]
-                theirs = found.get("jax_privacy, one run", theirs)
+                ours = means["divulge, coins"]
+                theirs = means.get("jax_privacy, one run", theirs)
     print("\nvalidity: bounds of divulge that exceed the true ε; promised: 5 % at most")
     print("| mechanism | noise | ε | δ | mean bound | exceed | 95 %, exact |")
     print("|---|---|---:|---:|---:|---:|---|")
@@ -61,7 +61,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     print(f"epsilon-bounds ours={ours:.4f} theirs={theirs:.4f} ratio={ours / theirs:.2f}")
 
 
-def _compared(epsilon: float, records: int, audits: int) -> Mapping[str, float]:
+def _compare(epsilon: float, records: int, audits: int) -> Mapping[str, float]:
     """The mean bound of each method on the same scores, printed as well."""
     mu = mechanisms.mu_of(epsilon)
     coins, halves = (
@@ -74,11 +74,11 @@ def _compared(epsilon: float, records: int, audits: int) -> Mapping[str, float]:
         ])
         for name, drawn, noise in _OURS
     }  # fmt: skip
-    found = ask_peer(coins)
-    if isinstance(found, Missing):
-        print(f"jax_privacy: {found.reason}")
+    peer_bounds = ask_peer(coins)
+    if isinstance(peer_bounds, Missing):
+        print(f"jax_privacy: {peer_bounds.reason}")
     else:
-        bounds |= {f"jax_privacy, {name}": each for name, each in found.items()}
+        bounds |= {f"jax_privacy, {name}": each for name, each in peer_bounds.items()}
     for name, each in bounds.items():
         above = int((each > epsilon).sum())
         print(
@@ -109,8 +109,8 @@ def ask_peer(
         (task / "settings.json").write_text(json.dumps({"delta": DELTA}))
         score, member = (np.stack(part) for part in zip(*audits, strict=True))
         np.savez(task / "audits.npz", score=score, member=member)
-        found = side.run(peer, task, Path(scratch))
-    return found if isinstance(found, Missing) else found.scores
+        result = side.run(peer, task, Path(scratch))
+    return result if isinstance(result, Missing) else result.scores
 
 
 def _valid(cell: Cell, audits: int) -> bool:

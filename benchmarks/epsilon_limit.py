@@ -49,13 +49,13 @@ def _log_ratios(
 ) -> Float64[np.ndarray, " times"]:
     """Log likelihood ratios of audits; by symmetry only the size of a record's odds counts."""
     rng = stream(0, "limit", which, records, str(at))
-    found = []
+    ratios = []
     for start in range(0, times, _AT_ONCE):
         shape = min(_AT_ONCE, times - start), records
         noise = rng.standard_normal(shape) + mu * (rng.random(shape) < 0.5)
         odds = np.abs(mu * noise - mu * mu / 2)
-        kept = np.minimum(odds, at)
-        right = rng.random(shape) < special.expit(kept if which == "cut" else odds)
+        capped = np.minimum(odds, at)
+        right = rng.random(shape) < special.expit(capped if which == "cut" else odds)
         sign = np.where(right, 1.0, -1.0)
-        found.append((special.log_expit(sign * odds) - special.log_expit(sign * kept)).sum(1))
-    return np.concatenate(found)
+        ratios.append((special.log_expit(sign * odds) - special.log_expit(sign * capped)).sum(1))
+    return np.concatenate(ratios)

@@ -54,8 +54,8 @@ def fixed(rng: np.random.Generator, members: int, others: int) -> np.ndarray:
 
 def mu_of(epsilon: float, delta: float = DELTA) -> float:
     """How far apart the means of unit Gaussian noise are for this guarantee."""
-    found: float = optimize.brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, 1e-3, 60)
-    return found
+    mu: float = optimize.brentq(lambda mu: gaussian_delta(mu, epsilon) - delta, 1e-3, 60)
+    return mu
 
 
 def response(rng: np.random.Generator, member: np.ndarray, epsilon: float) -> np.ndarray:
@@ -77,8 +77,8 @@ def laplace(rng: np.random.Generator, member: np.ndarray, epsilon: float) -> np.
 def geometric(rng: np.random.Generator, member: np.ndarray, epsilon: float) -> np.ndarray:
     """Two-sided geometric noise: whole numbers with many ties; pure ε."""
     chance = 1 - math.exp(-epsilon)
-    one, other = (rng.geometric(chance, size=len(member)) for _ in range(2))
-    return one - other + 1.0 * member
+    first, second = (rng.geometric(chance, size=len(member)) for _ in range(2))
+    return first - second + 1.0 * member
 
 
 def subsampled(
@@ -92,20 +92,20 @@ def one_by_one(
     rng: np.random.Generator, member: np.ndarray, epsilon: float, delta: float
 ) -> np.ndarray:
     """Randomised response, and each record is published besides with probability δ."""
-    said = response(rng, member, epsilon)
+    responses = response(rng, member, epsilon)
     exposed = rng.random(len(member)) < delta
-    return np.where(exposed, 4.0 * member - 1.5, said)
+    return np.where(exposed, 4.0 * member - 1.5, responses)
 
 
 def together(
     rng: np.random.Generator, member: np.ndarray, epsilon: float, delta: float, share: float = 1.0
 ) -> np.ndarray:
     """Randomised response; with probability δ, this share of all records is published at once."""
-    said = response(rng, member, epsilon)
+    responses = response(rng, member, epsilon)
     if rng.random() < delta:
         exposed = rng.random(len(member)) < share
-        said = np.where(exposed, 4.0 * member - 1.5, said)
-    return said
+        responses = np.where(exposed, 4.0 * member - 1.5, responses)
+    return responses
 
 
 def rarely(rng: np.random.Generator, member: np.ndarray, leaks: float, odds: float) -> np.ndarray:
@@ -126,8 +126,8 @@ def rare_odds(leaks: float, mu: float) -> float:
         right = float(special.expit(epsilon))
         return float(special.ndtri(leaks * right) - special.ndtri(leaks * (1 - right))) - mu
 
-    found: float = optimize.brentq(above, 1e-6, 50)
-    return found
+    epsilon: float = optimize.brentq(above, 1e-6, 50)
+    return epsilon
 
 
 def alike(rng: np.random.Generator, member: np.ndarray, mu: float) -> np.ndarray:

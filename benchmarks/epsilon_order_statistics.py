@@ -60,13 +60,13 @@ def _compare_sizes(audits: int) -> None:
     for epsilon in (1.0, 4.0):
         for records in _SIZES:
             cell = _independent("Gaussian", epsilon, records, "coins")
-            found = [
+            bounds = [
                 _theirs(cell, audits, "gaussian", 0.5),
                 _ours(cell, audits, "independent-gaussian"),
                 *(_theirs(cell, audits, "approximate", share) for share in _SHARES),
                 _ours(cell, audits, "any"),
             ]
-            means = " | ".join(each.mean() for each in found)
+            means = " | ".join(each.mean() for each in bounds)
             print(f"| {epsilon:g} | {records:,} | {means} |", flush=True)
 
 
@@ -86,13 +86,13 @@ def _compare_independent(audits: int) -> None:
 
 
 def _rates(cell: Cell, audits: int, *, gaussian: bool) -> list[str]:
-    found = [_theirs(cell, audits, "approximate", _SHARE), _ours(cell, audits, "any")]
+    bounds = [_theirs(cell, audits, "approximate", _SHARE), _ours(cell, audits, "any")]
     if gaussian:  # the others have no Gaussian curve
-        found += [
+        bounds += [
             _theirs(cell, audits, "gaussian", _SHARE),
             _ours(cell, audits, "independent-gaussian"),
         ]
-    return [each.exceed(cell.epsilon) for each in found] + ["" for _ in range(4 - len(found))]
+    return [each.exceed(cell.epsilon) for each in bounds] + ["" for _ in range(4 - len(bounds))]
 
 
 def _compare_dependent(audits: int) -> None:
@@ -101,9 +101,9 @@ def _compare_dependent(audits: int) -> None:
     print(f"| mechanism | ε | δ | records | supposed | {columns} | divulge |")
     print(f"|---|---:|---:|---:|---|{'---:|' * (len(_SHARES) + 1)}")
     for family, noise, cell in _dependent():
-        found = [_theirs(cell, audits, family, share) for share in _SHARES]
-        found.append(_ours(cell, audits, noise))
-        rates = " | ".join(each.exceed(cell.epsilon) for each in found)
+        bounds = [_theirs(cell, audits, family, share) for share in _SHARES]
+        bounds.append(_ours(cell, audits, noise))
+        rates = " | ".join(each.exceed(cell.epsilon) for each in bounds)
         print(
             f"| {cell.name} | {cell.epsilon:g} | {cell.delta:g} | 1,000 | {noise} | {rates} |",
             flush=True,
@@ -119,10 +119,10 @@ def _compare_opake(audits: int) -> None:
         if isinstance(peer, Missing):
             print(f"opake-auditing: {peer.reason}")
             return
-        found = {f"opake-auditing, {name}": _Bounds(each) for name, each in peer.items()}
+        bounds = {f"opake-auditing, {name}": _Bounds(each) for name, each in peer.items()}
         for noise in ("any", "independent-gaussian"):
-            found[f"divulge, {noise}"] = _ours(cell, audits, noise)
-        for name, each in found.items():
+            bounds[f"divulge, {noise}"] = _ours(cell, audits, noise)
+        for name, each in bounds.items():
             print(f"| {records:,} | {name} | {each.mean()} | {each.exceed(0.0)} |", flush=True)
 
 
@@ -163,13 +163,13 @@ def _audit(cell: Cell, k: int) -> Audit:
 
 
 def _theirs(cell: Cell, audits: int, family: Family, share: float) -> _Bounds:
-    found = []
+    bounds = []
     for k in range(audits):
         score, member = _audit(cell, k)
         ties = stream(k, "ties", cell.name)
         released = round(share * len(score))
-        found.append(order_statistics.bound(score, member, cell.delta, released, family, ties))
-    return _Bounds(np.array(found))
+        bounds.append(order_statistics.bound(score, member, cell.delta, released, family, ties))
+    return _Bounds(np.array(bounds))
 
 
 def _ours(cell: Cell, audits: int, noise: NoiseAssumption) -> _Bounds:

@@ -37,7 +37,7 @@ class World(NamedTuple):
     exposed: Flags
 
 
-class Listed(NamedTuple):
+class ListQuality(NamedTuple):
     """Quality of a list of exposed records, as means over audits."""
 
     share: float
@@ -45,7 +45,7 @@ class Listed(NamedTuple):
     error: float
     """Standard error of this mean."""
     listed: float
-    found: float
+    recall: float
     """Share of the exposed members that are on the list."""
 
 
@@ -144,7 +144,7 @@ def gaussians(seed: int, q: float, share: float = 0.1) -> tuple[Flags, Flags]:
     return stats.false_discovery_control(p) <= q, open_
 
 
-def summarised(lists: Iterator[tuple[Flags, Flags]]) -> Listed:
+def average_lists(lists: Iterator[tuple[Flags, Flags]]) -> ListQuality:
     """Average the quality of lists, each given beside the exposed members."""
     rows = [
         (
@@ -154,22 +154,22 @@ def summarised(lists: Iterator[tuple[Flags, Flags]]) -> Listed:
         )
         for chosen, open_ in lists
     ]
-    share, listed, found = np.mean(rows, axis=0)
+    share, listed, recall = np.mean(rows, axis=0)
     error = np.std([row[0] for row in rows]) / np.sqrt(len(rows))
-    return Listed(float(share), float(error), float(listed), float(found))
+    return ListQuality(float(share), float(error), float(listed), float(recall))
 
 
-def measured(
+def measure_lists(
     population: str,
     share: float,
     q: float,
     audits: int = AUDITS,
     members: int = MEMBERS,
     nonmembers: int = NONMEMBERS,
-) -> Listed:
+) -> ListQuality:
     """Measure the quality of our list."""
     worlds = (draw(population, share, seed, members, nonmembers) for seed in range(audits))
-    return summarised((ours(world, q), world.exposed[world.member]) for world in worlds)
+    return average_lists((ours(world, q), world.exposed[world.member]) for world in worlds)
 
 
 def measure_tops(population: str, share: float, size: int, seed: int) -> list[Top]:
@@ -180,7 +180,7 @@ def measure_tops(population: str, share: float, size: int, seed: int) -> list[To
         out, lift, open_ = POPULATIONS[population](rng, 2 * size, share)
         raised = open_ & member & (lift > 0)
         score = out + lift * raised
-        for places in (max(1, round(one * 2 * size)) for one in SHARES):
+        for places in (max(1, round(top_share * 2 * size)) for top_share in SHARES):
             top = score > np.sort(score)[-places - 1]  # ties that reach beyond it are left out
             limit = exposed.fewest_exposed_on_top(score, member, places, LEVEL / ATTACKS)
             tops.append(Top(places, int(np.sum(member & top)), int(np.sum(raised & top)), limit))
@@ -210,10 +210,10 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     print("| --- | --- | --- | --- | --- |")
     for name in POPULATIONS:
         for share in (0.1, 0.4):
-            _print(name, share, measured(name, share, 0.1, audits))
-    chosen = summarised(longest(seed, 0.1) for seed in range(audits))
+            _print(name, share, measure_lists(name, share, 0.1, audits))
+    chosen = average_lists(longest(seed, 0.1) for seed in range(audits))
     _print("*the longest of 12 lists*", 0.1, chosen)
-    fitted = summarised(gaussians(seed, 0.1) for seed in range(audits))
+    fitted = average_lists(gaussians(seed, 0.1) for seed in range(audits))
     _print("*a Gaussian per record*", 0.1, fitted)
     print(f"\nrecords in each group: {2 * audits} audits with a limit too high, members in the top")
     print("10 % / exposed of them / at least so many by the limit for 12 attacks at once")
@@ -225,7 +225,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
             print(_row_of_tops(name, share, 2 * audits), flush=True)
 
 
-def _print(name: str, share: float, found: Listed) -> None:
-    rate = f"{100 * found.share:.1f} % ± {100 * found.error:.1f}"
-    power = f"{100 * found.found:.0f} %"
-    print(f"| {name} | {100 * share:.0f} % | {found.listed:.0f} | {rate} | {power} |", flush=True)
+def _print(name: str, share: float, quality: ListQuality) -> None:
+    rate = f"{100 * quality.share:.1f} % ± {100 * quality.error:.1f}"
+    power = f"{100 * quality.recall:.0f} %"
+    print(f"| {name} | {100 * share:.0f} % | {quality.listed:.0f} | {rate} | {power} |", flush=True)

@@ -30,7 +30,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print the rate, with its exact interval, on made-up answers and on those of networks."""
     print("| answers | models | claimed on | rate (95 %, exact) |\n|---|---:|---:|---|")
     models = 20 if quick else 2400
-    made_up = (_made_up(FIRST + k) for k in range(models))
+    made_up = (_simulate_view(FIRST + k) for k in range(models))
     _report("made up, t with 3 degrees", made_up, first=FIRST)
     for origin, tier in games.REPLICATE_GROUPS[-1:] if quick else games.REPLICATE_GROUPS:
         wanted = games.TIERS[tier]
@@ -41,7 +41,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
                 print(error)
                 continue
             deals = 1 if quick else 10
-            _report(f"non-members of {name}, {tier}", _dealt(game, deals))
+            _report(f"non-members of {name}, {tier}", _deal_views(game, deals))
 
 
 def _report(label: str, views: Iterator[ModelView], first: int = 0) -> None:
@@ -54,17 +54,17 @@ def _report(label: str, views: Iterator[ModelView], first: int = 0) -> None:
     print(f"| {label} | {len(claims)} | {sum(claims)} | {rate} |", flush=True)
 
 
-def _made_up(seed: int) -> ModelView:
+def _simulate_view(seed: int) -> ModelView:
     """SYNTHETIC logits: each class has a centre, a shape and heavy tails; nobody is a member."""
     rng = stream(seed, "made up")
     y = rng.choice(4, size=SUSPECTS + REFERENCE, p=SHARES)
     centre = 3 * np.eye(4) + rng.normal(size=(4, 4))
     shape = rng.normal(size=(4, 4, 4))
     logits = centre[y] + np.einsum("nij,nj->ni", shape[y], rng.standard_t(3, size=(len(y), 4)))
-    return _asked(to_probabilities(logits, "logits", len(y)), y)
+    return _make_view(to_probabilities(logits, "logits", len(y)), y)
 
 
-def _dealt(game: AssignmentGame, times: int) -> Iterator[ModelView]:
+def _deal_views(game: AssignmentGame, times: int) -> Iterator[ModelView]:
     """A network's answers to records that it was not trained on, some of them called suspects."""
     view = game.challenge.view
     for k, target in enumerate(view.targets):
@@ -74,16 +74,16 @@ def _dealt(game: AssignmentGame, times: int) -> Iterator[ModelView]:
             view.records.take(game.challenge.truth.client != k),
         )
         x, y = (np.concatenate([getattr(part, what) for part in parts]) for what in ("x", "y"))
-        said = target.predict(x)
+        answers = target.predict(x)
         for deal in range(times):
             order = stream(deal, "dealt", str(k)).permutation(len(y))
-            yield _asked(said[order], y[order])
+            yield _make_view(answers[order], y[order])
 
 
-def _asked(said: np.ndarray, y: np.ndarray) -> ModelView:
+def _make_view(answers: np.ndarray, y: np.ndarray) -> ModelView:
     """View of all records: suspects first, at most as many as in the challenge, then reference."""
     rows = Records(np.arange(len(y)), y)
     cut = min(SUSPECTS, len(y) * SUSPECTS // (SUSPECTS + REFERENCE))
-    target = TableTarget(said, Need.PROBABILITIES | Need.HARD_LABELS)
+    target = TableTarget(answers, Need.PROBABILITIES | Need.HARD_LABELS)
     suspects, others = rows.take(np.arange(cut)), rows.take(np.arange(cut, len(y)))
     return ModelView(target, suspects, reference=others)

@@ -76,7 +76,7 @@ def _compare(workload: Workload, rate: float, quick: bool) -> Outcome:  # noqa: 
     )
     with (
         TemporaryDirectory() as folder,
-        closing(_written(federation, Path(folder, "transcript"))) as written,
+        closing(_write_rounds(federation, Path(folder, "transcript"))) as written,
     ):
         played, loop, single = federation.rounds(), _loop(federation), _loop(federation)
         for rounds in (played, written):
@@ -116,7 +116,7 @@ def _next(rounds: Iterator[object], many: int) -> None:
         pass
 
 
-def _written(federation: "Federation", folder: Path) -> Generator[object]:
+def _write_rounds(federation: "Federation", folder: Path) -> Generator[object]:
     from divulge.federation.simulation import write_aside
     from divulge.federation.transcript.writer import Writer
 
@@ -164,7 +164,9 @@ def _loop(federation: "Federation") -> Iterator["dict[str, torch.Tensor]"]:
                     optimiser.step()
             states.append(local.state_dict())
         pairs = list(zip(shares, states, strict=True))
-        mean = {name: torch.stack([s * one[name] for s, one in pairs]).sum(0) for name in states[0]}
+        mean = {
+            name: torch.stack([s * state[name] for s, state in pairs]).sum(0) for name in states[0]
+        }
         model.load_state_dict(mean)
         yield mean
 
@@ -178,8 +180,8 @@ def _workloads(quick: bool) -> Iterator[Workload]:  # noqa: FBT001 (as in run)
     for name, network, rounds in (("small-cnn", _small, 3), ("mnist-cnn", _mnist, 1)):
         for clients in (10, 100):
             recipe = Recipe(network, lr=0.05, epochs=1, batch_size=32)
-            held = iid(pool, equal_sizes(len(pool), clients))
-            federation = Federation(pool, held, recipe)
+            client_rows = iid(pool, equal_sizes(len(pool), clients))
+            federation = Federation(pool, client_rows, recipe)
             yield Workload(name, source, federation, 1 if quick else rounds)
 
 

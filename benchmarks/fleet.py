@@ -103,8 +103,8 @@ def _compare(workload: Workload, rate: float, quick: bool) -> Outcome:  # noqa: 
     timings = interleaved(contenders, 1 if quick else 2)
     outcome = Outcome(timings[0], min(timings[1:3], key=lambda timing: timing.best))
     print(table([*timings, cold], base=timings[0]))
-    seen = int(workload.halves.sum()) * workload.recipe.epochs
-    limit = count_operations(workload.recipe, workload.pool) * seen / rate
+    samples = int(workload.halves.sum()) * workload.recipe.epochs
+    limit = count_operations(workload.recipe, workload.pool) * samples / rate
     print(f"the machine's limit: {limit:.2f} s; share of it that is reached:", end="")
     print("".join(f" {limit / t.best:.0%} {t.name};" for t in timings))
     for side, models in trained.items():

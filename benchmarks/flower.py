@@ -97,8 +97,8 @@ def _federation() -> "Federation":
     patterns = rng.normal(size=(10, 1, 14, 14))
     x = (patterns[y] + rng.normal(scale=2.0, size=(len(y), 1, 14, 14))).astype(np.float32)
     pool = Records(x, y)
-    held = dirichlet(pool, [100] * CLIENTS, 1.0)
-    return Federation(pool, held, Recipe(_convolutional, lr=0.05, epochs=1, batch_size=20))
+    client_rows = dirichlet(pool, [100] * CLIENTS, 1.0)
+    return Federation(pool, client_rows, Recipe(_convolutional, lr=0.05, epochs=1, batch_size=20))
 
 
 def _convolutional() -> "nn.Module":
@@ -123,11 +123,11 @@ def _client_app(federation: "Federation") -> "ClientApp":
 
     @app.train()
     def train(message: Message, context: Context) -> Message:
-        who = int(context.node_config["partition-id"])
+        client = int(context.node_config["partition-id"])
         number = int(str(message.content["config"]["server-round"])) - 1
-        seed = int(stream(federation.seed, "local training", number, who).integers(2**31))
+        seed = int(stream(federation.seed, "local training", number, client).integers(2**31))
         sent = message.content.array_records["arrays"]
-        rows = federation.clients[who]
+        rows = federation.clients[client]
         weights = {name: value.numpy() for name, value in sent.items()}
         if not client_workers:
             client_workers.append(ClientWorkers(federation.recipe, federation.pool, workers=1))
@@ -191,13 +191,13 @@ def _grid(federation: "Federation", rounds: int) -> Run:
 
 def _simulation(federation: "Federation", rounds: int) -> Run:
     ends, weights = [time.perf_counter()], {}
-    for number, seen in enumerate(federation.rounds()):
+    for number, played in enumerate(federation.rounds()):
         ends.append(time.perf_counter())
         if number + 1 == rounds:
-            weights = {name: np.asarray(value) for name, value in (seen.aggregated or {}).items()}
+            weights = {name: np.asarray(value) for name, value in (played.aggregated or {}).items()}
             break
     return Run(weights, ends)
 
 
-def _apart(one: dict[str, np.ndarray], other: dict[str, np.ndarray]) -> float:
-    return max(float(np.abs(one[name] - other[name]).max()) for name in other)
+def _apart(first: dict[str, np.ndarray], second: dict[str, np.ndarray]) -> float:
+    return max(float(np.abs(first[name] - second[name]).max()) for name in second)

@@ -52,8 +52,8 @@ def _epoch_in_process(columns: int, epsilon: float | None, switch: str) -> float
 def _epoch(columns: int, epsilon: float | None) -> float:
     """CPU seconds of an epoch, from the difference of two trainings that are long apart."""
     pool = _genotypes(CLIENT_SIZES[-1], columns)
-    _, one, three = (_seconds(pool, columns, epsilon, epochs) for epochs in (1, 1, 3))
-    return (three - one) / 2
+    _, single, three = (_seconds(pool, columns, epsilon, epochs) for epochs in (1, 1, 3))
+    return (three - single) / 2
 
 
 def _genotypes(lines: int, columns: int) -> Records:

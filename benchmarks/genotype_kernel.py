@@ -22,17 +22,17 @@ NOISES = (0.1, 0.3, 1.0, 3.0, 10.0)
 def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     """Print AUCs, means over clients and federations, with Student's interval over federations."""
     scale = games.PRIVATE_SCALES["small"]
-    found = []
+    aucs = []
     with tempfile.TemporaryDirectory() as folder:
         for seed in range(2 if quick else 5):
             records = federations.make_pool(
                 "SoyNAM", stream(seed, "genomes", "SoyNAM"), scale.place_step
             )
             game = federations.train_federation(seed, "SoyNAM", 200.0, scale, Path(folder))
-            found.append(np.mean([_aucs(game, k, records, seed) for k in range(4)], axis=0))
+            aucs.append(np.mean([_aucs(game, k, records, seed) for k in range(4)], axis=0))
     print("| " + " | ".join(COLUMNS) + " |\n|" + "---|" * len(COLUMNS))
     shown = []
-    for values in np.transpose(found):
+    for values in np.transpose(aucs):
         low, high = intervals.student_mean(values.tolist())
         shown.append(f"{values.mean():.3f} ({max(0.0, low):.3f} to {min(1.0, high):.3f})")
     print("| " + " | ".join(shown) + " |")
@@ -41,15 +41,15 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 def _aucs(game: AssignmentGame, k: int, pool: Records, seed: int) -> list[float]:
     """AUC of each column on all records of one client's view."""
     view = game.challenge.view
-    asked = view.relevant[k].joined(view.external[k]).joined(view.records)
+    records = view.relevant[k].joined(view.external[k]).joined(view.records)
     none = np.zeros(len(view.external[k]), bool)
     member = np.concatenate([game.relevant[k], none, game.challenge.truth.client == k])
-    signal = signals.compute_signal("scaled_logit", view.targets[k].predict(asked.x), asked.y)
-    x = pool.x[asked.x].astype(np.float64)
+    signal = signals.compute_signal("scaled_logit", view.targets[k].predict(records.x), records.y)
+    x = pool.x[records.x].astype(np.float64)
     shuffled = stream(seed, "shuffled", k).permutation(x)
-    of_class = [signal[asked.y == label].mean() for label in asked.y]
-    scores = (signal, signal - of_class, surplus(x, asked.y, signal),
-              surplus(shuffled, asked.y, signal))  # fmt: skip
+    of_class = [signal[records.y == label].mean() for label in records.y]
+    scores = (signal, signal - of_class, surplus(x, records.y, signal),
+              surplus(shuffled, records.y, signal))  # fmt: skip
     return [membership.auc(score, member).value for score in scores]
 
 

@@ -84,11 +84,11 @@ def _measure(axis: Axis, sizes: Sequence[int], repeats: int) -> np.ndarray:
     with TemporaryDirectory() as folder:
         for turn in range(-1, repeats):
             # the first turn, which loads and compiles, is not counted
-            asked = [axis.base, *(sizes if turn >= 0 else ())]
-            places = [Path(folder, f"{turn}-{size}") for size in asked]
+            turn_sizes = [axis.base, *(sizes if turn >= 0 else ())]
+            places = [Path(folder, f"{turn}-{size}") for size in turn_sizes]
             for place in places:
                 place.mkdir()
-            rows.append([axis.call(*pair) for pair in zip(asked, places, strict=True)])
+            rows.append([axis.call(*pair) for pair in zip(turn_sizes, places, strict=True)])
     return np.array(rows[1:])
 
 
@@ -168,12 +168,15 @@ def _attacks(count: int, folder: Path) -> float:
     """An audit of 5,000 candidates that a function answers about."""
     import divulge
 
-    given = answers.synthetic(5_000, 10)
+    synthetic = answers.synthetic(5_000, 10)
     rows = np.arange(5_000.0)[:, None]
-    sets = [(rows[given.member == inside], given.y[given.member == inside]) for inside in (1, 0)]
-    return large_tables.timed(
+    sets = [
+        (rows[synthetic.member == inside], synthetic.y[synthetic.member == inside])
+        for inside in (1, 0)
+    ]
+    return large_tables.time_call(
         lambda: divulge.audit(
-            lambda x: given.p[x[:, 0].astype(int)],
+            lambda x: synthetic.p[x[:, 0].astype(int)],
             members=sets[0],
             nonmembers=sets[1],
             attacks=[_NoisyLoss(seed) for seed in range(count)],

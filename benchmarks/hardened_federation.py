@@ -92,14 +92,14 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the comman
     records, outcomes, rows = task.records(), Counter[str](), []
     for seed in range(1 if quick else REPEATS):
         with TemporaryDirectory() as folder:
-            found = _search(task, records, 3 if quick else BUDGET, seed, Path(folder) / "run")
-        outcomes[found.outcome] += 1
-        rows.append([_differences(found, key) for key in found.fresh.leaks])
-        plain, chosen, fresh = found.trials[0], found.chosen, found.fresh
+            hardened = _search(task, records, 3 if quick else BUDGET, seed, Path(folder) / "run")
+        outcomes[hardened.outcome] += 1
+        rows.append([_differences(hardened, key) for key in hardened.fresh.leaks])
+        plain, chosen, fresh = hardened.trials[0], hardened.chosen, hardened.fresh
         print(
-            f"repeat {seed}: {found.outcome}, {fresh.setting.label}: accuracy "
+            f"repeat {seed}: {hardened.outcome}, {fresh.setting.label}: accuracy "
             f"{fresh.accuracy.value:.3f}, in the search {chosen.accuracy.value:.3f}, undefended "
-            f"{plain.accuracy.value:.3f}; {len(found.trials)} settings",
+            f"{plain.accuracy.value:.3f}; {len(hardened.trials)} settings",
             flush=True,
         )
         for key, leak in fresh.leaks.items():
@@ -115,27 +115,27 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the comman
     if quick:
         return
     table = np.array(rows)
-    for k, key in enumerate((*found.fresh.leaks, "accuracy")):
+    for k, key in enumerate((*hardened.fresh.leaks, "accuracy")):
         for what, less in (("search less fresh", 0), ("undefended less chosen", 1)):
             values = table[:, k, less]
             low, high = intervals.student_mean(values.tolist())
             print(f"{key}, {what}: {values.mean():+.3f} ({low:+.3f} to {high:+.3f})")
 
 
-def _differences(found: divulge.HardenedFederation, key: str) -> tuple[float, float]:
+def _differences(hardened: divulge.HardenedFederation, key: str) -> tuple[float, float]:
     """Search less fresh, and undefended less chosen."""
-    chosen = found.chosen.leaks[key].value
-    return chosen - found.fresh.leaks[key].value, found.trials[0].leaks[key].value - chosen
+    chosen = hardened.chosen.leaks[key].value
+    return chosen - hardened.fresh.leaks[key].value, hardened.trials[0].leaks[key].value - chosen
 
 
 def _search(
     task: Task, records: Records, budget: int, seed: int, folder: Path
 ) -> divulge.HardenedFederation:
     order = np.random.default_rng(seed).permutation(len(records))
-    held = CLIENTS * task.size
-    middle = held + (len(order) - held) // 2
+    pool_size = CLIENTS * task.size
+    middle = pool_size + (len(order) - pool_size) // 2
     pool, test, reference = (
-        records.take(part) for part in (order[:held], order[held:middle], order[middle:])
+        records.take(part) for part in (order[:pool_size], order[pool_size:middle], order[middle:])
     )
     return divulge.harden_federation(
         Federation(

@@ -54,19 +54,19 @@ def _digits() -> Records:
 
 
 def _fashion_mnist() -> Records:
-    found = data.fashion_mnist().take(np.random.default_rng(0).permutation(70_000)[:5000])
-    return Records(found.x.reshape(len(found), -1), found.y)
+    images = data.fashion_mnist().take(np.random.default_rng(0).permutation(70_000)[:5000])
+    return Records(images.x.reshape(len(images), -1), images.y)
 
 
 def _retail_100() -> Records:
-    found = data.retail_100()
-    return found.take(np.random.default_rng(0).permutation(len(found))[:6000])
+    records = data.retail_100()
+    return records.take(np.random.default_rng(0).permutation(len(records))[:6000])
 
 
 @cache
 def _cifar_10_features() -> Records:
-    found = pretrained_features()
-    return found.take(np.random.default_rng(0).permutation(len(found))[:5000])
+    features = pretrained_features()
+    return features.take(np.random.default_rng(0).permutation(len(features))[:5000])
 
 
 def _network_of_digits() -> nn.Module:
@@ -131,11 +131,11 @@ def harden(
     """One search; four fifths of the records are its pool, and the others the reference."""
     records = task.records()
     order = np.random.default_rng(seed).permutation(len(records))
-    kept = len(order) * 4 // 5
+    pool_size = len(order) * 4 // 5
     return divulge.harden(
         task.recipe,
-        records=records.take(order[:kept]),
-        reference=records.take(order[kept:]),
+        records=records.take(order[:pool_size]),
+        reference=records.take(order[pool_size:]),
         ceiling={task.metric: ceiling},
         attacks=attacks,
         search=replace(SEARCH, defences=None if defences is None else tuple(defences)),
@@ -152,7 +152,7 @@ class Repeat(NamedTuple):
     searched: float
     """Accuracy in the search."""
     accuracy: float
-    seen: float
+    searched_leak: float
     """The leak in the search."""
     leak: float
     highest: float
@@ -177,19 +177,19 @@ def repeat(name: str, seed: int) -> Repeat:
     """
     task = TASKS[name]
     with TemporaryDirectory() as folder:
-        found = harden(task, task.ceilings[0], seed, Path(folder) / "run")
-    measured, chosen = found.measured[task.metric], found.chosen
-    assert found.accuracy is not None
+        hardened = harden(task, task.ceilings[0], seed, Path(folder) / "run")
+    measured, chosen = hardened.measured[task.metric], hardened.chosen
+    assert hardened.accuracy is not None
     return Repeat(
-        found.outcome,
+        hardened.outcome,
         chosen.label,
         chosen.accuracy.value,
-        found.accuracy.value,
+        hardened.accuracy.value,
         chosen.leaks[task.metric].value,
         measured.value,
         measured.high,
-        found.undefended.accuracy.value,
-        sum(one.trainings for one in found.trials) + (found.log.final or 0.0),
+        hardened.undefended.accuracy.value,
+        sum(trial.trainings for trial in hardened.trials) + (hardened.log.final or 0.0),
     )
 
 
@@ -203,32 +203,35 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the comman
     Raises:
         MissingData: its data are not there.
     """
-    found = []
+    repeats = []
     for seed in range(2 if quick else REPEATS):
-        found.append(repeat(name, seed))
-        print(f"repeat {seed}: {found[-1]}", flush=True)
-    summarise(name, found)
+        repeats.append(repeat(name, seed))
+        print(f"repeat {seed}: {repeats[-1]}", flush=True)
+    summarise(name, repeats)
 
 
-def summarise(name: str, found: Sequence[Repeat]) -> None:
+def summarise(name: str, repeats: Sequence[Repeat]) -> None:
     """Print what repeats say together."""
     ceiling, metric = TASKS[name].ceilings[0], TASKS[name].metric
     for what, count in (
-        ("value under the ceiling", sum(one.leak <= ceiling for one in found)),
-        ("upper limit under the ceiling", sum(one.highest <= ceiling for one in found)),
+        ("value under the ceiling", sum(repeat.leak <= ceiling for repeat in repeats)),
+        ("upper limit under the ceiling", sum(repeat.highest <= ceiling for repeat in repeats)),
     ):
-        low, high = intervals.wilson(count, len(found))
-        print(f"{what}: {count} of {len(found)} ({low:.2f} to {high:.2f})")
-    print(f"outcomes: {dict(Counter(one.outcome for one in found))}")
-    print(f"most work: {max(one.work for one in found):.1f} trainings")
+        low, high = intervals.wilson(count, len(repeats))
+        print(f"{what}: {count} of {len(repeats)} ({low:.2f} to {high:.2f})")
+    print(f"outcomes: {dict(Counter(repeat.outcome for repeat in repeats))}")
+    print(f"most work: {max(repeat.work for repeat in repeats):.1f} trainings")
     for what, values in (
-        ("accuracy", [one.accuracy for one in found]),
-        (metric, [one.leak for one in found]),
-        ("accuracy, search less fresh", [one.searched - one.accuracy for one in found]),
-        (f"{metric}, search less fresh", [one.seen - one.leak for one in found]),
+        ("accuracy", [repeat.accuracy for repeat in repeats]),
+        (metric, [repeat.leak for repeat in repeats]),
+        ("accuracy, search less fresh", [repeat.searched - repeat.accuracy for repeat in repeats]),
+        (
+            f"{metric}, search less fresh",
+            [repeat.searched_leak - repeat.leak for repeat in repeats],
+        ),
         (
             "accuracy in the search, undefended less chosen",
-            [one.undefended - one.searched for one in found],
+            [repeat.undefended - repeat.searched for repeat in repeats],
         ),
     ):
         print(f"{what}: {_mean(values)}")
@@ -249,9 +252,9 @@ def single(name: str, ceiling: float, seed: int, alone: str) -> tuple[str, float
     defences = WHOLE if alone == "all" else (alone,)
     with TemporaryDirectory() as folder:
         run = Path(folder) / "run"
-        found = harden(TASKS[name], ceiling, seed, run, defences, default_attacks())
-    assert found.accuracy is not None
-    return found.outcome, found.accuracy.value, found.chosen.label
+        hardened = harden(TASKS[name], ceiling, seed, run, defences, default_attacks())
+    assert hardened.accuracy is not None
+    return hardened.outcome, hardened.accuracy.value, hardened.chosen.label
 
 
 def run_singles(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the command line)
@@ -268,19 +271,19 @@ def run_singles(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of th
         MissingData: its data are not there.
     """
     for ceiling in TASKS[name].ceilings:
-        found: dict[str, list[tuple[str, float, str]]] = {what: [] for what in ("all", *ALONE)}
+        searches: dict[str, list[tuple[str, float, str]]] = {what: [] for what in ("all", *ALONE)}
         for seed in range(2 if quick else FEW):
-            for what, those in found.items():
+            for what, those in searches.items():
                 those.append(single(name, ceiling, seed, what))
                 outcome, accuracy, label = those[-1]
                 print(
                     f"{ceiling:g}, {seed}: {what}: {outcome:9} {accuracy:.3f} {label}", flush=True
                 )
-        summarise_singles(name, ceiling, found)
+        summarise_singles(name, ceiling, searches)
 
 
 def summarise_singles(
-    name: str, ceiling: float, found: dict[str, list[tuple[str, float, str]]]
+    name: str, ceiling: float, searches: dict[str, list[tuple[str, float, str]]]
 ) -> None:
     """Print a table of searches.
 
@@ -295,12 +298,12 @@ def summarise_singles(
     )
     mine = {
         what: np.array(
-            [accuracy if outcome == "under" else constant for outcome, accuracy, _ in one]
+            [accuracy if outcome == "under" else constant for outcome, accuracy, _ in those]
         )
-        for what, one in found.items()
+        for what, those in searches.items()
     }
-    whole = np.array([accuracy for _, accuracy, _ in found["all"]])
-    for what, those in found.items():
+    whole = np.array([accuracy for _, accuracy, _ in searches["all"]])
+    for what, those in searches.items():
         under = sum(outcome == "under" for outcome, *_ in those)
         values = np.array([accuracy for _, accuracy, _ in those])
         less = (
@@ -330,12 +333,12 @@ def run_aop(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the co
     task, rows = TASKS[name], []
     for seed in range(2 if quick else FEW):
         with TemporaryDirectory() as folder:
-            found = harden(
+            hardened = harden(
                 task, task.ceilings[0], seed, Path(folder) / "run", WHOLE, default_attacks()
             )
-        rows.append(aop_beside_plain(task, found, seed))
+        rows.append(aop_beside_plain(task, hardened, seed))
         mine, plain = rows[-1]
-        print(f"repeat {seed}: {mine:.3f}, plain {plain:.3f}: {found.chosen.label}", flush=True)
+        print(f"repeat {seed}: {mine:.3f}, plain {plain:.3f}: {hardened.chosen.label}", flush=True)
     table = np.array(rows)
     for what, values in (
         ("AOP(2), hardened", table[:, 0]),
@@ -345,20 +348,20 @@ def run_aop(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the co
         print(f"{what}: {_mean(values)}")
 
 
-def aop_beside_plain(task: Task, found: divulge.HardenedModel, seed: int) -> tuple[float, float]:
+def aop_beside_plain(task: Task, hardened: divulge.HardenedModel, seed: int) -> tuple[float, float]:
     """AOP(2) of the chosen setting and of plain training, on the records of the final audit."""
     records = task.records()
     order = np.random.default_rng(seed).permutation(len(records))
-    kept = len(order) * 4 // 5
-    pool = records.take(order[:kept])
+    pool_size = len(order) * 4 // 5
+    pool = records.take(order[:pool_size])
     _, fresh = final.split_records(pool, SEARCH.fresh, seed)
     compared = divulge.compare(
         {
             "plain": Fleet(replace(task.recipe, select="aop")),
-            "hardened": found.chosen.proposal.as_trainer(task.recipe),
+            "hardened": hardened.chosen.proposal.as_trainer(task.recipe),
         },
         records=pool.take(fresh),
-        reference=records.take(order[kept:]),
+        reference=records.take(order[pool_size:]),
         rotation=divulge.Rotation(9, 4),
         lambdas=(2.0,),
         options=divulge.Options(seed=seed + 1000),

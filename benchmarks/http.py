@@ -50,8 +50,8 @@ class Server:
             if not message["more_body"]:
                 break
         if scope["path"] == "/count":
-            found = [len(self.answered), max(self.answered.values(), default=0), self.requests]
-            await _respond(send, 200, json.dumps(found).encode())
+            counts = [len(self.answered), max(self.answered.values(), default=0), self.requests]
+            await _respond(send, 200, json.dumps(counts).encode())
             return
         self.requests += 1
         number = self.requests
@@ -126,7 +126,7 @@ def ask_bare(url: str, x: np.ndarray) -> np.ndarray:
     return np.concatenate(asyncio.run(ask_all()))
 
 
-def ask_kept(url: str, x: np.ndarray, path: Path, **settings: Any) -> np.ndarray:
+def ask_cached(url: str, x: np.ndarray, path: Path, **settings: Any) -> np.ndarray:
     """All answers by divulge, each on disk before the next question of its slot."""
     settings |= {"records_per_request": BATCH, "concurrency": CONCURRENCY}
     target = HTTPTarget(url, "1", **settings)
@@ -146,9 +146,11 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
         paths = (Path(folder) / f"{number}.sqlite" for number in range(1000))
         with serving(faulty=False) as url:
             place = f"{url}/predict"
-            same = np.abs(ask_bare(place, x[:64]) - ask_kept(place, x[:64], next(paths))).max()
+            same = np.abs(ask_bare(place, x[:64]) - ask_cached(place, x[:64], next(paths))).max()
             contenders = [
-                Contender("divulge, each answer on disk", lambda: ask_kept(place, x, next(paths))),
+                Contender(
+                    "divulge, each answer on disk", lambda: ask_cached(place, x, next(paths))
+                ),
                 Contender("a bare httpx loop, nothing kept", lambda: ask_bare(place, x)),
             ]
             timings = interleaved(contenders, 2 if quick else 5)
@@ -157,7 +159,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
             print(f"{timing.name}: {records / timing.best:.0f} answers a second at best")
         print(f"largest difference between their answers: {same:.1g}")
         with serving(faulty=True) as url:
-            ask_kept(f"{url}/predict", x, next(paths), timeout=1.0)
+            ask_cached(f"{url}/predict", x, next(paths), timeout=1.0)
             answered, most, requests = httpx.get(f"{url}/count").json()
         print(
             f"one request of {EVERY} failed ({', '.join(FAULTS)}): {requests} requests for "

@@ -39,13 +39,13 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
         known = member & (np.random.default_rng([seed, 2]).random(_RECORDS) < 0.5)
         target = TorchTarget(train(recipe, pool.take(member), seed=seed).model, "logits")
         view = ModelView(target, pool.take(~known), reference, known_members=pool.take(known))
-        truth, found = Membership(member[~known]), []
+        truth, row = Membership(member[~known]), []
         for k, attack in enumerate(attacks):
             begun = time.process_time()
             metrics, _ = measure(attack(replace(view), np.random.default_rng(0)), truth)
             seconds[k] += time.process_time() - begun
-            found.append([metrics[name].value for name in _METRICS])
-        rows.append(found)
+            row.append([metrics[name].value for name in _METRICS])
+        rows.append(row)
         print(f"network {seed}: {known.sum()} of {member.sum()} members known", flush=True)
     print(f"\nmean over {networks} networks: {', '.join(_METRICS)}, CPU seconds")
     half = stats.t.ppf(0.975, networks - 1) * np.std(rows, axis=0, ddof=1) / networks**0.5

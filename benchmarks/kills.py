@@ -225,11 +225,11 @@ class _Row:
                 if not self._kill_once(run):
                     break
             self._finish(run)
-            found = _contents(run)
+            contents = _contents(run)
             self.different += sorted(
                 name
-                for name in found.keys() | self._right.keys()
-                if found.get(name) != self._right.get(name)
+                for name in contents.keys() | self._right.keys()
+                if contents.get(name) != self._right.get(name)
             )
             self.left |= {name for name in self._leftovers(run) if name not in self._usual}
 
@@ -253,9 +253,9 @@ class _Row:
 
     def _finish(self, run: Path) -> None:
         process = self._start(run)
-        _, said = process.communicate()
+        _, output = process.communicate()
         if process.returncode:
-            raise RuntimeError(f"{run}: {said.decode()[-2000:]}")
+            raise RuntimeError(f"{run}: {output.decode()[-2000:]}")
 
     def _kill_once(self, run: Path) -> bool:
         """Start or continue a run and kill it; False if it ended before."""
@@ -286,13 +286,15 @@ class _Row:
 
     def _processes(self) -> dict[psutil.Process, str]:
         """Processes of runs in this folder that are still there, and what each runs."""
-        found = {}
+        commands = {}
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):  # it ended, or is not ours
                 if process.environ().get(MARK) == str(self._folder):
                     words = [word for word in process.cmdline() if not word.startswith("-")]
-                    found[process] = " ".join("/".join(Path(word).parts[-3:]) for word in words[:2])
-        return found
+                    commands[process] = " ".join(
+                        "/".join(Path(word).parts[-3:]) for word in words[:2]
+                    )
+        return commands
 
     def _leftovers(self, run: Path) -> list[str]:
         """What no finished run should leave: files half written, locks, temporary files."""
@@ -336,5 +338,5 @@ def _content(path: Path) -> Any:
 
 def _timeless(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _timeless(one) for name, one in value.items() if name not in TIMES}
-    return [_timeless(one) for one in value] if isinstance(value, list) else value
+        return {name: _timeless(part) for name, part in value.items() if name not in TIMES}
+    return [_timeless(part) for part in value] if isinstance(value, list) else value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from benchmarks.which_client import labelled
+from benchmarks.which_client import label_attack
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.core import Records
@@ -57,7 +57,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     print("|---:|---|---|---:|---:|")
     points = []
     for noise in LEVELS[::4] if quick else LEVELS:
-        game = noisy(games.load_pack(PACK, "cnn"), noise)
+        game = add_label_noise(games.load_pack(PACK, "cnn"), noise)
         for attack, settings in ATTACKS:
             point = _point(game, attack, settings, noise)
             low, high = wilson(point.hits, point.trials)
@@ -71,24 +71,26 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
         FIGURE.write_bytes(render(_figure(points), "svg"))
 
 
-def noisy(game: AssignmentGame, share: float) -> AssignmentGame:
+def add_label_noise(game: AssignmentGame, share: float) -> AssignmentGame:
     """The same game with this share of non-members among each client's relevant records.
 
     Each client has as many relevant records as it has members among them, whatever the share, so
     that nothing but the share differs.
     """
     view = game.challenge.view
-    kept = [_kept(member, share) for member in game.relevant]
+    rows_of_clients = [_choose_rows(member, share) for member in game.relevant]
     relevant: tuple[Records, ...] = tuple(
-        records.take(rows) for records, rows in zip(view.relevant, kept, strict=True)
+        records.take(rows) for records, rows in zip(view.relevant, rows_of_clients, strict=True)
     )
-    members = tuple(member[rows] for member, rows in zip(game.relevant, kept, strict=True))
+    members = tuple(
+        member[rows] for member, rows in zip(game.relevant, rows_of_clients, strict=True)
+    )
     collusion = dataclasses.replace(view.collusion, relevant=members[view.collusion.colluder])
     changed = dataclasses.replace(view, relevant=relevant, collusion=collusion)
     return AssignmentGame(dataclasses.replace(game.challenge, view=changed), members)
 
 
-def _kept(member: np.ndarray, share: float) -> np.ndarray:
+def _choose_rows(member: np.ndarray, share: float) -> np.ndarray:
     """Rows, with members and non-members dropped evenly."""
     count = int(member.sum())
     others = min(round(share * count), int((~member).sum()))
@@ -104,7 +106,7 @@ def _point(game: AssignmentGame, name: str, settings: dict[str, str], noise: flo
     guess, truth = attack(game.challenge.view, stream(0, "noise", name)), game.challenge.truth
     trials = len(truth.client)
     return Point(
-        labelled(name, settings),
+        label_attack(name, settings),
         noise,
         round(assignment.accuracy(guess, truth).value * trials),
         trials,
@@ -119,8 +121,8 @@ def _figure(points: list[Point]) -> "alt.LayerChart":
 
     from divulge.report import chart_style
 
-    names = [labelled(*attack) for attack in ATTACKS]
-    base = alt.Chart(chart_style.inline_data([_shown(point) for point in points]))
+    names = [label_attack(*attack) for attack in ATTACKS]
+    base = alt.Chart(chart_style.inline_data([_chart_row(point) for point in points]))
     shown = alt.Legend(
         title=None, orient="bottom", symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1
     )
@@ -148,7 +150,7 @@ def _figure(points: list[Point]) -> "alt.LayerChart":
     return chart_style.style_layers(band, lines, mark.encode(x="noise:Q"), height=260)
 
 
-def _shown(point: Point) -> dict[str, Any]:
+def _chart_row(point: Point) -> dict[str, Any]:
     low, high = wilson(point.hits, point.trials)
     accuracy = point.hits / point.trials
     return {

@@ -43,17 +43,17 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like all)
         MissingData: the data is not at hand.
     """
     for name in NAMES:
-        found: dict[str, list[list[float]]] = {}
+        rows_by_attack: dict[str, list[list[float]]] = {}
         for seed in range(2 if quick else 4):
             for attack, row in _measure(name, seed).items():
-                found.setdefault(attack, []).append(row)
+                rows_by_attack.setdefault(attack, []).append(row)
         print(f"{name}: {seed + 1} targets, AUC, TPR at 1 % and at 0.1 %, and each less rmia's")
-        for attack, rows in found.items():
-            apart = np.subtract(rows, found["rmia"]).T
-            limits = (intervals.student_mean(list(one)) for one in apart)
+        for attack, rows in rows_by_attack.items():
+            apart = np.subtract(rows, rows_by_attack["rmia"]).T
+            limits = (intervals.student_mean(list(column)) for column in apart)
             cells = [
-                f"{value:.3f} ({one.mean():+.3f} [{low:+.3f}, {high:+.3f}])"
-                for value, one, (low, high) in zip(np.mean(rows, 0), apart, limits, strict=True)
+                f"{value:.3f} ({column.mean():+.3f} [{low:+.3f}, {high:+.3f}])"
+                for value, column, (low, high) in zip(np.mean(rows, 0), apart, limits, strict=True)
             ]
             print(f"{attack:14}", *cells)
 
@@ -88,7 +88,7 @@ def _view(
     target: Target, model: Target, own: Records, outside: Records, pool: Records, taught: Half
 ) -> ModelView:
     """The view of an attacker with the reference model as its only shadow model."""
-    phi, asked, known = (
+    phi, reference_phi, known = (
         signals.compute_phi(model.predict(group.x), group)[:, None]
         for group in (own, outside, pool)
     )
@@ -96,7 +96,7 @@ def _view(
     shadows = Shadows(
         phi,
         np.zeros_like(phi, np.bool_),
-        asked,
+        reference_phi,
         pool=PoolPredictions(pool.y, known, taught[:, None]),
         softened=(softened,),
     )
@@ -134,12 +134,12 @@ def _bmia(
     target: Target, model: Target, taught: Records, own: Records, rng: np.random.Generator
 ) -> Float64[np.ndarray, " records"]:
     """Standard deviations of φ above its mean over drawn last layers (Liu et al. 2025)."""
-    found = _posterior(model, taught)
-    inputs = _with_bias(as_white_box(model).last_layer(own.x).features) @ found.features
+    posterior = _posterior(model, taught)
+    inputs = _with_bias(as_white_box(model).last_layer(own.x).features) @ posterior.features
     logits, drawn = _log_p(model, own), []
     for _ in range(DRAWS):
-        change = rng.normal(size=found.precision.shape) / np.sqrt(found.precision)
-        moved = logits + inputs @ change @ found.classes.T
+        change = rng.normal(size=posterior.precision.shape) / np.sqrt(posterior.precision)
+        moved = logits + inputs @ change @ posterior.classes.T
         drawn.append(signals.compute_phi(special.softmax(moved, axis=1), own))
     phi = signals.compute_phi(target.predict(own.x), own)
     score: Float64[np.ndarray, " records"] = (phi - np.mean(drawn, 0)) / (np.std(drawn, 0) + 1e-6)
@@ -150,9 +150,9 @@ def _lset_laplace(
     target: Target, model: Target, taught: Records, own: Records
 ) -> Float64[np.ndarray, " records"]:
     """Log p at temperature 2 less that which the posterior expects, by the probit link."""
-    found = _posterior(model, taught)
-    inputs = _with_bias(as_white_box(model).last_layer(own.x).features) @ found.features
-    variance = inputs**2 @ (1 / found.precision) @ found.classes.T**2
+    posterior = _posterior(model, taught)
+    inputs = _with_bias(as_white_box(model).last_layer(own.x).features) @ posterior.features
+    variance = inputs**2 @ (1 / posterior.precision) @ posterior.classes.T**2
     expected = special.log_softmax(_log_p(model, own) / np.sqrt(1 + np.pi / 8 * variance), axis=1)
     own_log_p = softened_log_probability(target.predict(own.x), own.y)
     score: Float64[np.ndarray, " records"] = own_log_p - expected[np.arange(len(own)), own.y]

@@ -52,13 +52,13 @@ def _measure(name: str, sizes: tuple[int, ...]) -> None:
     series = SERIES[name]
     print(f"\n{series.what}\n{series.unit:>12}{'CPU s':>10}{'ms each':>10}{'peak MB':>10}")
     for size in sizes:
-        told = subprocess.run(  # noqa: S603 (our own module)
+        output = subprocess.run(  # noqa: S603 (our own module)
             [sys.executable, "-m", "benchmarks.large_tables", name, str(size)],
             check=True,
             capture_output=True,
             text=True,
         ).stdout
-        seconds, peak = json.loads(told.splitlines()[-1])
+        seconds, peak = json.loads(output.splitlines()[-1])
         print(f"{size:12,}{seconds:10.2f}{1000 * seconds / size:10.3f}{peak:10.0f}", flush=True)
 
 
@@ -77,7 +77,7 @@ def audit_table(records: int, classes: int, folder: Path) -> float:
             part = answers.synthetic(min(CHUNK, records - start), classes, seed=start)
             columns = [*part.p.T, part.y, part.member]
             writer.write_table(pa.table(columns, schema=schema))
-    return timed(lambda: divulge.audit_predictions(path, run=folder / "run"))
+    return time_call(lambda: divulge.audit_predictions(path, run=folder / "run"))
 
 
 def audit_with_shadows(
@@ -92,7 +92,7 @@ def audit_with_shadows(
         (rng.normal(size=(half, 5)), np.arange(half) % classes) for _ in range(2)
     )
     options = divulge.ShadowModels(models, train=_train)
-    return timed(
+    return time_call(
         lambda: divulge.audit(
             _train(*members, 0),
             members=members,
@@ -109,9 +109,9 @@ def _train(x: np.ndarray, y: np.ndarray, seed: int) -> Callable[[np.ndarray], np
     del seed
     centres = np.stack([x[y == k].mean(axis=0) for k in range(int(y.max()) + 1)])
 
-    def model(asked: np.ndarray) -> np.ndarray:
+    def model(records: np.ndarray) -> np.ndarray:
         # the squares of a record are the same for all classes
-        weights = np.exp(2 * asked @ centres.T - (centres**2).sum(axis=1))
+        weights = np.exp(2 * records @ centres.T - (centres**2).sum(axis=1))
         return np.asarray(weights / weights.sum(axis=1, keepdims=True))
 
     return model
@@ -126,20 +126,20 @@ def _clients(clients: int, folder: Path) -> float:
 
     rng = np.random.default_rng(0)
     sent = {"weight": np.zeros(100, np.float32)}
-    got = {
+    updates = {
         f"client-{k}": ReceivedUpdate({"weight": rng.normal(size=100).astype(np.float32)}, 1)
         for k in range(clients)
     }
 
     def write_and_inspect() -> None:
         writer = Writer.begin(folder / "transcript", Header("large", "update", {"weight": (100,)}))
-        writer.add(Round(0, "update", sent, got))
+        writer.add(Round(0, "update", sent, updates))
         inspect(Transcript.open(folder / "transcript"))
 
-    return timed(write_and_inspect)
+    return time_call(write_and_inspect)
 
 
-def timed(call: Callable[[], object]) -> float:
+def time_call(call: Callable[[], object]) -> float:
     """CPU seconds of a call, of all threads of this process."""
     begun = time.process_time()
     call()
@@ -188,8 +188,8 @@ def main() -> None:
 
 def _peak() -> float:
     """The peak of this process's memory in MB; Linux counts its parent's in ``ru_maxrss``."""
-    told = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
-    return float(next(line.split()[1] for line in told if line.startswith("VmHWM"))) / 1024
+    lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
+    return float(next(line.split()[1] for line in lines if line.startswith("VmHWM"))) / 1024
 
 
 if __name__ == "__main__":

@@ -99,13 +99,13 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     print("| records in each group | leak | audits | verdict is a leak (95 % interval) |")
     print("|---:|---|---:|---|")
     for leak in LEAKS:
-        found = sum(is_leak(leak, number) for number in range(audits))
-        print(f"| {leak.size:,} | {leak} | {audits} | {_rate(found, audits)} |", flush=True)
+        leaks = sum(is_leak(leak, number) for number in range(audits))
+        print(f"| {leak.size:,} | {leak} | {audits} | {_rate(leaks, audits)} |", flush=True)
     print("\n| classes | spread | records in each group | leak | all records | within classes |")
     print("|---:|---:|---:|---|---|---|")
     for case in CLASSES:
-        found = np.sum([is_leak_within(case, number) for number in range(audits)], 0)
-        rates = " | ".join(_rate(int(count), audits) for count in found)
+        counts = np.sum([is_leak_within(case, number) for number in range(audits)], 0)
+        rates = " | ".join(_rate(int(count), audits) for count in counts)
         kind = "none, other mixes" if case.mixes else "of all members"
         print(f"| {case.classes} | {case.spread:g} | {case.size} | {kind} | {rates} |", flush=True)
     _print_coverage(audits)
@@ -127,8 +127,10 @@ def _print_coverage(audits: int) -> None:
             for tied in (False, True)
             for auc in KNOWN_AUCS
         ]
-        shown = " | ".join(f"{100 * one.bonferroni:.1f} / {100 * one.joint:.1f}" for one in cells)
-        width, tpr = (np.mean([getattr(one, name) for one in cells]) for name in ("width", "tpr"))
+        shown = " | ".join(
+            f"{100 * cell.bonferroni:.1f} / {100 * cell.joint:.1f}" for cell in cells
+        )
+        width, tpr = (np.mean([getattr(cell, name) for cell in cells]) for name in ("width", "tpr"))
         print(
             f"| {case.attacks} | {case.correlation:g} | {case.size:,} | {shown} | {width:.2f} | "
             f"{100 * tpr:.1f} |",
@@ -184,12 +186,14 @@ def cover(case: Attacks, auc: float, tied: bool, number: int) -> Coverage:  # no
         truth = coverage.tied(_shares(shift), _shares(0.0))
     bonferroni = 1 - LEVEL / case.attacks
     joint = simultaneous_confidence(auc_intervals.covariances(drawn, member))
-    limits = [[membership.auc(one, member, each) for one in drawn] for each in (bonferroni, joint)]
-    tprs = [membership.tpr_at_fpr(one, member, 0.1, bonferroni) for one in drawn]
-    widths = [np.sum([one.high - one.low for one in each if one.high]) for each in limits]
-    held = [all(truth.auc in one for one in each) for each in limits]
-    tpr = all(truth.tpr(0.1) in one for one in tprs)
-    return Coverage(held[0], held[1], tpr, float(widths[1] / widths[0]))
+    limits = [
+        [membership.auc(score, member, each) for score in drawn] for each in (bonferroni, joint)
+    ]
+    tprs = [membership.tpr_at_fpr(score, member, 0.1, bonferroni) for score in drawn]
+    widths = [np.sum([limit.high - limit.low for limit in each if limit.high]) for each in limits]
+    covered = [all(truth.auc in limit for limit in each) for each in limits]
+    tpr = all(truth.tpr(0.1) in limit for limit in tprs)
+    return Coverage(covered[0], covered[1], tpr, float(widths[1] / widths[0]))
 
 
 def _shares(shift: float) -> list[float]:

@@ -79,7 +79,7 @@ class Fall:
         )
 
 
-def comparing() -> list[str]:
+def find_comparisons() -> list[str]:
     """Benchmarks that compare: what they return, by its annotation, is an outcome."""
     return [
         name
@@ -119,7 +119,7 @@ def find_falls(rows: Sequence[Row], below: float = FALL) -> list[Fall]:
     best: dict[tuple[str, str], Row] = {}
     for row in rows:
         key = row.name, row.processor
-        best[key] = max(best.get(key, row), row, key=lambda one: one.ratio)
+        best[key] = max(best.get(key, row), row, key=lambda row: row.ratio)
     falls = (Fall(row, best[key]) for key, row in last.items())
     return [fall for fall in falls if fall.share < below]
 
@@ -134,7 +134,7 @@ def measure(name: str) -> list[Row]:
     """Run a quick benchmark in a process of its own.
 
     Raises:
-        process.Failed: it failed, or lacks a peer, a data set or an ability of the processor.
+        process.CommandError: it failed, or lacks a peer, a data set or an ability of the processor.
     """
     with TemporaryDirectory() as folder:
         log = Path(folder, "log")
@@ -185,7 +185,7 @@ def _measure_all(names: Sequence[str]) -> tuple[list[Row], bool]:
     for name in names:
         try:
             new = measure(name)
-        except process.Failed as error:
+        except process.CommandError as error:
             print(f"{name:38}NOT MEASURED: {error}", flush=True)
             failed = failed or error.code != MISSING
             continue
@@ -200,8 +200,8 @@ def main() -> int:
     parser.add_argument("--measure", action="store_true", help="run the quick benchmarks first")
     parser.add_argument("names", nargs="*", help="these benchmarks alone; all that compare without")
     chosen = parser.parse_args()
-    names = chosen.names or comparing()
-    if unknown := sorted(set(names) - set(comparing())):
+    names = chosen.names or find_comparisons()
+    if unknown := sorted(set(names) - set(find_comparisons())):
         parser.error(f"expected benchmarks that compare, got {', '.join(unknown)}")
     measured, failed = _measure_all(names) if chosen.measure else ([], False)
     falls = find_falls(read(LEDGER))

@@ -39,10 +39,10 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     assert isinstance(trainer, Fleet)
     shadows = list(trainer.many(pool, subsets[targets:], seeds[targets:]))
     phi, reference_phi = (
-        np.stack([signals.compute_phi(model.predict(asked.x), asked) for model in shadows], axis=1)
-        for asked in (pool, reference)
+        np.stack([signals.compute_phi(model.predict(group.x), group) for model in shadows], axis=1)
+        for group in (pool, reference)
     )
-    seen = Shadows(phi, subsets[targets:].T, reference_phi)
+    shadow_signals = Shadows(phi, subsets[targets:].T, reference_phi)
     attacks = [
         catalog.attack("lt-iqr"),
         catalog.attack("lt-iqr", minus_final_loss=False),
@@ -51,14 +51,17 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     rows = []
     for member, seed in zip(subsets[:targets], seeds, strict=False):
         trained = train(trainer.recipe, pool.take(member), seed=seed)
-        view = ModelView(TorchTarget(trained.model, "logits"), pool, reference, seen)
+        view = ModelView(TorchTarget(trained.model, "logits"), pool, reference, shadow_signals)
         before = checkpoints.from_models(trained.checkpoints, Access("logits"))
         trace = checkpoints.trace_losses(before, view, 1024, track_silently)
-        view = ModelView(view.target, pool, reference, seen, loss_trace=trace)
-        found = [attack(view, np.random.default_rng(0)) for attack in attacks]
-        flagged = _flag(found[4].score, member)
+        view = ModelView(view.target, pool, reference, shadow_signals, loss_trace=trace)
+        guesses = [attack(view, np.random.default_rng(0)) for attack in attacks]
+        flagged = _flag(guesses[4].score, member)
         rows.append(
-            [(*_measure(one, member), _precision(one.score, member, flagged)) for one in found]
+            [
+                (*_measure(guess, member), _precision(guess.score, member, flagged))
+                for guess in guesses
+            ]
         )
         print(f"target {seed}: LiRA flags {flagged[member].mean():.2f} of the members", flush=True)
     shown = ", ".join(_METRICS)
@@ -68,8 +71,8 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
 
 
 def _measure(guess: Scores, member: np.ndarray) -> list[float]:
-    found, _ = measure(guess, Membership(member))
-    return [found[name].value for name in _METRICS]
+    metrics, _ = measure(guess, Membership(member))
+    return [metrics[name].value for name in _METRICS]
 
 
 def _flag(score: np.ndarray, member: np.ndarray) -> np.ndarray:

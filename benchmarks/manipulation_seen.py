@@ -56,7 +56,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
         "search results (FPDGD), 16 hidden units": _search_updates(quick),
         "images, 8 hidden units": _image_updates(part, quick),
     }
-    points = [point for name, (x, y) in groups.items() for point in _placed(name, x, y)]
+    points = [point for name, (x, y) in groups.items() for point in _place(name, x, y)]
     if not quick:
         (FOLDER / "manipulation-check.svg").write_bytes(render(_curves(checks), "svg"))
         (FOLDER / "manipulation-updates.svg").write_bytes(render(_map(points), "svg"))
@@ -77,9 +77,9 @@ def _images(quick: bool) -> Part:  # noqa: FBT001
         versions = how(own, extractor, np.random.default_rng(0))
         shaped[budget] = _features(extractor, versions)
         looks = [quality.ssim(own, v).mean() for v in versions.swapaxes(0, 1)]
-        print(f"{_said(budget):18} SSIM {np.mean(looks):.3f}", flush=True)
-    seen = _features(extractor, images[:, None])
-    return Part(seen[: len(seen) // 3 * 2], seen[len(seen) // 3 * 2 :], shaped)
+        print(f"{_format_budget(budget):18} SSIM {np.mean(looks):.3f}", flush=True)
+    features = _features(extractor, images[:, None])
+    return Part(features[: len(features) // 3 * 2], features[len(features) // 3 * 2 :], shaped)
 
 
 def _features(extractor: "Extractor", versions: np.ndarray) -> np.ndarray:
@@ -98,20 +98,20 @@ def _checks(part: Part) -> dict[float, "Detection"]:
 
     half = len(part.known) // 2
     check = items.learn_check([*lists(part.known[:half], 1), *lists(part.known[half:], 2)])
-    found = {}
+    detections = {}
     print(f"\n{'':18}{'AUC of the check':>22}{'called odd':>22}{'upvotes found, AUC':>24}")
-    none = _recovered(part.honest)
+    none = _measure_recovery(part.honest)
     for budget, shaped in part.shaped.items():
-        found[budget] = items.measure_detection(check, lists(part.honest, 3), lists(shaped, 3))
-        one = found[budget]
-        cells = (_rate(one.auc), _rate(one.caught), _rate(_recovered(shaped)))
-        print(f"{_said(budget):18}{cells[0]:>22}{cells[1]:>22}{cells[2]:>24}", flush=True)
-    alarms = _rate(next(iter(found.values())).alarms)
+        detections[budget] = items.measure_detection(check, lists(part.honest, 3), lists(shaped, 3))
+        detection = detections[budget]
+        cells = (_rate(detection.auc), _rate(detection.caught), _rate(_measure_recovery(shaped)))
+        print(f"{_format_budget(budget):18}{cells[0]:>22}{cells[1]:>22}{cells[2]:>24}", flush=True)
+    alarms = _rate(next(iter(detections.values())).alarms)
     print(f"{'as they are':18}{'':>22}{alarms:>22}{_rate(none):>24}")
-    return found
+    return detections
 
 
-def _recovered(features: np.ndarray) -> Estimate:
+def _measure_recovery(features: np.ndarray) -> Estimate:
     """The mean AUC over users with 2 hidden units who see nearly all images."""
     import torch
 
@@ -119,14 +119,14 @@ def _recovered(features: np.ndarray) -> Estimate:
     from divulge.federation.search import images, models
     from divulge.metrics import interactions
 
-    found = []
+    aucs = []
     for user in range(50):
         rng = stream(0, "seen", user)
         weights = models.ranker(_WIDTH, 2, torch.Generator().manual_seed(user))
         items = images.draw_features(features, min(3 * _WIDTH, len(features)), rng)
         game = images.upvote_challenge(weights, items, UpdateDefence(), rng)
-        found.append(interactions.measure_user(RAIFLE()(game.view, rng), game.truth).auc)
-    return interactions.mean_over_users(found)
+        aucs.append(interactions.measure_user(RAIFLE()(game.view, rng), game.truth).auc)
+    return interactions.mean_over_users(aucs)
 
 
 def _image_updates(part: Part, quick: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: FBT001
@@ -137,13 +137,13 @@ def _image_updates(part: Part, quick: bool) -> tuple[np.ndarray, np.ndarray]:  #
 
     weights = models.ranker(_WIDTH, 8, torch.Generator().manual_seed(0))
     count, rng = (20 if quick else _UPDATES), np.random.default_rng(0)
-    found = []
+    updates = []
     for features in (part.honest, part.shaped[float("inf")]):
         for _ in range(count):
             items = images.draw_features(features, _WIDTH, rng)
             game = images.upvote_challenge(weights, items, UpdateDefence(), rng)
-            found.append(_flat(game.view.rounds[0].change(game.view.victim)))
-    return np.stack(found), np.arange(2 * count) >= count
+            updates.append(_flat(game.view.rounds[0].change(game.view.victim)))
+    return np.stack(updates), np.arange(2 * count) >= count
 
 
 def _search_updates(quick: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: FBT001
@@ -159,20 +159,20 @@ def _search_updates(quick: bool) -> tuple[np.ndarray, np.ndarray]:  # noqa: FBT0
     queries, clicks = load_queries("mslr", "attack"), published_click_model("informational", 5)
     weights = models.ranker(queries.x.shape[1], 16, torch.Generator().manual_seed(0))
     count, rng = (20 if quick else _UPDATES), np.random.default_rng(0)
-    found = []
+    updates = []
     for manipulate in (keep_features, NoiseInjection(0.1)):
         world = Searching(queries, clicks, manipulate=manipulate)
         for _ in range(count):
             game = world.challenge(weights, 12, UpdateDefence(), rng)
-            found.append(_flat(game.view.rounds[0].change(game.view.victim)))
-    return np.stack(found), np.arange(2 * count) >= count
+            updates.append(_flat(game.view.rounds[0].change(game.view.victim)))
+    return np.stack(updates), np.arange(2 * count) >= count
 
 
 def _flat(change: Mapping[str, np.ndarray]) -> np.ndarray:
     return np.concatenate([change[name].ravel() for name in sorted(change)])
 
 
-def _placed(name: str, x: np.ndarray, shaped: np.ndarray) -> list[dict[str, Any]]:
+def _place(name: str, x: np.ndarray, shaped: np.ndarray) -> list[dict[str, Any]]:
     """Place updates by t-SNE; print how well a random forest tells the two kinds apart."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.manifold import TSNE
@@ -206,17 +206,19 @@ def _spread(x: np.ndarray) -> str:
     return f"{norm.mean():.3g} ± {norm.std():.2g}"
 
 
-def _curves(found: Mapping[float, "Detection"]) -> "alt.LayerChart":
+def _curves(detections: Mapping[float, "Detection"]) -> "alt.LayerChart":
     """A ROC for each budget; the legend has the area and its interval."""
     import altair as alt
 
     from divulge.report import chart_style
 
-    names = [f"{_said(b)}: AUC {_rate(one.auc)}" for b, one in found.items()]
+    names = [
+        f"{_format_budget(b)}: AUC {_rate(detection.auc)}" for b, detection in detections.items()
+    ]
     rows = [
         {"x": float(fpr), "y": float(tpr), "what": name, "order": k}
-        for name, one in zip(names, found.values(), strict=True)
-        for k, (fpr, tpr) in enumerate(zip(one.roc.fpr, one.roc.tpr, strict=True))
+        for name, detection in zip(names, detections.values(), strict=True)
+        for k, (fpr, tpr) in enumerate(zip(detection.roc.fpr, detection.roc.tpr, strict=True))
     ]
     x = alt.X("x:Q", title="Honest lists called odd").axis(labelExpr=chart_style.PERCENT)
     y = alt.Y("y:Q", title="Manipulated lists called odd").axis(labelExpr=chart_style.PERCENT)
@@ -225,7 +227,7 @@ def _curves(found: Mapping[float, "Detection"]) -> "alt.LayerChart":
         domain=names, range=chart_style.COLOURS[: len(names)]
     )
     dash = alt.StrokeDash("what:N", legend=legend).scale(
-        domain=names, range=[list(one) for one in chart_style.DASHES[: len(names)]]
+        domain=names, range=[list(dash) for dash in chart_style.DASHES[: len(names)]]
     )
     lines = (
         alt.Chart(chart_style.inline_data(rows))
@@ -269,10 +271,10 @@ def _map(points: list[dict[str, Any]]) -> "alt.FacetChart":
     return framed
 
 
-def _said(budget: float) -> str:
+def _format_budget(budget: float) -> str:
     return "no budget" if np.isinf(budget) else f"budget {budget:g} of 255"
 
 
-def _rate(one: Estimate) -> str:
-    high = one.value if one.high is None else one.high
-    return f"{one.value:.3f} ({one.low:.3f}–{high:.3f})"  # noqa: RUF001
+def _rate(estimate: Estimate) -> str:
+    high = estimate.value if estimate.high is None else estimate.high
+    return f"{estimate.value:.3f} ({estimate.low:.3f}–{high:.3f})"  # noqa: RUF001

@@ -28,7 +28,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the comman
     records = task.records()
     attacks = [catalog.attack(each) for each in ("threshold", "two-sample", "supervised", "seqmia")]
     networks = 2 if quick else _NETWORKS
-    found, seconds = np.zeros((len(attacks), networks, len(_METRICS))), np.zeros(len(attacks))
+    figures, seconds = np.zeros((len(attacks), networks, len(_METRICS))), np.zeros(len(attacks))
     for seed in range(networks):
         order = np.random.default_rng(seed).permutation(len(records))
         pool = records.take(order[: task.size])
@@ -42,12 +42,12 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (the flag of the comman
             guess = attack(view, np.random.default_rng(0))
             seconds[k] += (time.process_time() - begun) / networks
             metrics, _ = measure(guess, Membership(member[~known]))
-            found[k, seed] = [metrics[metric].value for metric in _METRICS]
+            figures[k, seed] = [metrics[metric].value for metric in _METRICS]
         print(f"network {seed}: {known.sum()} of {member.sum()} members known", flush=True)
     print(f"\n{name}: {task.trained}; mean over {networks} networks, less supervised, CPU seconds")
     for k, attack in enumerate(attacks):
         cells = []
-        for own, usual in zip(found[k].T, found[2].T, strict=True):
+        for own, usual in zip(figures[k].T, figures[2].T, strict=True):
             low, high = intervals.student_mean(own)
             cell = f"{own.mean():.3f} ({low:.3f} to {high:.3f})"
             if k != 2:

@@ -84,10 +84,10 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     print("\n| records | audits | verdicts |\n|---|---:|---|")
     for name, judge in AUDITS.items():
         levels = [judge(stream(0, "verdict", name, k)) for k in range(audits // 4)]
-        said = ", ".join(
+        rates = ", ".join(
             f"{level} {_rate(levels.count(level), len(levels))}" for level in sorted(set(levels))
         )
-        print(f"| {name} | {len(levels)} | {said} |", flush=True)
+        print(f"| {name} | {len(levels)} | {rates} |", flush=True)
 
 
 def draw(case: Copies, rng: np.random.Generator) -> tuple[Records, Bool[np.ndarray, " records"]]:
@@ -111,8 +111,8 @@ def draw(case: Copies, rng: np.random.Generator) -> tuple[Records, Bool[np.ndarr
 def warns(records: Records, member: Bool[np.ndarray, " records"], seed: int) -> bool:
     """Whether the blind baseline calls these two populations."""
     sets = records.take(member), records.take(~member)
-    found = blind_baseline.separate(*sets, np.random.default_rng(seed))
-    return found is not None and found.p_value <= blind_baseline.FALSE_ALARM
+    separation = blind_baseline.separate(*sets, np.random.default_rng(seed))
+    return separation is not None and separation.p_value <= blind_baseline.FALSE_ALARM
 
 
 def _compare(
@@ -144,12 +144,14 @@ def _level(
     if len(rows) < len(x):
         raise AssertionError("expected records that differ")
 
-    def answer(asked: Float64[np.ndarray, "asked features"]) -> Float64[np.ndarray, "asked _"]:
-        return np.stack([answers[rows[row.tobytes()]] for row in np.asarray(asked)])
+    def answer(
+        records: Float64[np.ndarray, "records features"],
+    ) -> Float64[np.ndarray, "records _"]:
+        return np.stack([answers[rows[row.tobytes()]] for row in np.asarray(records)])
 
     values = label.dtype.kind == "f"
     audit = divulge.audit(
-        (lambda asked: answer(asked)[:, 0]) if values else answer,
+        (lambda records: answer(records)[:, 0]) if values else answer,
         members=(x[:half], label[:half]),
         nonmembers=(x[half:], label[half:]),
         access=divulge.Access("values" if values else "probabilities"),

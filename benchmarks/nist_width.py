@@ -39,13 +39,13 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
             scale = FederationScale(64 if quick else step, epochs)
             game = train_federation(FIRST, "SoyNAM", None, scale, Path(folder)).challenge
             for attack, settings in (("stacking", {"protocol": "published"}), ("cluster-lira", {})):
-                found = []
+                accuracies = []
                 for seed in range(2 if quick else ATTACK_SEEDS):
                     built = catalog.federation_attack(attack, **settings)
                     guess = built(game.view, stream(seed, "width"))
-                    found.append(float((guess.client == game.truth.client).mean()))
-                each = " ".join(f"{one:.3f}" for one in found)
-                print(f"| {name} | {attack} | {each} | {format_mean(found)} |", flush=True)
+                    accuracies.append(float((guess.client == game.truth.client).mean()))
+                each = " ".join(f"{accuracy:.3f}" for accuracy in accuracies)
+                print(f"| {name} | {attack} | {each} | {format_mean(accuracies)} |", flush=True)
 
 
 def run_overfitted(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)

@@ -89,30 +89,32 @@ def _people(number: int) -> Candidates:
 
 def _rewritten(number: int, write: Callable[[Features], Features]) -> Candidates:
     """Another program wrote the non-members, and what the model answers about them."""
-    found = _ask(*_halves(number), number)
-    mine = found.member[:, None]
-    return found._replace(
-        x=np.where(mine, found.x, write(found.x)),
-        answers=np.where(mine, found.answers, write(found.answers)),
+    candidates = _ask(*_halves(number), number)
+    mine = candidates.member[:, None]
+    return candidates._replace(
+        x=np.where(mine, candidates.x, write(candidates.x)),
+        answers=np.where(mine, candidates.answers, write(candidates.answers)),
     )
 
 
 def _warmer(number: int) -> Candidates:
     """The server changed its temperature between members and non-members: these look less sure."""
-    found = _ask(*_halves(number), number)
-    flat = found.answers**0.7
+    candidates = _ask(*_halves(number), number)
+    flat = candidates.answers**0.7
     flat /= flat.sum(axis=1, keepdims=True)
-    return found._replace(answers=np.where(found.member[:, None], found.answers, flat))
+    return candidates._replace(
+        answers=np.where(candidates.member[:, None], candidates.answers, flat)
+    )
 
 
 def _filtered(number: int) -> Candidates:
     """Easy records are missing among the non-members."""
     x, y, _ = _halves(number, sizes=(SIZE, 2 * SIZE))
-    found = _ask(x, y, np.arange(3 * SIZE) < SIZE, number)
-    sure = found.answers[np.arange(len(y)), y]
+    candidates = _ask(x, y, np.arange(3 * SIZE) < SIZE, number)
+    sure = candidates.answers[np.arange(len(y)), y]
     hard = sure + stream(0, "nulls", "filter", number).random(len(y))
-    kept = np.r_[np.arange(SIZE), SIZE + np.argsort(hard[SIZE:])[:SIZE]]
-    return Candidates(*(part[kept] for part in found))
+    rows = np.r_[np.arange(SIZE), SIZE + np.argsort(hard[SIZE:])[:SIZE]]
+    return Candidates(*(part[rows] for part in candidates))
 
 
 def _larger(number: int) -> Candidates:
@@ -148,34 +150,43 @@ SCENARIOS: Mapping[str, Callable[[int], Candidates]] = {
 Levels = dict[str, Counter[str]]
 
 
-def judge_table(found: Candidates, folder: Path, blind: str | None = None) -> str:
+def judge_table(candidates: Candidates, folder: Path, blind: str | None = None) -> str:
     """The verdict on a table of answers."""
-    columns = {f"p_{k}": column for k, column in enumerate(found.answers.T)}
-    facts = {"label": found.y, "elsewhere": found.elsewhere, "member": found.member.astype(int)}
+    columns = {f"p_{k}": column for k, column in enumerate(candidates.answers.T)}
+    facts = {
+        "label": candidates.y,
+        "elsewhere": candidates.elsewhere,
+        "member": candidates.member.astype(int),
+    }
     path = folder / "table.csv"
     pd.DataFrame(columns | facts).to_csv(path, index=False)
-    if found.y.dtype.kind == "f":
+    if candidates.y.dtype.kind == "f":
         return divulge.audit_predictions(
             path, blind=blind, output="values", probabilities="p_0"
         ).verdict.level
     return divulge.audit_predictions(path, blind=blind, attacks=ATTACKS).verdict.level
 
 
-def judge_column(found: Candidates, folder: Path) -> str:
+def judge_column(candidates: Candidates, folder: Path) -> str:
     """The verdict on a table of answers with a column from elsewhere."""
-    return judge_table(found, folder, "elsewhere")
+    return judge_table(candidates, folder, "elsewhere")
 
 
-def judge_model(found: Candidates, folder: Path) -> str:
+def judge_model(candidates: Candidates, folder: Path) -> str:
     """The verdict on a model that answers so."""
     del folder
-    said = {row.tobytes(): answer for row, answer in zip(found.x, found.answers, strict=True)}
+    answers = {
+        row.tobytes(): answer for row, answer in zip(candidates.x, candidates.answers, strict=True)
+    }
 
     def answer(x: Features) -> Float64[np.ndarray, "records columns"]:
-        return np.stack([said[row.tobytes()] for row in np.asarray(x)])
+        return np.stack([answers[row.tobytes()] for row in np.asarray(x)])
 
-    values = found.y.dtype.kind == "f"
-    sets = [(found.x[chosen], found.y[chosen]) for chosen in (found.member, ~found.member)]
+    values = candidates.y.dtype.kind == "f"
+    sets = [
+        (candidates.x[chosen], candidates.y[chosen])
+        for chosen in (candidates.member, ~candidates.member)
+    ]
     return divulge.audit(
         (lambda x: answer(x)[:, 0]) if values else answer,
         members=sets[0],
@@ -203,9 +214,9 @@ def verdicts(scenario: str, audits: int, entries: Sequence[str] = tuple(ENTRIES)
     counts: Levels = {entry: Counter() for entry in entries}
     with tempfile.TemporaryDirectory() as folder:
         for number in range(audits):
-            found = SCENARIOS[scenario](number)
+            candidates = SCENARIOS[scenario](number)
             for entry in entries:
-                counts[entry][ENTRIES[entry](found, Path(folder))] += 1
+                counts[entry][ENTRIES[entry](candidates, Path(folder))] += 1
     return counts
 
 
@@ -225,7 +236,9 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     print("|---|---|" + "---|" * len(KINDS))
     for scenario in SCENARIOS:
         for entry, counts in verdicts(scenario, audits).items():
-            cells = [_share(sum(counts[one] for one in kind), audits) for kind in KINDS.values()]
+            cells = [
+                _share(sum(counts[level] for level in kind), audits) for kind in KINDS.values()
+            ]
             print(f"| {scenario} | {entry} | {' | '.join(cells)} |", flush=True)
 
 

@@ -156,8 +156,8 @@ def cover(crowd: Crowd, auc: float, number: int) -> tuple[bool, bool, bool]:
     )
 
 
-def _within(found: Estimate, truth: float) -> bool:
-    return found.low <= truth <= (1.0 if found.high is None else found.high)
+def _within(estimate: Estimate, truth: float) -> bool:
+    return estimate.low <= truth <= (1.0 if estimate.high is None else estimate.high)
 
 
 def is_leak(crowd: Crowd, number: int) -> bool:
@@ -175,14 +175,14 @@ def differs(crowd: Crowd, number: int) -> tuple[bool, bool]:
     person, member = crowd.draw(rng), crowd.member()
     x = crowd.scores(rng, person, 6).T
     label = (x[:, 0] > 0).astype(np.int64)
-    found = []
+    alarms = []
     for group in (person, None):
         records = Records(x, label, group=group)
         inside = member[person]
         separation = separate(records.take(inside), records.take(~inside), rng)
         assert separation is not None
-        found.append(separation.p_value <= LEVEL)
-    return found[0], found[1]
+        alarms.append(separation.p_value <= LEVEL)
+    return alarms[0], alarms[1]
 
 
 if __name__ == "__main__":

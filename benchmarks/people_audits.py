@@ -90,10 +90,10 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     for case in CASES:
         for grouped in (True, False) if case.crowd.each != 1 else (True,):
             levels = Counter(audit(case, seed, grouped=grouped) for seed in range(seeds))
-            said = ", ".join(f"{level} {count}" for level, count in levels.most_common())
+            verdicts = ", ".join(f"{level} {count}" for level, count in levels.most_common())
             print(
                 f"{case.crowd} {'yes' if case.leaks else 'no'} | {'yes' if grouped else 'no'} | "
-                f"{_rate(levels['leak'], seeds)} | {said} |",
+                f"{_rate(levels['leak'], seeds)} | {verdicts} |",
                 flush=True,
             )
 
@@ -135,7 +135,7 @@ def audit(case: Case, seed: int, *, grouped: bool) -> str:
     model = RandomForestClassifier(30, max_depth=8, random_state=seed)
     taught = members if case.leaks else strangers
     model.fit(taught.x, taught.y)
-    found = divulge.audit(
+    result = divulge.audit(
         model,
         members=(members.x, members.y),
         nonmembers=(nonmembers.x, nonmembers.y),
@@ -143,7 +143,7 @@ def audit(case: Case, seed: int, *, grouped: bool) -> str:
         attacks=ATTACKS,
         options=divulge.Options(seed=seed),
     )
-    return found.verdict.level
+    return result.verdict.level
 
 
 def draw(rng: np.random.Generator, crowd: Crowd) -> People:

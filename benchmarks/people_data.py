@@ -31,7 +31,7 @@ MOST_RATINGS = 20
 ATTACKS = (divulge.attack("threshold"), divulge.attack("threshold", signal="entropy"))
 
 
-class Audited(NamedTuple):
+class AuditOutcome(NamedTuple):
     """What one audit says."""
 
     level: str
@@ -67,15 +67,15 @@ def movielens() -> Records:
     rows = _lines("u.data", "\t")
     stream(0, "people", "ratings").shuffle(rows)
     taken: Counter[str] = Counter()
-    kept = []
+    ratings = []
     for row in rows:
         taken[row[0]] += 1
         if taken[row[0]] <= MOST_RATINGS:
-            kept.append(row)
+            ratings.append(row)
     return Records(
-        np.array([about[user] + films[film] for user, film, *_ in kept], np.float64),
-        np.array([int(stars) >= 4 for _, _, stars, _ in kept], np.int64),
-        group=np.array([int(user) for user, *_ in kept], np.int64),
+        np.array([about[user] + films[film] for user, film, *_ in ratings], np.float64),
+        np.array([int(stars) >= 4 for _, _, stars, _ in ratings], np.int64),
+        group=np.array([int(user) for user, *_ in ratings], np.int64),
     )
 
 
@@ -104,18 +104,19 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     print("|---|---|---|---:|---|---|")
     for leaks in (True, False):
         for grouped in (False, True):
-            found = [audit(records, draw, leaks=leaks, grouped=grouped) for draw in range(draws)]
-            levels = Counter(each.level for each in found).most_common()
+            audits = [audit(records, draw, leaks=leaks, grouped=grouped) for draw in range(draws)]
+            levels = Counter(each.level for each in audits).most_common()
             print(
                 f"| {'yes' if leaks else 'no'} | {'person' if grouped else 'record'} | "
                 f"{', '.join(f'{level} {count}' for level, count in levels)} | "
-                f"{sum(each.doubted for each in found)} of {draws} | {_shown(found[0].by_record)} "
-                f"| {_shown(found[0].by_person)} |",
+                f"{sum(each.doubted for each in audits)} of {draws} "
+                f"| {_format_estimate(audits[0].by_record)} "
+                f"| {_format_estimate(audits[0].by_person)} |",
                 flush=True,
             )
 
 
-def audit(records: Records, draw: int, *, leaks: bool, grouped: bool) -> Audited:
+def audit(records: Records, draw: int, *, leaks: bool, grouped: bool) -> AuditOutcome:
     """One audit of a forest."""
     assert records.group is not None
     names, person = np.unique(records.group, return_inverse=True)
@@ -127,7 +128,7 @@ def audit(records: Records, draw: int, *, leaks: bool, grouped: bool) -> Audited
     taught = members if leaks else strangers
     model = RandomForestClassifier(50, min_samples_leaf=5, random_state=draw)
     model.fit(taught.x, taught.y)
-    found = divulge.audit(
+    result = divulge.audit(
         model,
         members=(members.x, members.y),
         nonmembers=(nonmembers.x, nonmembers.y),
@@ -135,17 +136,17 @@ def audit(records: Records, draw: int, *, leaks: bool, grouped: bool) -> Audited
         attacks=ATTACKS,
         options=divulge.Options(seed=draw, person_scores=("mean",)),
     )
-    metrics = found.findings[0].metrics
-    blind = next(check for check in found.checks if check.name == "blind baseline")
-    return Audited(
-        found.verdict.level,
+    metrics = result.findings[0].metrics
+    blind = next(check for check in result.checks if check.name == "blind baseline")
+    return AuditOutcome(
+        result.verdict.level,
         blind.verdict is Verdict.WARNING,
         metrics["record_auc" if grouped else "auc"],
         metrics["auc"] if grouped else None,
     )
 
 
-def _shown(estimate: Estimate | None) -> str:
+def _format_estimate(estimate: Estimate | None) -> str:
     if estimate is None:
         return "-"
     return f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f})"

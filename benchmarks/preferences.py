@@ -35,7 +35,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     torch.set_num_threads(1)
     read, file = LOGS[name]
     log, learner = read(data.file(file)), NeuralCF()
-    found = []
+    aucs = []
     for seed in range(2 if quick else SEEDS):
         world = Recommending(log, learner, seed=seed)
         users = stream(seed, "preferences", name).permutation(log.users)[: 5 if quick else USERS]
@@ -47,17 +47,17 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
             dice = torch.Generator().manual_seed(int(stream(seed, "private", k).integers(2**62)))
             own, other = torch.randn((2, 1, learner.width), generator=dice)
             acted = torch.from_numpy(game.truth.acted.astype(np.float32))[None]
-            kept, moved, *taught = learner._train(
+            private, moved, *taught = learner._train(
                 [own, items, *network], acted, torch.full_like(acted, 1 / acted.shape[1])
             )
             parts = (
-                (kept, moved, taught), (other, moved, taught),
-                (kept, items, network), (own, items, network),
+                (private, moved, taught), (other, moved, taught),
+                (private, items, network), (own, items, network),
             )  # fmt: skip
             rows.append([_auc(learner.score(*part)[0].numpy(), game.truth.acted) for part in parts])
-        found.append(np.mean(rows, axis=0))
-    print(f"{name}: {len(found)} federations of {len(users)} users")
-    for part, column in zip(PARTS, np.transpose(found), strict=True):
+        aucs.append(np.mean(rows, axis=0))
+    print(f"{name}: {len(aucs)} federations of {len(users)} users")
+    for part, column in zip(PARTS, np.transpose(aucs), strict=True):
         low, high = intervals.student_mean(column.tolist())
         print(f"{part:28} AUC {column.mean():.3f} ({low:.3f} to {high:.3f})")
 

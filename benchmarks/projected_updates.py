@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks import data
 from benchmarks.networks import dense
 from benchmarks.recorded_rounds import figures_of, mean_with_interval
-from benchmarks.which_client import drawn
+from benchmarks.which_client import draw_records
 from divulge._util.random import stream
 from divulge.attacks import catalog
 from divulge.core import Records
@@ -66,11 +66,11 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     print("| federation | attack | named | accuracy | AUC | TPR at 1 % |")
     print("| --- | --- | --- | --- | --- | --- |")
     for label, setting in SETTINGS.items():
-        found: dict[str, list[tuple[float, ...]]] = {attack: [] for attack in ATTACKS}
+        rows_by_attack: dict[str, list[tuple[float, ...]]] = {attack: [] for attack in ATTACKS}
         for seed in range(2 if quick else 3):
             for attack, row in _measure(name, setting, seed):
-                found[attack].append(row)
-        for attack, rows in found.items():
+                rows_by_attack[attack].append(row)
+        for attack, rows in rows_by_attack.items():
             cells = " | ".join(map(mean_with_interval, zip(*rows, strict=True)))
             print(f"| {label} | {attack} | {cells} |", flush=True)
 
@@ -78,7 +78,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
 def _measure(name: str, setting: Setting, seed: int) -> list[tuple[str, tuple[float, ...]]]:
     load, columns, classes = POOLS[name]
     rng = stream(seed, "projected updates", name)
-    pool = drawn(load, 2000, rng)
+    pool = draw_records(load, 2000, rng)
     recipe = Recipe(
         partial(dense, columns, setting.hidden, classes),
         "sgd",

@@ -62,10 +62,10 @@ def _tpr(audits: int) -> None:
         alone, both = [], []
         for k in range(audits):
             score = stream(k, "tpr", size, str(shift)).normal(size=2 * size) + shift * member
-            found = membership.tpr_at_fpr(score, member, fpr)
-            low, high = clopper_pearson(round(found.value * size), size)
+            tpr = membership.tpr_at_fpr(score, member, fpr)
+            low, high = clopper_pearson(round(tpr.value * size), size)
             alone.append(low <= truth <= high)
-            both.append(truth in found)
+            both.append(truth in tpr)
         print(f"| {size:,} | {shift:g} | {fpr:g} | {_rate(alone)} | {_rate(both)} |", flush=True)
 
 
@@ -131,14 +131,14 @@ def _below_chance(audits: int) -> None:
     for attacks in (1, 7, 12):
         for size in (30, 200):
             for ties in (False, True):
-                found = []
+                alarms = []
                 for k in range(audits):
                     rng = stream(k, "below", attacks, size)
                     scores = _correlated(rng, attacks, 2 * size)
                     test = max_test.max_test(np.round(scores) if ties else scores, _halves(size))
-                    found.append(bool((test.p_below <= max_test.LEVEL_BELOW).any()))
+                    alarms.append(bool((test.p_below <= max_test.LEVEL_BELOW).any()))
                 kind = "rounded" if ties else "distinct"
-                print(f"| {attacks} | {size} | {kind} | {_rate(found)} |", flush=True)
+                print(f"| {attacks} | {size} | {kind} | {_rate(alarms)} |", flush=True)
 
 
 def _mutual_shadows(audits: int) -> None:
@@ -146,21 +146,25 @@ def _mutual_shadows(audits: int) -> None:
     print("\n| models | permuted within models | scored again | merged |\n|---:|---:|---:|---:|")
     reads_shadows = np.array([False])
     for models in (3, 6, 10):
-        found = []
+        alarms = []
         for k in range(audits):
             rng = stream(k, "mutual shadows", models)
             member = rng.random((200, models)) < 0.5
             phi = 1.5 * rng.normal(size=(200, 1)) + rng.normal(size=member.shape)
-            scores, members = [one[None] for one in lira_of_all(phi, member).T], list(member.T)
+            scores = [column[None] for column in lira_of_all(phi, member).T]
+            members = list(member.T)
             shuffled = (member[rng.permutation(200)] for _ in range(DRAWS))
-            drawn = [add_deviations(list(lira_of_all(phi, one).T), list(one.T)) for one in shuffled]
+            drawn = [
+                add_deviations(list(lira_of_all(phi, permuted).T), list(permuted.T))
+                for permuted in shuffled
+            ]
             tests = (
                 max_test.max_test_of_models(scores, members),
                 joint_test(scores, members, reads_shadows, np.stack(drawn, 1)[None]),
                 joint_test(scores, members, reads_shadows, None),
             )
-            found.append([test.p_value <= max_test.LEVEL for test in tests])
-        rates = " | ".join(_rate(column) for column in zip(*found, strict=True))
+            alarms.append([test.p_value <= max_test.LEVEL for test in tests])
+        rates = " | ".join(_rate(column) for column in zip(*alarms, strict=True))
         print(f"| {models} | {rates} |", flush=True)
 
 
@@ -174,18 +178,20 @@ def _differences(pairs: int) -> None:
     ):  # fmt: skip
         member = _halves(size)
         truths = [float(special.ndtr(shift / math.sqrt(2))) for shift in shifts]
-        found = []
+        differences = []
         for k in range(pairs):
-            one, other = _correlated(stream(k, "runs", size), 2, 2 * size, shared)
-            one, other = one + shifts[0] * member, other + shifts[1] * member
-            figures = membership.auc(other, member), membership.auc(one, member)
-            found.append((
-                subtract(*figures, auc_correlation(other, one, member)), subtract(*figures),
+            earlier_score, later_score = _correlated(stream(k, "runs", size), 2, 2 * size, shared)
+            earlier_score = earlier_score + shifts[0] * member
+            later_score = later_score + shifts[1] * member
+            figures = membership.auc(later_score, member), membership.auc(earlier_score, member)
+            differences.append((
+                subtract(*figures, auc_correlation(later_score, earlier_score, member)),
+                subtract(*figures),
             ))  # fmt: skip
-        covered = _rate([truths[1] - truths[0] in paired for paired, _ in found])
-        width = np.mean([p.high - p.low for p, _ in found if p.high is not None])
-        width /= np.mean([i.high - i.low for _, i in found if i.high is not None])
-        more = _rate([paired.low > 0 for paired, _ in found]) if shifts == alike else "-"
+        covered = _rate([truths[1] - truths[0] in paired for paired, _ in differences])
+        width = np.mean([p.high - p.low for p, _ in differences if p.high is not None])
+        width /= np.mean([i.high - i.low for _, i in differences if i.high is not None])
+        more = _rate([paired.low > 0 for paired, _ in differences]) if shifts == alike else "-"
         aucs = " and ".join(f"{truth:.2f}" for truth in truths)
         print(f"| {size} + {size} | {aucs} | {shared:g} | {covered} | {width:.2f} | {more} |")
 
@@ -196,11 +202,14 @@ def _exchanged(pairs: int) -> None:
     earlier = _halves(200)
     for exchanged in (0.5, 1.0):
         later = np.where(np.arange(400) % 200 < 200 * exchanged, ~earlier, earlier)
-        found = []
+        differences = []
         for k in range(pairs):
-            one, other = _correlated(stream(k, "exchanged"), 2, 400, 0.9)
-            found.append(subtract(membership.auc(other, later), membership.auc(one, earlier)))
-        covered, more = _rate(0.0 in each for each in found), _rate(each.low > 0 for each in found)
+            earlier_score, later_score = _correlated(stream(k, "exchanged"), 2, 400, 0.9)
+            differences.append(
+                subtract(membership.auc(later_score, later), membership.auc(earlier_score, earlier))
+            )
+        covered = _rate(0.0 in each for each in differences)
+        more = _rate(each.low > 0 for each in differences)
         print(f"| {exchanged:.0%} | {covered} | {more} |", flush=True)
 
 
@@ -216,12 +225,12 @@ def _sound_attacks(trials: int) -> None:
     }
     every = []
     for name, draw in shapes.items():
-        found = []
+        alarms = []
         for k in range(trials):
             rng = stream(k, "blind", name)
-            found.append(membership_p(*draw(rng), rng) <= BLIND_FALSE_ALARM)
-        every += found
-        print(f"{name}: {_rate(found, 4)}", flush=True)
+            alarms.append(membership_p(*draw(rng), rng) <= BLIND_FALSE_ALARM)
+        every += alarms
+        print(f"{name}: {_rate(alarms, 4)}", flush=True)
     print(f"together: {_rate(every, 4)}")
 
 
@@ -242,20 +251,20 @@ def _cheats(runs: int) -> None:
     print(
         "| adds | members | median p of a rank sum | median p | fails |\n|---:|---:|---:|---:|---:|"
     )
-    for bonus, told in (
+    for bonus, raised in (
         (50.0, 8), (50.0, 12), (4.0, 15), (50.0, 15), (4.0, 30), (3.0, 60), (0.25, 300),
         (0.35, 300),
     ):  # fmt: skip
         sums, p_values = [], []
         for k in range(runs):
-            rng = stream(k, "cheats", str(bonus), told)
+            rng = stream(k, "cheats", str(bonus), raised)
             score, member, label = _blind(rng, rng.normal(size=600))
-            score[:told] += bonus
+            score[:raised] += bonus
             sums.append(rank_sum_p(score, member, label, rng))
             p_values.append(membership_p(score, member, label, rng))
         failed = _rate([p <= BLIND_FALSE_ALARM for p in p_values])
         medians = f"{np.median(sums):.2g} | {np.median(p_values):.2g}"
-        print(f"| {bonus:g} | {told} | {medians} | {failed} |", flush=True)
+        print(f"| {bonus:g} | {raised} | {medians} | {failed} |", flush=True)
 
 
 def _two_values() -> None:
@@ -277,8 +286,8 @@ def _cover_two_values(members: int, nonmembers: int, rare: int) -> float:
     low = np.arange(max(0, rare - nonmembers), min(rare, members) + 1)  # rare ones among members
     inside = np.stack([low, members - low], axis=1)
     outside = np.stack([rare - low, nonmembers - rare + low], axis=1)
-    found = areas_of_counts(inside, outside)
-    covered = (found.low <= 0.5) & (found.high >= 0.5)
+    areas = areas_of_counts(inside, outside)
+    covered = (areas.low <= 0.5) & (areas.high >= 0.5)
     return float(stats.hypergeom.pmf(low, members + nonmembers, members, rare)[covered].sum())
 
 

@@ -21,7 +21,7 @@ SUMMARY = "RAIFLE on recommenders and rankers beside the published optimisation"
 UserGame = Game[UpdateView, Interactions]
 
 
-class Measured(NamedTuple):
+class Measurement(NamedTuple):
     """What one way found about some users, and what it cost."""
 
     name: str
@@ -32,7 +32,7 @@ class Measured(NamedTuple):
     def line(self) -> str:
         """Mean AUC and F1 with intervals over users, and the cost."""
         auc, f1 = (
-            metrics.mean_over_users([getattr(one, name) for one in self.figures])
+            metrics.mean_over_users([getattr(user, name) for user in self.figures])
             for name in ("auc", "f1")
         )
         return (
@@ -102,13 +102,13 @@ def _search(quick: bool) -> None:  # noqa: FBT001
             world = Searching(
                 queries, model, manipulate=NoiseInjection() if manipulated else keep_features
             )
-            for asked in (4,) if quick else (4, 8, 16):
+            for query_count in (4,) if quick else (4, 8, 16):
                 games = []
                 for seed in range(3 if quick else 10):
                     weights = models.ranker(46, hidden, torch.Generator().manual_seed(seed))
                     rng = np.random.default_rng(seed)
-                    games.append(world.challenge(weights, asked, UpdateDefence(), rng))
-                name = f"{hidden or 'no'} hidden, {asked} queries"
+                    games.append(world.challenge(weights, query_count, UpdateDefence(), rng))
+                name = f"{hidden or 'no'} hidden, {query_count} queries"
                 name += ", noise handed out" if manipulated else ""
                 mine = _measure(f"posterior: {name}", RAIFLE(), games)
                 print(mine.line(), flush=True)
@@ -116,15 +116,15 @@ def _search(quick: bool) -> None:  # noqa: FBT001
                 print(verdict("-".join(["raifle", *name.replace(",", "").split()]), outcome))
 
 
-def _print_ratio(mine: Measured, theirs: Measured) -> Outcome:
+def _print_ratio(mine: Measurement, theirs: Measurement) -> Outcome:
     """Print the published way, and how many times our CPU seconds a user it takes."""
     print(f"{theirs.line()}{theirs.seconds / mine.seconds:8.1f} times", flush=True)
     return Outcome(Timing(mine.name, [mine.seconds]), Timing(theirs.name, [theirs.seconds]))
 
 
-def _measure(name: str, attack: "RAIFLE", games: Sequence[UserGame]) -> Measured:
+def _measure(name: str, attack: "RAIFLE", games: Sequence[UserGame]) -> Measurement:
     begun = time.process_time()
     guesses = list(attack.many([game.view for game in games], np.random.default_rng(0)))
     seconds = (time.process_time() - begun) / len(games)
     figures = [metrics.measure_user(g, game.truth) for g, game in zip(guesses, games, strict=True)]
-    return Measured(name, figures, seconds)
+    return Measurement(name, figures, seconds)

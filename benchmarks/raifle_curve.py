@@ -45,7 +45,7 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 
     torch.set_num_threads(1)
     power = list(_power(2 if quick else USERS))
-    _seen_by_clients()
+    _print_detection()
     cost = list(_cost(1 if quick else 5))
     if not quick:
         (IMAGES / "raifle-budget.svg").write_bytes(render(_power_figure(power), "svg"))
@@ -63,18 +63,16 @@ def _power(users: int) -> Iterator[Point]:
         name = f"{hidden} hidden units" if hidden else "linear"
         for budget in BUDGETS:
             shaped = NoiseInjection(0.1, budget=budget)
-            found = metrics.mean_over_users(
-                [_auc(queries, hidden, shaped, k) for k in range(users)]
-            )
+            auc = metrics.mean_over_users([_auc(queries, hidden, shaped, k) for k in range(users)])
             rng = np.random.default_rng(0)
             moved = np.linalg.norm(shaped(queries.x, rng) - queries.x, axis=1).mean()
             print(
-                f"| {name} | {budget:g} | {moved:.2f} | {found.value:.3f} ({found.low:.3f} to "
-                f"{found.high:.3f}) |",
+                f"| {name} | {budget:g} | {moved:.2f} | {auc.value:.3f} ({auc.low:.3f} to "
+                f"{auc.high:.3f}) |",
                 flush=True,
             )
-            yield {"ranker": name, "moved": moved, "auc": found.value,
-                   "low": found.low, "high": found.high}  # fmt: skip
+            yield {"ranker": name, "moved": moved, "auc": auc.value,
+                   "low": auc.low, "high": auc.high}  # fmt: skip
 
 
 def _auc(queries: ranking.Queries, hidden: int, shaped: Any, seed: int) -> float:
@@ -93,7 +91,7 @@ def _auc(queries: ranking.Queries, hidden: int, shaped: Any, seed: int) -> float
     return metrics.measure_user(guess, game.truth).auc
 
 
-def _seen_by_clients() -> None:
+def _print_detection() -> None:
     """How often the check of a client calls lists odd, by budget: the first half is learnt from."""
     from divulge.federation.client_checks import items
     from divulge.federation.manipulation.features import NoiseInjection
@@ -107,34 +105,38 @@ def _seen_by_clients() -> None:
     print(f"honest: {alarms.value:.3f} ({alarms.low:.3f} to {alarms.high:.3f})")
     for budget in BUDGETS[1:]:
         shaped = NoiseInjection(0.1, budget=budget)
-        found = items.flag_rate(check, [shaped(one, rng) for one in lists[half:]])
-        print(f"moved by {budget:g}: {found.value:.3f} ({found.low:.3f} to {found.high:.3f})")
+        rate = items.flag_rate(check, [shaped(features, rng) for features in lists[half:]])
+        print(f"moved by {budget:g}: {rate.value:.3f} ({rate.low:.3f} to {rate.high:.3f})")
 
 
 def _cost(times: int) -> Iterator[Point]:
     """CPU seconds of the embedding's direction."""
     print("\nSYNTHETIC movements of 64 numbers an item, CPU seconds of one thread, best of a few")
     for items in ITEMS:
-        yield _timed("items of one user", items, times, partial(_attacked, _moved(items), 1))
+        yield _time_calls(
+            "items of one user", items, times, partial(_attack, _simulate_moves(items), 1)
+        )
     for users in MANY:
-        yield _timed("users of 500 items", users, times, partial(_attacked, _moved(500), users))
+        yield _time_calls(
+            "users of 500 items", users, times, partial(_attack, _simulate_moves(500), users)
+        )
 
 
-def _attacked(moved: np.ndarray, users: int) -> None:
+def _attack(moved: np.ndarray, users: int) -> None:
     from divulge.attacks.interactions.raifle.embedding import main_direction_signal
 
     for _ in range(users):
         main_direction_signal(moved)
 
 
-def _moved(items: int) -> np.ndarray:
+def _simulate_moves(items: int) -> np.ndarray:
     rng = np.random.default_rng(0)
     acted = rng.random(items) < 0.2
     moved: np.ndarray = np.where(acted, 1.0, -0.5)[:, None] * rng.normal(size=64)
     return moved + rng.normal(0, 0.5, (items, 64))
 
 
-def _timed(what: str, count: int, times: int, call: Callable[[], object]) -> Point:
+def _time_calls(what: str, count: int, times: int, call: Callable[[], object]) -> Point:
     spent = []
     for _ in range(times):
         begun = time.process_time()

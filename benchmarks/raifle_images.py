@@ -49,14 +49,14 @@ def _reconstruction(extractor: "Extractor", images: "Images", quick: bool) -> Ou
 
     print("\nupvotes of images, 32 features: mean AUC over users, and CPU s a user")
     print(f"{'':24}{'users':>6}{'linear structure':>22}{'300 steps of Adam':>22}{'times':>8}")
-    seen = extractor.features(images)[:, None]
+    features = extractor.features(images)[:, None]
     published = RAIFLE("match", steps=20 if quick else 300, optimiser="adam", rounding="half")
     ours, theirs = [], []
     for hidden in (0, 8):
         for ratio in (1,) if quick else (1, 4):
             users = 2 if quick else 5
-            ways = [_attacked(RAIFLE(), seen, hidden, ratio, users)]
-            ways.append(_attacked(published, seen, hidden, ratio, users))
+            ways = [_measure_attack(RAIFLE(), features, hidden, ratio, users)]
+            ways.append(_measure_attack(published, features, hidden, ratio, users))
             (a, s), (b, t) = ways
             name = f"{hidden or 'no'} hidden, {ratio}x"
             print(
@@ -67,20 +67,20 @@ def _reconstruction(extractor: "Extractor", images: "Images", quick: bool) -> Ou
     return Outcome(Timing("linear structure", [sum(ours)]), Timing("Adam", [sum(theirs)]))
 
 
-def _attacked(
-    attack: "RAIFLE", seen: np.ndarray, hidden: int, ratio: int, users: int
+def _measure_attack(
+    attack: "RAIFLE", features: np.ndarray, hidden: int, ratio: int, users: int
 ) -> tuple[float, float]:
     """Mean AUC and CPU seconds."""
     from divulge.metrics import interactions as metrics
     from divulge_papers.papers.raifle.images import upvote_challenges as challenges
 
-    found, spent = [], []
-    for game in challenges(seen, hidden, ratio, users, UpdateDefence(), seed=0):
+    aucs, spent = [], []
+    for game in challenges(features, hidden, ratio, users, UpdateDefence(), seed=0):
         begun = time.process_time()
         guess = attack(game.view, np.random.default_rng(0))
         spent.append(time.process_time() - begun)
-        found.append(metrics.measure_user(guess, game.truth).auc)
-    return float(np.mean(found)), float(np.mean(spent))
+        aucs.append(metrics.measure_user(guess, game.truth).auc)
+    return float(np.mean(aucs)), float(np.mean(spent))
 
 
 def _manipulation(extractor: "Extractor", images: "Images", quick: bool) -> None:  # noqa: FBT001
@@ -96,11 +96,11 @@ def _manipulation(extractor: "Extractor", images: "Images", quick: bool) -> None
         begun = time.process_time()
         versions = how(some, extractor, np.random.default_rng(0))
         spent = time.process_time() - begun
-        seen = _features(extractor, versions)
-        wanted = how.targets(len(some), seen.shape[2], np.random.default_rng(0))
+        features = _features(extractor, versions)
+        wanted = how.targets(len(some), features.shape[2], np.random.default_rng(0))
         print(
             f"{f'{how.optimiser}, {how.steps} steps':24}{len(some):8d}"
-            f"{((seen - wanted) ** 2).mean():10.4f}"
+            f"{((features - wanted) ** 2).mean():10.4f}"
             f"{quality.psnr(some, versions[:, 0]).mean():8.2f}"
             f"{quality.ssim(some, versions[:, 0]).mean():8.3f}{spent:10.1f}",
             flush=True,
@@ -117,12 +117,12 @@ def _search(extractor: "Extractor", images: "Images", quick: bool) -> None:  # n
     like = PixelNoise(steps=5 if quick else 40, lr=0.05, optimiser="momentum")
     own, other = images[:many], images[-many:]
 
-    def found(how: PixelNoise, some: "Images", seed: int) -> np.ndarray:
-        seen = _features(extractor, how(some, extractor, np.random.default_rng(0)))
-        return _aucs(seen, ratio, users, seed)
+    def measure_aucs(how: PixelNoise, some: "Images", seed: int) -> np.ndarray:
+        features = _features(extractor, how(some, extractor, np.random.default_rng(0)))
+        return _aucs(features, ratio, users, seed)
 
     def success(how: PixelNoise) -> float:
-        auc = float(found(how, own, 0).mean())
+        auc = float(measure_aucs(how, own, 0).mean())
         print(f"{how.scale:8g}{auc:8.3f}", flush=True)
         return auc
 
@@ -130,19 +130,21 @@ def _search(extractor: "Extractor", images: "Images", quick: bool) -> None:  # n
     honest = _aucs(_features(extractor, other[:, None]), ratio, users, 1)
     print("other images and users: gain over images as they are, 95 % interval")
     for scale in sorted({best.scale, 4.0}):
-        gain = found(replace(like, scale=scale), other, 1) - honest
+        gain = measure_aucs(replace(like, scale=scale), other, 1) - honest
         low, high = interval(gain)
         print(f"{scale:8g}{gain.mean():8.3f} ({low:.3f} to {high:.3f})")
 
 
-def _aucs(seen: np.ndarray, ratio: int, users: int, seed: int) -> np.ndarray:
+def _aucs(features: np.ndarray, ratio: int, users: int, seed: int) -> np.ndarray:
     from divulge.attacks.interactions.raifle.attack import RAIFLE
     from divulge.metrics import interactions as metrics
     from divulge_papers.papers.raifle.images import upvote_challenges as challenges
 
-    games = challenges(seen, 2, ratio, users, UpdateDefence(), seed)
+    games = challenges(features, 2, ratio, users, UpdateDefence(), seed)
     rng = np.random.default_rng(0)
-    return np.array([metrics.measure_user(RAIFLE()(one.view, rng), one.truth).auc for one in games])
+    return np.array(
+        [metrics.measure_user(RAIFLE()(game.view, rng), game.truth).auc for game in games]
+    )
 
 
 def _features(extractor: "Extractor", versions: np.ndarray) -> np.ndarray:

@@ -58,8 +58,8 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
         each = {}
         for code in codes:
             each[code] = [auc for seed in range(SEEDS) for auc in _aucs(cell, seed, users, code)]
-            found = metrics.mean_over_users(each[code])
-            print(f"{code:12}{found.value:8.3f} ({found.low:.3f} to {found.high:.3f})", flush=True)
+            mean = metrics.mean_over_users(each[code])
+            print(f"{code:12}{mean.value:8.3f} ({mean.low:.3f} to {mean.high:.3f})", flush=True)
         _print_difference(each["corrected"], each["published"])
 
 

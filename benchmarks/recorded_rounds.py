@@ -11,7 +11,7 @@ from torch import nn
 
 from benchmarks import data
 from benchmarks.networks import dense
-from benchmarks.which_client import drawn
+from benchmarks.which_client import draw_records
 from divulge._util.digest import digest
 from divulge._util.random import stream
 from divulge.attacks import catalog
@@ -57,10 +57,10 @@ class AskedOnce:
 
     def signals(self, records: Records) -> tuple[RoundSignals, ...]:
         """What each round says about these records."""
-        asked = digest("", records.x, records.y)
-        if asked not in self.answers:
-            self.answers[asked] = self.updates.signals(records)
-        return self.answers[asked]
+        key = digest("", records.x, records.y)
+        if key not in self.answers:
+            self.answers[key] = self.updates.signals(records)
+        return self.answers[key]
 
     def residuals(
         self, records: Records, layer: str | None = None
@@ -99,10 +99,10 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     """
     images = TASKS[name]
     recipe = Recipe(images.network, "sgd", lr=0.1, epochs=5, batch_size=20)
-    found: dict[str, list[tuple[float, ...]]] = {label: [] for label in ATTACKS}
+    rows_by_label: dict[str, list[tuple[float, ...]]] = {label: [] for label in ATTACKS}
     for seed in range(2 if quick else 5):
         rng = stream(seed, "recorded rounds", name)
-        pool = drawn(images.load, 2000, rng)
+        pool = draw_records(images.load, 2000, rng)
         sizes, rounds = (200, 200, 200, 120), 2 if quick else 10
         game = local_models.simulate_federated_models(pool, recipe, sizes, rounds, rng).challenge
         known = game.view.collusion
@@ -111,17 +111,19 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
         for label, (attack, settings) in ATTACKS.items():
             built = catalog.federation_attack(attack, **settings)
             guess = built(view, stream(seed, "attack", label))
-            found[label].append(figures_of(guess, game.truth, known))
+            rows_by_label[label].append(figures_of(guess, game.truth, known))
     print(
         f"{name}: {seed + 1} federations, {rounds} rounds, {len(known.records)} candidates; best "
         f"constant answer {assignment.best_constant(game.truth, known.records).value:.3f}"
     )
     print("| attack | named | accuracy | AUC | TPR at 1 % |\n| --- | --- | --- | --- | --- |")
-    for label, rows in found.items():
+    for label, rows in rows_by_label.items():
         print(f"| {label} | {' | '.join(map(mean_with_interval, zip(*rows, strict=True)))} |")
-    for one, other in PAIRED:
-        apart = [a[2] - b[2] for a, b in zip(found[one], found[other], strict=True)]
-        print(f"AUC of {one} less {other}: {mean_with_interval(apart)}")
+    for first, second in PAIRED:
+        apart = [
+            a[2] - b[2] for a, b in zip(rows_by_label[first], rows_by_label[second], strict=True)
+        ]
+        print(f"AUC of {first} less {second}: {mean_with_interval(apart)}")
 
 
 def mean_with_interval(figures: Any) -> str:

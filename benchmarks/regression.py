@@ -46,16 +46,18 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
     art_attacks.require()
     for name, task in TASKS.items():
         records = task.load()
-        found: dict[str, list[list[float]]] = {}
+        rows_by_attack: dict[str, list[list[float]]] = {}
         spent: dict[str, list[float]] = {}
         for seed in range(3 if quick else TARGETS):
             for attack, score, judged, seconds in _attack_target(task, records, seed):
-                got = measure(Scores(score), Membership(judged)).metrics
-                found.setdefault(attack, []).append([got[metric].value for metric in METRICS])
+                metrics = measure(Scores(score), Membership(judged)).metrics
+                rows_by_attack.setdefault(attack, []).append(
+                    [metrics[metric].value for metric in METRICS]
+                )
                 spent.setdefault(attack, []).append(seconds)
         print(f"\n{name}: {task.candidates // 4} members and as many others judged\n")
         print(f"| attack | {' | '.join(METRICS)} | seconds |\n|---|{'---|' * len(METRICS)}---:|")
-        for attack, rows in found.items():
+        for attack, rows in rows_by_attack.items():
             cells = [_mean_with_interval(column) for column in np.array(rows).T]
             print(
                 f"| {attack} | {' | '.join(cells)} | {np.median(spent[attack]):.3f} |", flush=True

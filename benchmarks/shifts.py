@@ -80,9 +80,16 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
 def _row(shift: Shift, size: int, target: str, audits: int) -> str:
     cells, aucs = [], []
     for leak in (False, True):
-        found = [audit(shift, size, target, number, leak=leak) for number in range(audits)]
-        cells += [_rate([getattr(one, name) for one in found]) for name in ("before", "now")]
-        aucs.append((np.mean([one.auc for one in found]), np.mean([one.blind for one in found])))
+        outcomes = [audit(shift, size, target, number, leak=leak) for number in range(audits)]
+        cells += [
+            _rate([getattr(outcome, name) for outcome in outcomes]) for name in ("before", "now")
+        ]
+        aucs.append(
+            (
+                np.mean([outcome.auc for outcome in outcomes]),
+                np.mean([outcome.blind for outcome in outcomes]),
+            )
+        )
     (auc, blind), (leaking, _) = aucs
     head = f"{shift.name} | {size:,} | {target} | {auc:.3f}, leak {leaking:.3f} | {blind:.3f}"
     return f"| {head} | {' | '.join(cells)} |"
@@ -105,26 +112,26 @@ def audit(shift: Shift, size: int, target: str, number: int, *, leak: bool) -> O
     rng = stream(0, "shifts", str(shift), size, target, number, int(leak))
     members, nonmembers = draw(rng, size, SHIFTS[0]), draw(rng, size, shift)
     learned = members if leak else draw(rng, max(size, LEARNED), SHIFTS[0])
-    found = divulge.audit(
+    result = divulge.audit(
         train(target, learned, number),
         members=members,
         nonmembers=nonmembers,
         attacks=[divulge.attack("threshold"), divulge.attack("gap")],
         options=divulge.Options(seed=number),
     )
-    contents = found.contents
-    checks = {check.name: check for check in found.checks}
+    contents = result.contents
+    checks = {check.name: check for check in result.checks}
     facts: Any = contents.head.facts
-    kept = replace(facts, checks=tuple(c for c in found.checks if c.name != DIFFICULTY))
+    blind_facts = replace(facts, checks=tuple(c for c in result.checks if c.name != DIFFICULTY))
     blindly = replace(
         contents,
-        head=replace(contents.head, facts=kept),
+        head=replace(contents.head, facts=blind_facts),
         candidates=replace(contents.model()[1], ease=None),
     )
     return Outcome(
         summarise(blindly).verdict.level == "leak",
-        found.verdict.level == "leak",
-        found.findings[0].metrics["auc"].value,
+        result.verdict.level == "leak",
+        result.findings[0].metrics["auc"].value,
         checks[DIFFICULTY].estimates["auc"].value,
     )
 
@@ -136,8 +143,8 @@ def draw(rng: np.random.Generator, count: int, shift: Shift) -> Sets:
     rule = math.sqrt(1 - shift.drift**2) * RULE + shift.drift * DRIFTED
     y = (x @ rule + rng.gumbel(size=(3 * count, CLASSES))).argmax(1)
     y = np.where(rng.random(3 * count) < shift.noisy, rng.integers(0, CLASSES, 3 * count), y)
-    kept = np.flatnonzero((y > 0) | (rng.random(3 * count) >= shift.mix))[:count]
-    return x[kept] + shift.blur * rng.normal(size=(count, FEATURES)), y[kept]
+    rows = np.flatnonzero((y > 0) | (rng.random(3 * count) >= shift.mix))[:count]
+    return x[rows] + shift.blur * rng.normal(size=(count, FEATURES)), y[rows]
 
 
 def train(target: str, learned: Sets, seed: int) -> Any:

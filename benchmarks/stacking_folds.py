@@ -25,7 +25,7 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
     Raises:
         MissingData: the records are not at hand.
     """
-    found: dict[int, list[float]] = {folds: [] for folds in FOLDS}
+    aucs_by_folds: dict[int, list[float]] = {folds: [] for folds in FOLDS}
     took = dict.fromkeys(FOLDS, 0.0)
     for seed in range(2 if quick else 12):
         game = _draw_federation(TASKS[name], stream(seed, "stacking folds", name)).challenge
@@ -36,15 +36,14 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
             took[folds] += time.process_time() - begun
             assert guess.score is not None
             each = aucs(game.view, game.truth, guess.score)
-            found[folds].append(float(np.mean([*each])))
+            aucs_by_folds[folds].append(float(np.mean([*each])))
     print(f"{name}: {seed + 1} federations; {environment(('divulge', 'scikit-learn', 'torch'))}")
     print("| folds | CPU s each | AUC, mean over clients | less that of five folds |")
     print("|---:|---:|---|---|")
     for folds in FOLDS:
-        less = np.subtract(found[folds], found[FOLDS[-1]]).tolist()
-        print(
-            f"| {folds} | {took[folds] / (seed + 1):.2f} | {_mean(found[folds])} | {_mean(less)} |"
-        )
+        less = np.subtract(aucs_by_folds[folds], aucs_by_folds[FOLDS[-1]]).tolist()
+        cells = f"{_mean(aucs_by_folds[folds])} | {_mean(less)}"
+        print(f"| {folds} | {took[folds] / (seed + 1):.2f} | {cells} |")
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -63,15 +63,17 @@ def _of_seeds_in_users(runs: int) -> None:
     print("\n| users alike between seeds | pooled, Student's | averaged, Student's | bounded |")
     print("|---|---|---|---|")
     for alike in (0.3, 0.6, 0.9):
-        rng, found = np.random.default_rng(0), []
+        rng, trials = np.random.default_rng(0), []
         for _ in range(runs):
             own = rng.normal(0, alike**0.5, (10, 1)) + rng.normal(0, (1 - alike) ** 0.5, (10, 2))
             values = np.clip(0.5 + 0.12 * own, 0, 1)
             seeds = {user: row.tolist() for user, row in enumerate(values)}
             pooled = _student(values.ravel().tolist())
             means = (units.estimate(seeds, kind, 0.0, 1.0) for kind in ("normal", "bounded"))
-            found.append((pooled, *(Interval(one.low, one.high or 1.0) for one in means)))
-        shown = [_covered(column, 0.5) for column in zip(*found, strict=True)]
+            trials.append(
+                (pooled, *(Interval(estimate.low, estimate.high or 1.0) for estimate in means))
+            )
+        shown = [_covered(column, 0.5) for column in zip(*trials, strict=True)]
         print(f"| {alike} | {' | '.join(shown)} |")
 
 
@@ -82,13 +84,13 @@ def _of_federations(runs: int) -> None:
     groups, each = 5, 29
     for share in (0.03, 0.5, 0.9):
         for alike in (0.02, 0.3, 0.9):
-            rng, found, rest = np.random.default_rng(0), [], 1 / alike - 1
+            rng, trials, rest = np.random.default_rng(0), [], 1 / alike - 1
             for _ in range(runs):
                 hits = rng.binomial(each, rng.beta(share * rest, (1 - share) * rest, groups))
                 clustered = intervals.clustered_proportion(hits, np.full(groups, each))
                 pooled = intervals.clopper_pearson(int(hits.sum()), groups * each)
-                found.append((clustered, _student((hits / each).tolist()), pooled))
-            shown = [_covered(column, share) for column in zip(*found, strict=True)]
+                trials.append((clustered, _student((hits / each).tolist()), pooled))
+            shown = [_covered(column, share) for column in zip(*trials, strict=True)]
             print(f"| {share} | {alike} | {' | '.join(shown)} |")
 
 
@@ -98,14 +100,16 @@ def _of_the_strongest(runs: int) -> None:
     print("|---|---|---|---|")
     for targets in (3, 5, 8):
         for alike in (0.0, 0.5, 0.9):
-            rng, found = np.random.default_rng(0), []
+            rng, trials = np.random.default_rng(0), []
             for _ in range(runs):
                 own = rng.normal(0, (1 - alike) ** 0.5, (12, targets))
                 aucs = 0.5 + 0.02 * (own + rng.normal(0, alike**0.5, targets))
                 best = aucs[aucs.mean(axis=1).argmax()].tolist()
                 measured = [Estimate(auc, auc - 0.04, auc + 0.04) for auc in best]
-                found.append([means.mean_over_targets("auc", measured, best_of=k) for k in (1, 12)])
-            columns = zip(*found, strict=True)
+                trials.append(
+                    [means.mean_over_targets("auc", measured, best_of=k) for k in (1, 12)]
+                )
+            columns = zip(*trials, strict=True)
             shown = [_covered([Interval(e.low, e.high or 1.0) for e in c], 0.5) for c in columns]
             print(f"| {targets} | {alike} | {' | '.join(shown)} |")
 
@@ -118,9 +122,9 @@ def _of_mutual_shadows(runs: int) -> None:
             for leak in (0.0, 0.4, 1.0, 2.0):
                 rng = np.random.default_rng(0)
                 own = 1.5 * rng.normal(size=(records, 1))  # the records stay; models are new
-                found = [_mean_of_mutual_shadows(rng, own, targets, leak) for _ in range(runs)]
-                truth = float(np.mean([mean for mean, _ in found]))
-                columns = zip(*(ways for _, ways in found), strict=True)
+                trials = [_mean_of_mutual_shadows(rng, own, targets, leak) for _ in range(runs)]
+                truth = float(np.mean([mean for mean, _ in trials]))
+                columns = zip(*(ways for _, ways in trials), strict=True)
                 shown = [_covered(column, truth) for column in columns]
                 print(f"| {records} | {targets} | {truth:.3f} | {' | '.join(shown)} |")
 
@@ -156,7 +160,7 @@ def _student(values: Sequence[float]) -> Interval:
     return Interval(max(0.0, low), min(1.0, high))
 
 
-def _covered(found: Sequence[Interval], truth: float) -> str:
-    covered = np.mean([low <= truth <= high for low, high in found])
-    width = np.mean([high - low for low, high in found])
+def _covered(column: Sequence[Interval], truth: float) -> str:
+    covered = np.mean([low <= truth <= high for low, high in column])
+    width = np.mean([high - low for low, high in column])
     return f"{100 * covered:.1f} %, {width:.3f}"

@@ -37,7 +37,7 @@ _RETIMED = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Held:
+class _AnswersTarget:
     """A target whose answers are there already: no side of the comparison asks a model."""
 
     answers: Float64[np.ndarray, "records classes"]
@@ -63,7 +63,7 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     answers = synthetic(4_000 if quick else 50_000, 100)
     half = len(answers.y) // 2
     learnt, judged = answers.part(slice(half)), answers.part(slice(half, None))
-    attacks = [art_attacks.Trained(kind, learnt, judged) for kind in art_attacks.KINDS]
+    attacks = [art_attacks.ArtAttack(kind, learnt, judged) for kind in art_attacks.KINDS]
     screened = sorted((once(Contender(a.name, a)) for a in attacks), key=lambda t: t.best)
     again = {timing.name for timing in screened[:_RETIMED]}
     peers = [Contender(a.name, a) for a in attacks if a.name in again]
@@ -112,7 +112,7 @@ def _untrained(answers: Answers) -> list[Contender]:
 
 def _challenge(answers: Answers) -> Game[ModelView, Membership]:
     records = Records(np.arange(len(answers.y))[:, None], answers.y)
-    return Game(ModelView(_Held(answers.p), records), Membership(answers.member))
+    return Game(ModelView(_AnswersTarget(answers.p), records), Membership(answers.member))
 
 
 def _scores(challenge: Game[ModelView, Membership]) -> dict[str, by_hand.Signal]:
@@ -127,7 +127,7 @@ def _aucs(scores: Mapping[str, by_hand.Signal], answers: Answers) -> dict[str, f
     return {name: float(roc_auc_score(answers.member, score)) for name, score in scores.items()}
 
 
-def _print_quality(judged: Answers, attacks: Sequence[art_attacks.Trained]) -> dict[str, float]:
+def _print_quality(judged: Answers, attacks: Sequence[art_attacks.ArtAttack]) -> dict[str, float]:
     """Print AUCs; how much of our best attack's leak, AUC - 1/2, each attack of ART finds."""
     ours = _aucs(_scores(_challenge(judged)), judged)
     theirs = _aucs({attack.name: attack.score for attack in attacks}, judged)

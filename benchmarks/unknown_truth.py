@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
     recipe: Recipe
     """By which clients train."""
-    told: LocalTraining = LocalTraining()
+    stated: LocalTraining = LocalTraining()
     """What the server is told of it wrongly."""
     level: str = "virtual"
     federations: int = 3
@@ -62,7 +62,7 @@ CASES = {
 }
 
 
-class Seen(NamedTuple):
+class FederationOutcome(NamedTuple):
     """What one federation showed."""
 
     truth: list[Proportions]
@@ -73,12 +73,12 @@ class Seen(NamedTuple):
     def off(self) -> np.ndarray:
         """True L1 distances."""
         pairs = zip(self.guess, self.truth, strict=True)
-        return np.array([np.abs(one.share - held.share).sum() for one, held in pairs])
+        return np.array([np.abs(guess.share - truth.share).sum() for guess, truth in pairs])
 
     @property
     def even(self) -> np.ndarray:
         """Which clients are even."""
-        return np.array([np.ptp(held.share) == 0 for held in self.truth])
+        return np.array([np.ptp(truth.share) == 0 for truth in self.truth])
 
 
 def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
@@ -89,63 +89,69 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
         _report([_play(case, seed) for seed in range(many)])
 
 
-def _report(every: Sequence[Seen]) -> None:
-    limits = [np.array([largest_error(one.l1) for one in seen.by.errors]) for seen in every]
-    within = [seen.off <= limit for seen, limit in zip(every, limits, strict=True)]
-    expected = [float(np.mean([one.l1.mean() for one in seen.by.errors])) for seen in every]
-    true = [float(seen.off.mean()) for seen in every]
-    equal = [_of_equal_shares(seen.truth) for seen in every]
+def _report(every: Sequence[FederationOutcome]) -> None:
+    limits = [
+        np.array([largest_error(error.l1) for error in outcome.by.errors]) for outcome in every
+    ]
+    within = [outcome.off <= limit for outcome, limit in zip(every, limits, strict=True)]
+    expected = [
+        float(np.mean([error.l1.mean() for error in outcome.by.errors])) for outcome in every
+    ]
+    true = [float(outcome.off.mean()) for outcome in every]
+    equal = [_of_equal_shares(outcome.truth) for outcome in every]
     means = {"expected": expected, "true": true, "equal shares": equal}
     print("mean L1: " + ", ".join(f"{name} {format_mean(of)}" for name, of in means.items()))
     print(f"true L1 within the 90 % limit: {_share(within)}")
     for which, kind in ((True, "even"), (False, "uneven")):
-        of = [part[seen.even == which] for seen, part in zip(every, within, strict=True)]
+        of = [part[outcome.even == which] for outcome, part in zip(every, within, strict=True)]
         print(f"  of {kind} clients: {_share(of)}")
-    null = [np.array([one.null for one in seen.guess]) for seen in every]
-    lacks = [np.array([one.null for one in seen.truth]) for seen in every]
+    null = [np.array([guess.null for guess in outcome.guess]) for outcome in every]
+    lacks = [np.array([truth.null for truth in outcome.truth]) for outcome in every]
     pairs = list(zip(null, lacks, strict=True))
-    print(f"declared null, but there: {_share([~lack[said] for said, lack in pairs])}")
-    print(f"null, but not declared: {_share([~said[lack] for said, lack in pairs])}")
-    expects = [np.sum([one.null for one in seen.by.errors], axis=(0, 1)) for seen in every]
+    print(f"declared null, but there: {_share([~lack[declared] for declared, lack in pairs])}")
+    print(f"null, but not declared: {_share([~declared[lack] for declared, lack in pairs])}")
+    expects = [
+        np.sum([error.null for error in outcome.by.errors], axis=(0, 1)) for outcome in every
+    ]
     counts = np.sum(expects, axis=0)
     print(f"  expected: {counts[1] / counts[0]:.3f} and {counts[3] / counts[2]:.3f}")
-    low = [np.array([one.even for one in seen.guess]) <= LEVEL for seen in every]
-    named = [seen.by.even <= LEVEL for seen in every]
+    low = [np.array([guess.even for guess in outcome.guess]) <= LEVEL for outcome in every]
+    named = [outcome.by.even <= LEVEL for outcome in every]
     for which, kind in ((True, "even"), (False, "uneven")):
-        raw, held = (
-            [part[seen.even == which] for seen, part in zip(every, parts, strict=True)]
+        raw, uneven = (
+            [part[outcome.even == which] for outcome, part in zip(every, parts, strict=True)]
             for parts in (low, named)
         )
-        print(f"{kind} clients with p <= 0.05: {_share(raw)}; named uneven: {_share(held)}")
-    far = [np.array([one.far for one in seen.by.errors]) <= LEVEL for seen in every]
-    unlike = sum(seen.by.unlike <= LEVEL or bool(seen.by.strange.all()) for seen in every)
+        print(f"{kind} clients with p <= 0.05: {_share(raw)}; named uneven: {_share(uneven)}")
+    far = [np.array([error.far for error in outcome.by.errors]) <= LEVEL for outcome in every]
+    unlike = sum(outcome.by.unlike <= LEVEL or bool(outcome.by.strange.all()) for outcome in every)
     print(f"clients unlike simulated ones, p <= 0.05: {_share(far)}; whole federations: {unlike}")
-    levels = [seen.by.judge("decaf").level for seen in every]
+    levels = [outcome.by.judge("decaf").level for outcome in every]
     print(f"expected leak: {levels.count('expected leak')} of {len(levels)}", flush=True)
 
 
 def _share(hits: Sequence[np.ndarray]) -> str:
     """A share, whose interval counts federations as groups."""
-    some = [one for one in hits if one.size]
+    some = [group for group in hits if group.size]
     if len(some) < 2:
         return "too few"
     right, trials = (np.array([int(np.sum(f)) for f in each]) for each in (
-        some, [np.ones(one.size) for one in some]
+        some, [np.ones(group.size) for group in some]
     ))  # fmt: skip
     low, high = clustered_proportion(right, trials)
     return f"{right.sum() / trials.sum():.3f} ({low:.3f} to {high:.3f}) of {trials.sum()}"
 
 
 def _of_equal_shares(truth: Sequence[Proportions]) -> float:
-    return float(np.mean([np.abs(one.share - 1 / CLASSES).sum() for one in truth]))
+    return float(np.mean([np.abs(client.share - 1 / CLASSES).sum() for client in truth]))
 
 
-def _play(case: Case, seed: int) -> Seen:
+def _play(case: Case, seed: int) -> FederationOutcome:
     views, truth = _federation(case, seed)
     guess = Decaf(level=case.level, rounds=ROUNDS).many(views, stream(seed, "attack"))  # type: ignore[arg-type]
     by = ExpectedShares.of(guess)
     assert by is not None
-    return Seen(truth, guess, by)
+    return FederationOutcome(truth, guess, by)
 
 
 def _federation(case: Case, seed: int) -> tuple[list[UpdateView], list[Proportions]]:
@@ -161,19 +167,19 @@ def _federation(case: Case, seed: int) -> tuple[list[UpdateView], list[Proportio
     federation = Federation(pool, exact(pool, counts, seed), case.recipe, seed=seed, workers=1)
     transcript = simulate(federation, ROUNDS)
     rounds = tuple(
-        replace(played, training=_mistaken(played.training, case.told))
+        replace(played, training=_mistaken(played.training, case.stated))
         for played in transcript.rounds
     )
     views = [UpdateView(str(k), rounds, _network, reference) for k in range(len(counts))]
     return views, [Proportions.of(row) for row in counts]
 
 
-def _mistaken(training: LocalTraining, told: LocalTraining) -> LocalTraining:
+def _mistaken(training: LocalTraining, stated: LocalTraining) -> LocalTraining:
     return replace(
         training,
-        lr=told.lr or training.lr,
-        epochs=told.epochs or training.epochs,
-        batch_size=told.batch_size or training.batch_size,
+        lr=stated.lr or training.lr,
+        epochs=stated.epochs or training.epochs,
+        batch_size=stated.batch_size or training.batch_size,
     )
 
 

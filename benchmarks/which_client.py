@@ -37,7 +37,7 @@ class Task(NamedTuple):
     sizes: tuple[int, ...]
 
 
-def drawn(load: Callable[[], Records], count: int, rng: np.random.Generator) -> Records:
+def draw_records(load: Callable[[], Records], count: int, rng: np.random.Generator) -> Records:
     """Some records of a data set, in its order."""
     records = load()
     return records.take(np.sort(rng.choice(len(records), count, replace=False)))
@@ -52,12 +52,12 @@ def _dense(columns: int, hidden: int, classes: int, epochs: int) -> Trainer:
 
 TASKS = {
     "location-30": Task(
-        partial(drawn, data.location_30, 3000),
+        partial(draw_records, data.location_30, 3000),
         lambda columns: _dense(columns, 128, 30, 60),
         (200, 200, 200, 120),
     ),
     "fashion-mnist": Task(
-        partial(drawn, data.fashion_mnist, 3000),
+        partial(draw_records, data.fashion_mnist, 3000),
         lambda columns: _dense(columns, 128, 10, 60),
         (200, 200, 200, 120),
     ),
@@ -74,8 +74,10 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
         columns = int(np.prod(pool.x.shape[1:]))
         game = local_models.simulate_local_models(pool, task.trainer(columns), task.sizes, rng)
         for attack, settings in ATTACKS:
-            found = measured(game, attack, settings, seed)
-            figures.setdefault(labelled(attack, settings), []).append([e.value for e in found])
+            estimates = measure_attack(game, attack, settings, seed)
+            figures.setdefault(label_attack(attack, settings), []).append(
+                [e.value for e in estimates]
+            )
     view, truth = game.challenge.view, game.challenge.truth
     own = view.collusion.records
     print(
@@ -99,12 +101,12 @@ def aucs(view: FederationView, truth: Assignment, score: np.ndarray) -> Iterator
             yield membership.auc(score[unknown, k], truth.client[unknown] == k).value
 
 
-def labelled(name: str, settings: dict[str, str]) -> str:
+def label_attack(name: str, settings: dict[str, str]) -> str:
     """An attack with its protocol."""
     return " ".join((name, *settings.values()))
 
 
-def measured(
+def measure_attack(
     game: local_models.AssignmentGame, name: str, settings: dict[str, str], seed: int
 ) -> list[Estimate]:
     """Accuracy, recall of members, specificity of outsiders."""

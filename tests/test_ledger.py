@@ -52,7 +52,7 @@ def test_ratios_are_read_from_what_a_benchmark_prints() -> None:
 
 
 def test_every_benchmark_with_times_to_compare_is_in_it() -> None:
-    names = ledger.comparing()
+    names = ledger.find_comparisons()
     assert {"fleet", "federation", "raifle", "decaf", "one-pass", "start"} <= set(names)
     assert not {"nulls", "coverage", "peers"} & set(names)
 
@@ -70,7 +70,7 @@ def test_it_fails_where_a_benchmark_fails_or_a_ratio_fell_by_half(
 ) -> None:
     def measure(name: str) -> list[Row]:
         if code:
-            raise process.Failed("no such thing", code)
+            raise process.CommandError("no such thing", code)
         return [row(ratio, name)]
 
     file = tmp_path / "ledger.csv"

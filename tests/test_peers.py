@@ -25,7 +25,7 @@ time.sleep(0.5)
 """
 
 
-def spent(code: str, folder: Path, limit: float = 60.0) -> process.Spent:
+def spent(code: str, folder: Path, limit: float = 60.0) -> process.Resources:
     return process.run(
         [sys.executable, "-c", code], dict(os.environ), folder, folder / "log", limit
     )
@@ -38,12 +38,12 @@ def test_child_processes_and_memory_count(tmp_path: Path) -> None:
 
 
 def test_a_failure_says_its_last_line(tmp_path: Path) -> None:
-    with pytest.raises(process.Failed, match="no such thing"):
+    with pytest.raises(process.CommandError, match="no such thing"):
         spent("raise SystemExit('no such thing')", tmp_path)
 
 
 def test_what_does_not_end_is_ended(tmp_path: Path) -> None:
-    with pytest.raises(process.Failed, match="killed after"):
+    with pytest.raises(process.CommandError, match="killed after"):
         spent("import time; time.sleep(60)", tmp_path, limit=0.5)
 
 
@@ -61,7 +61,7 @@ def test_an_installation_that_fails_says_why_and_is_tried_again(
     def fails(command: list[str], *rest: object) -> None:
         steps.append(" ".join(command[1:4]))
         if "pip" in command:
-            raise process.Failed("ERROR: no such release", 1)
+            raise process.CommandError("ERROR: no such release", 1)
 
     monkeypatch.setenv(environment.HOME, str(tmp_path))
     monkeypatch.setattr(process, "run", fails)
@@ -132,7 +132,7 @@ def test_every_requirement_is_pinned() -> None:
 
 def test_no_side_is_left_out_of_the_table() -> None:
     member = np.arange(400) < 200
-    found = Result({"good": member * 1.0}, {"good": 1.5}, process.Spent(2.0, 3.0, 2**20))
+    found = Result({"good": member * 1.0}, {"good": 1.5}, process.Resources(2.0, 3.0, 2**20))
     results: list[tuple[str, Result | Missing]] = [
         ("one", found),
         ("two", Missing("not installed: why")),
@@ -197,7 +197,7 @@ def test_scores_of_an_audit_come_in_the_order_of_the_records(
     (left,) = (tmp_path / "out").glob("threshold*.npy")
     score = np.load(left)
     with np.load(tmp_path / "records.npz") as records, np.load(tmp_path / "target.npz") as weights:
-        module = plain.loaded(task.settings, dict(weights))
+        module = plain.load_network(task.settings, dict(weights))
         phi = plain.scaled_logit(module, records["x"], records["y"])
     np.testing.assert_allclose(score, -np.logaddexp(0, -phi), rtol=1e-4, atol=1e-6)
     assert written.member.sum() == 100
@@ -215,7 +215,9 @@ def test_attacks_on_the_same_shadows_get_these(
     targets.write_shadows(task.settings, tmp_path)
     call(divulge_shadows, monkeypatch, tmp_path, tmp_path / "out", "calibrated")
     x, y, halves, weights = arrays(tmp_path)
-    own, *others = (plain.scaled_logit(plain.loaded(task.settings, one), x, y) for one in weights)
+    own, *others = (
+        plain.scaled_logit(plain.load_network(task.settings, one), x, y) for one in weights
+    )
     said = np.stack(others)
     assert halves.sum(axis=1).tolist() == [100] * 4
     both = halves.any(axis=0) & ~halves.all(axis=0)

@@ -13,7 +13,7 @@ from scipy import stats
 
 from benchmarks.shadow_quality import compare, measure, other_tools_page, rows
 from benchmarks.shadow_quality.models import SEEDS, Games
-from benchmarks.shadow_quality.rows import HALVES, METRICS, Heading, Measured, Mode, Row
+from benchmarks.shadow_quality.rows import HALVES, METRICS, Heading, Mode, Row, TargetRows
 from benchmarks.shadow_quality.tasks import TASKS, Task
 from divulge.core import Records, Target
 from divulge.targets.function import FunctionTarget
@@ -153,7 +153,7 @@ def test_differences_are_paired_over_targets() -> None:
     told = [row(name, "a", values.tolist()) for name, values in first.items()]
     told += [row(name, "b", values.tolist()) for name, values in other.items()]
     measured = [
-        Measured(heading(name), tuple(r for r in told if r.target == name)) for name in BETTER
+        TargetRows(heading(name), tuple(r for r in told if r.target == name)) for name in BETTER
     ]
     differences = [first[name].mean() - other[name].mean() for name in BETTER]
     low, high = stats.t.interval(0.95, 3, np.mean(differences), stats.sem(differences))
@@ -166,7 +166,7 @@ def test_differences_are_paired_over_targets() -> None:
     assert "* With 4 shadows `a` is first in all three metrics." in compare.page(measured)
 
 
-def lines_of(measured: Sequence[Measured]) -> list[dict[str, str]]:
+def lines_of(measured: Sequence[TargetRows]) -> list[dict[str, str]]:
     """The CSV file as lines."""
     return list(csv.DictReader(compare.to_csv(measured).splitlines()))
 
@@ -185,7 +185,7 @@ def test_a_target_where_the_first_is_behind_is_named() -> None:
     (behind,) = compare.find_behind(attacks, "a", "AUC")
     assert (behind.target, behind.attack) == ("two", "b")
     assert behind.difference.startswith(f"{0.05 + noise.mean():+.3f} [+0.04")
-    measured = [Measured(heading(name), tuple(of)) for name, of in told.items()]
+    measured = [TargetRows(heading(name), tuple(of)) for name, of in told.items()]
     text = compare.page(measured)
     (line,) = (
         x for x in text if x.startswith("* With 4 shadows `a` is first in all three metrics")

@@ -29,6 +29,6 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
         folder.mkdir()
         written = targets.write(task, folder)
         print(report.heading(name, written, task.settings))
-        results = ((one.name, side.run(one, folder, Path(scratch))) for one in SIDES)
+        results = ((tool.name, side.run(tool, folder, Path(scratch))) for tool in SIDES)
         for line in report.lines(results, written.judged):
             print(line, flush=True)

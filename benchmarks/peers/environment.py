@@ -81,7 +81,7 @@ def interpreter(peer: Peer) -> Path:
     for step in steps:
         try:
             process.run(step, clean(), ROOT, log, LIMIT)
-        except process.Failed as failed:
+        except process.CommandError as failed:
             raise NotInstalled(f"{' '.join(step[1:4])}: {failed}") from failed
     (folder / _READY).touch()
     return python
@@ -96,16 +96,16 @@ def find_wheel(pattern: str) -> Path:
     folder = os.environ.get(WHEELS)
     if not folder:
         raise NotInstalled(f"{WHEELS} does not name a folder with {pattern}")
-    found = sorted(Path(folder).glob(pattern))
-    if len(found) != 1:
-        raise NotInstalled(f"expected one file {pattern} in {folder}, found {len(found)}")
-    return found[0].resolve()
+    wheels = sorted(Path(folder).glob(pattern))
+    if len(wheels) != 1:
+        raise NotInstalled(f"expected one file {pattern} in {folder}, found {len(wheels)}")
+    return wheels[0].resolve()
 
 
 def clean() -> dict[str, str]:
     """The environment variables of a peer: one thread, and nothing of ours to import."""
-    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return kept | one_thread()
+    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return variables | one_thread()
 
 
 def ours() -> dict[str, str]:

@@ -51,39 +51,45 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
             )
             np.savez(folder / "searched.npz", rows=rows[:20] if quick else rows)
             print(report.heading(name, written, task.settings), *HEAD, sep="\n")
-            for one in SIDES:
-                for line in _lines(one.name, side.run(one, folder, Path(scratch)), written.member):
+            for tool in SIDES:
+                for line in _lines(
+                    tool.name, side.run(tool, folder, Path(scratch)), written.member
+                ):
                     print(line, flush=True)
 
 
 def _lines(
-    tool: str, found: Result | Missing, member: Bool[np.ndarray, " records"]
+    tool: str, result: Result | Missing, member: Bool[np.ndarray, " records"]
 ) -> Iterator[str]:
-    if isinstance(found, Missing):
-        yield f"| {tool} | | | | {found.reason} |" + " |" * len(DEFENCES)
+    if isinstance(result, Missing):
+        yield f"| {tool} | | | | {result.reason} |" + " |" * len(DEFENCES)
         return
-    for name, asked in found.scores.items():
+    for name, questions in result.scores.items():
         if name.startswith("questions of "):
             attack = name.removeprefix("questions of ")
-            yield f"| {tool}, {attack} | {_row(attack, found, float(asked[0]), member)} |"
+            yield f"| {tool}, {attack} | {_row(attack, result, float(questions[0]), member)} |"
 
 
-def _row(attack: str, found: Result, questions: float, member: Bool[np.ndarray, " records"]) -> str:
-    behind = {name: found.scores.get(f"{attack} behind {name}") for name in DEFENCES}
-    seconds = [found.seconds.get(f"{attack} behind {name}", 0.0) for name in DEFENCES]
-    told = next(score for score in behind.values() if score is not None)
+def _row(
+    attack: str, result: Result, questions: float, member: Bool[np.ndarray, " records"]
+) -> str:
+    behind = {name: result.scores.get(f"{attack} behind {name}") for name in DEFENCES}
+    seconds = [result.seconds.get(f"{attack} behind {name}", 0.0) for name in DEFENCES]
+    first_score = next(score for score in behind.values() if score is not None)
     last = behind["top-1"]
     cells = [
-        f"{np.isfinite(told).sum():,}",
+        f"{np.isfinite(first_score).sum():,}",
         f"{questions:,.1f}" if np.isfinite(questions) else "not counted",
         f"{max(seconds):.1f}",
-        "not applicable" if last is None else report.said(membership.auc(*_judged(last, member))),
+        "not applicable"
+        if last is None
+        else report.format_estimate(membership.auc(*_scored_members(last, member))),
         *(_rate(score, member) for score in behind.values()),
     ]
     return " | ".join(cells)
 
 
-def _judged(
+def _scored_members(
     score: np.ndarray, member: Bool[np.ndarray, " records"]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The scores that there are, and who of these is a member."""
@@ -95,6 +101,6 @@ def _rate(score: np.ndarray | None, member: Bool[np.ndarray, " records"]) -> str
     if score is None:
         return ""
     try:
-        return report.said(membership.tpr_at_fpr(*_judged(score, member), 0.01))
+        return report.format_estimate(membership.tpr_at_fpr(*_scored_members(score, member), 0.01))
     except membership.Unmeasurable as error:
         return str(error)

@@ -14,7 +14,7 @@ PAUSE = 0.2
 """Seconds between two looks at the memory."""
 
 
-class Spent(NamedTuple):
+class Resources(NamedTuple):
     """Resources that a command and all its child processes used."""
 
     cpu: float
@@ -28,7 +28,7 @@ class Spent(NamedTuple):
     """
 
 
-class Failed(Exception):
+class CommandError(Exception):
     """A command ended with an error, or had to be ended; the message says which."""
 
     def __init__(self, reason: str, code: int) -> None:
@@ -39,7 +39,7 @@ class Failed(Exception):
 
 def run(
     command: Sequence[str], environment: Mapping[str, str], folder: Path, log: Path, limit: float
-) -> Spent:
+) -> Resources:
     """Run a command to its end; what it prints goes to a file.
 
     Args:
@@ -50,7 +50,7 @@ def run(
         limit: seconds on the clock after which it is killed.
 
     Raises:
-        Failed: with the line it printed that tells most.
+        CommandError: with the line it printed that tells most.
     """
     begun = time.perf_counter()
     with log.open("wb") as stream:
@@ -75,8 +75,8 @@ def run(
     wall = time.perf_counter() - begun
     if started.returncode:
         over = f"killed after {wall:.0f} s: " if wall > limit else ""
-        raise Failed(over + _reason(log), started.returncode)
-    return Spent(usage.ru_utime + usage.ru_stime, wall, peak)
+        raise CommandError(over + _reason(log), started.returncode)
+    return Resources(usage.ru_utime + usage.ru_stime, wall, peak)
 
 
 def _memory(session: int) -> float:
@@ -85,8 +85,8 @@ def _memory(session: int) -> float:
     for process in psutil.process_iter():
         try:
             if os.getsid(process.pid) == session:
-                held = process.memory_full_info()
-                total += getattr(held, "pss", held.uss)
+                memory = process.memory_full_info()
+                total += getattr(memory, "pss", memory.uss)
         except (psutil.Error, OSError):  # it ended while we looked
             continue
     return float(total)
@@ -98,4 +98,4 @@ def _reason(log: Path) -> str:
     telling = [
         [line for line in lines if line.lower().startswith(word)] for word in ("fatal:", "error:")
     ]
-    return next((found for found in (*telling, lines) if found), ["it printed nothing"])[-1]
+    return next((matches for matches in (*telling, lines) if matches), ["it printed nothing"])[-1]

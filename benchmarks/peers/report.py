@@ -8,9 +8,9 @@ import numpy as np
 from jaxtyping import Bool
 
 from benchmarks.peers.drivers.desk import METRICS
-from benchmarks.peers.process import Spent
+from benchmarks.peers.process import Resources
 from benchmarks.peers.side import Missing, Result
-from benchmarks.peers.targets import Written
+from benchmarks.peers.targets import TaskTruth
 from benchmarks.timing import environment
 from divulge.core import Estimate
 from divulge.metrics import membership
@@ -30,15 +30,15 @@ def lines(
         if isinstance(result, Missing):
             yield f"| **{name}** | | | | {result.reason} | | |"
             continue
-        yield f"| **{name}** | {took(result.spent)} | | | |"
+        yield f"| **{name}** | {format_costs(result.spent)} | | | |"
         for what in dict.fromkeys((*result.seconds, *result.scores)):
             cpu, score = result.seconds.get(what), result.scores.get(what)
             printed = result.printed.get(what, {})
-            found = " | | " if score is None else " | ".join(rates(score, member, printed))
-            yield f"| - {what} | {'' if cpu is None else f'{cpu:.2f}'} | | | {found} |"
+            cells = " | | " if score is None else " | ".join(rates(score, member, printed))
+            yield f"| - {what} | {'' if cpu is None else f'{cpu:.2f}'} | | | {cells} |"
 
 
-def took(spent: Spent) -> str:
+def format_costs(spent: Resources) -> str:
     """CPU seconds, seconds on the clock, memory."""
     return f"{spent.cpu:.1f} | {spent.wall:.1f} | {spent.peak / 2**20:.0f}"
 
@@ -53,38 +53,38 @@ def rates(
     Where the tool itself prints another figure of the same scores, that is said too.
     """
     auc = membership.auc(score, member)
-    shown = said(auc)
+    shown = format_estimate(auc)
     if auc.high is not None and auc.high < 0.5:
         shown += f"; below guessing, its opposite has {1 - auc.value:.3f}"
-    shown += _printed(auc, printed.get(METRICS[0]))
+    shown += _note_printed(auc, printed.get(METRICS[0]))
     try:
-        found = [membership.tpr_at_fpr(score, member, fpr) for fpr in (0.01, 0.001)]
+        tprs = [membership.tpr_at_fpr(score, member, fpr) for fpr in (0.01, 0.001)]
     except membership.Unmeasurable as error:
         return shown, "", str(error)
-    one, tenth = (
-        said(rate) + _printed(rate, printed.get(metric))
-        for rate, metric in zip(found, METRICS[1:], strict=True)
+    hundredth, thousandth = (
+        format_estimate(rate) + _note_printed(rate, printed.get(metric))
+        for rate, metric in zip(tprs, METRICS[1:], strict=True)
     )
-    return shown, one, tenth
+    return shown, hundredth, thousandth
 
 
-def _printed(measured: Estimate, printed: float | None) -> str:
+def _note_printed(measured: Estimate, printed: float | None) -> str:
     if printed is None or f"{printed:.3f}" == f"{measured.value:.3f}":
         return ""
     return f"; it prints {printed:.3f}"
 
 
-def said(estimate: Estimate) -> str:
+def format_estimate(estimate: Estimate) -> str:
     """A value with its interval."""
     return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"
 
 
-def heading(name: str, written: Written, settings: Mapping[str, Any]) -> str:
+def heading(name: str, written: TaskTruth, settings: Mapping[str, Any]) -> str:
     """What the target is, and on what machine its auditors were measured."""
     inside, outside = written.accuracy
-    said = ", ".join(f"{what} {value}" for what, value in settings.items())
+    description = ", ".join(f"{what} {value}" for what, value in settings.items())
     return (
         f"{name}: {len(written.member)} records, accuracy {inside:.3f} on members and "
-        f"{outside:.3f} on others; {said}\n"
+        f"{outside:.3f} on others; {description}\n"
         f"{environment(('divulge', 'torch'))}; one thread a process"
     )

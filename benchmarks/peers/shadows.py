@@ -44,6 +44,6 @@ def run(quick: bool, name: str, *, same: bool) -> None:  # noqa: FBT001 (like ev
             targets.write_shadows(task.settings, folder)
         print(report.heading(name, written, task.settings))
         sides = SIDES if same else WITH_OWN_SHADOWS
-        results = ((one.name, side.run(one, folder, Path(scratch))) for one in sides)
+        results = ((tool.name, side.run(tool, folder, Path(scratch))) for tool in sides)
         for line in report.lines(results, written.member):
             print(line, flush=True)

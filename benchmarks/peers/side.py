@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.peers import environment, process
 from benchmarks.peers.drivers.desk import PRINTED, SECONDS
 from benchmarks.peers.environment import NotInstalled, Peer
-from benchmarks.peers.process import Spent
+from benchmarks.peers.process import Resources
 
 LIMIT = 1800.0
 """Seconds on the clock after which a side is given up."""
@@ -36,7 +36,7 @@ class Result(NamedTuple):
     scores: Mapping[str, np.ndarray]
     seconds: Mapping[str, float]
     """CPU seconds of each attack, and of what its attacks share."""
-    spent: Spent
+    spent: Resources
     printed: Mapping[str, Mapping[str, float]] = MappingProxyType({})
     """What a tool prints of its attacks, where it does: attack, metric, value."""
 
@@ -65,9 +65,9 @@ def run(side: Side, task: Path, scratch: Path) -> Result | Missing:
         spent = process.run(command, variables, environment.ROOT, out / "log", LIMIT)
     except NotInstalled as error:
         return Missing(f"not installed: {error}")
-    except process.Failed as error:
+    except process.CommandError as error:
         return Missing(f"failed: {error}")
     scores = {path.stem: np.load(path, allow_pickle=False) for path in sorted(out.glob("*.npy"))}
-    said = out / PRINTED
-    printed = json.loads(said.read_text()) if said.exists() else {}
+    printed_path = out / PRINTED
+    printed = json.loads(printed_path.read_text()) if printed_path.exists() else {}
     return Result(scores, json.loads((out / SECONDS).read_text()), spent, printed)

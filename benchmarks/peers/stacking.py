@@ -67,7 +67,7 @@ TASKS = {
 }
 
 
-class _Kept:
+class _RememberingTrainer:
     """A trainer that remembers the models it has made, which the game forgets."""
 
     def __init__(self, trainer: Trainer) -> None:
@@ -104,9 +104,9 @@ def run(quick: bool, name: str) -> None:  # noqa: FBT001 (like every benchmark)
         print("| side | CPU s, whole | wall, s | peak, MiB | CPU s, asking | CPU s, attack |"
               " AUC, mean over clients |")  # fmt: skip
         print("|---|---:|---:|---:|---:|---:|---|")
-        for one in SIDES:
-            line = _line(side.run(one, folder, Path(scratch)), games)
-            print(f"| {one.name} | {line} |", flush=True)
+        for tool in SIDES:
+            line = _line(side.run(tool, folder, Path(scratch)), games)
+            print(f"| {tool.name} | {line} |", flush=True)
 
 
 def _heading(name: str, games: Mapping[str, Game]) -> str:
@@ -132,7 +132,7 @@ def _line(result: Result | Missing, games: Mapping[str, Game]) -> str:
         for auc in which_client.aucs(game.view, game.truth, result.scores[name])
     ]
     shown = "inside" if asking is None else f"{asking:.2f}"
-    return f"{report.took(result.spent)} | {shown} | {attack:.2f} | {_mean(aucs)}"
+    return f"{report.format_costs(result.spent)} | {shown} | {attack:.2f} | {_mean(aucs)}"
 
 
 def _mean(aucs: Sequence[float]) -> str:
@@ -150,7 +150,7 @@ def _write(name: str, wanted: Federation, folder: Path, *, quick: bool) -> dict[
         rng = stream(seed, "peers", name)
         pool = wanted.task.pool(rng)
         columns = int(np.prod(pool.x.shape[1:]))
-        trainer = _Kept(wanted.task.trainer(columns))
+        trainer = _RememberingTrainer(wanted.task.trainer(columns))
         challenge = local_models.simulate_local_models(
             pool, trainer, wanted.task.sizes, rng
         ).challenge

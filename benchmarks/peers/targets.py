@@ -24,7 +24,7 @@ class Task(NamedTuple):
     """How the target is trained, and each shadow; and how many shadows."""
 
 
-class Written(NamedTuple):
+class TaskTruth(NamedTuple):
     """Truth about a task, which no tool is given."""
 
     member: Bool[np.ndarray, " records"]
@@ -44,7 +44,7 @@ TASKS = {
 }
 
 
-def write(task: Task, folder: Path) -> Written:
+def write(task: Task, folder: Path) -> TaskTruth:
     """Train the target, and write what drivers read: arrays and settings, nothing else.
 
     Raises:
@@ -57,7 +57,7 @@ def write(task: Task, folder: Path) -> Written:
     aside: dict[str, Any] = {"reference_x": pool.x[reference].reshape(len(reference), -1)}
     aside["reference_y"] = pool.y[reference]
     member = np.arange(len(y)) < EACH
-    target = plain.trained(task.settings, x[member], y[member], 0)
+    target = plain.train_network(task.settings, x[member], y[member], 0)
     weights: dict[str, Any] = {name: value.numpy() for name, value in target.state_dict().items()}
     p = np.exp(plain.log_probabilities(target, x))
     known = np.arange(len(y)) % 2 == 0
@@ -71,7 +71,7 @@ def write(task: Task, folder: Path) -> Written:
     np.savez(folder / "target.npz", **weights)
     right = p.argmax(axis=1) == y
     accuracy = float(right[member].mean()), float(right[~member].mean())
-    return Written(member, member[~known], accuracy)
+    return TaskTruth(member, member[~known], accuracy)
 
 
 def write_shadows(settings: dict[str, Any], folder: Path) -> None:
@@ -80,7 +80,7 @@ def write_shadows(settings: dict[str, Any], folder: Path) -> None:
         x, y = records["x"], records["y"]
     halves = plain.random_halves(settings["shadows"], len(y))
     for k, half in enumerate(halves):
-        model = plain.trained(settings, x[half], y[half], k + 1)
+        model = plain.train_network(settings, x[half], y[half], k + 1)
         weights: dict[str, Any] = {key: value.numpy() for key, value in model.state_dict().items()}
         np.savez(folder / f"shadow-{k}.npz", **weights)
     np.savez(folder / "shadows.npz", member=halves)

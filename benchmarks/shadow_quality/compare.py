@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-from benchmarks.shadow_quality.rows import METRICS, MODES, Measured, Row
+from benchmarks.shadow_quality.rows import METRICS, MODES, Row, TargetRows
 from divulge.metrics import intervals
 
 Attacks = Mapping[str, Mapping[str, Row]]
@@ -18,7 +18,7 @@ SHOWN = METRICS[1]
 """The metric of the table of each target."""
 
 
-class Behind(NamedTuple):
+class Shortfall(NamedTuple):
     """A target on which the first attack finds less than another."""
 
     target: str
@@ -26,10 +26,12 @@ class Behind(NamedTuple):
     difference: str
 
 
-def page(measured: Sequence[Measured]) -> list[str]:
+def page(measured: Sequence[TargetRows]) -> list[str]:
     """Markdown: for shadows online and offline, what each attack finds by number of shadows."""
-    rows = [row for one in measured for row in one.rows]
-    made = sorted({f"{one.heading.measured} with {one.heading.environment}" for one in measured})
+    rows = [row for target in measured for row in target.rows]
+    made = sorted(
+        {f"{target.heading.measured} with {target.heading.environment}" for target in measured}
+    )
     lines = [f"Measured on {', on '.join(made)}; one thread.", "", *map(_target, measured), ""]
     lines += [*_lost(rows), ""]
     for mode in MODES:
@@ -69,13 +71,13 @@ def _lost(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def to_csv(measured: Sequence[Measured]) -> str:
+def to_csv(measured: Sequence[TargetRows]) -> str:
     """All figures: a line a target, mode, number of shadows and attack, then those over targets.
 
     The lead is that of the attack that is first over targets. Intervals are over the halves of a
     target, and over targets; ``lead here`` is the interval of the mean lead over these targets.
     """
-    rows = [row for one in measured for row in one.rows]
+    rows = [row for target in measured for row in target.rows]
     parts = ("", " low", " high", " lead", " lead low", " lead high", " lead here low")
     figures = [f"{metric}{part}" for metric in METRICS for part in (*parts, " lead here high")]
     about = ("flagged in both", "CPU s, attack", "CPU s, shadows", "note")
@@ -90,7 +92,7 @@ def to_csv(measured: Sequence[Measured]) -> str:
     return text.getvalue()
 
 
-def _target(measured: Measured) -> str:
+def _target(measured: TargetRows) -> str:
     """What a target is."""
     heading = measured.heading
     trained, tested = (np.mean(heading.accuracy[side]) for side in ("members", "others"))
@@ -112,12 +114,14 @@ def _csv_lines(rows: Sequence[Row]) -> Iterator[dict[str, str]]:
             line |= _estimates(metric, row.halves(metric), 0.0)
             line |= _estimates(f"{metric} lead", ahead, -1.0)
         yield line
-    for found in attacks.values():
-        line = _about("all", list(found.values()))
+    for by_target in attacks.values():
+        line = _about("all", list(by_target.values()))
         for metric in METRICS:
-            line |= _estimates(metric, [row.mean(metric) for row in found.values()], 0.0)
-            line |= _estimates(f"{metric} lead", _differences(first[metric], found, metric), -1.0)
-            each = [_by_halves(first[metric][name], row, metric) for name, row in found.items()]
+            line |= _estimates(metric, [row.mean(metric) for row in by_target.values()], 0.0)
+            line |= _estimates(
+                f"{metric} lead", _differences(first[metric], by_target, metric), -1.0
+            )
+            each = [_by_halves(first[metric][name], row, metric) for name, row in by_target.items()]
             low, high = mean_of_these(each)
             line |= {f"{metric} lead here low": f"{low:.4g}"}
             line |= {f"{metric} lead here high": f"{high:.4g}"}
@@ -160,20 +164,20 @@ def _by_shadows(rows: Sequence[Row]) -> list[str]:
     return [*lines, "", *(_verdict(count, attacks) for count, attacks in by_count.items())]
 
 
-def _over_targets(found: Mapping[str, Row] | None) -> str:
-    if found is None:
+def _over_targets(by_target: Mapping[str, Row] | None) -> str:
+    if by_target is None:
         return "not on all targets"
-    return _mean([row.mean(SHOWN) for row in found.values()], 0.0, 1.0)
+    return _mean([row.mean(SHOWN) for row in by_target.values()], 0.0, 1.0)
 
 
 def _by_attack(rows: Sequence[Row]) -> Attacks:
     """Attacks that are applicable on all targets of these rows."""
     targets = {row.target for row in rows}
-    found: dict[str, dict[str, Row]] = {}
+    rows_by_attack: dict[str, dict[str, Row]] = {}
     for row in rows:
         if not row.reason:
-            found.setdefault(row.attack, {})[row.target] = row
-    return {name: of for name, of in found.items() if of.keys() == targets}
+            rows_by_attack.setdefault(row.attack, {})[row.target] = row
+    return {name: of for name, of in rows_by_attack.items() if of.keys() == targets}
 
 
 def first_attack(attacks: Attacks, metric: str) -> str:
@@ -193,14 +197,14 @@ def _verdict(count: int, attacks: Attacks) -> str:
         text = f"* With {count} shadows **no single attack is first**: {which}"
     level = [
         f"`{other}`"
-        for other, found in attacks.items()
-        if other != name and not _clear(_differences(attacks[name], found, SHOWN))
+        for other, by_target in attacks.items()
+        if other != name and not _clear(_differences(attacks[name], by_target, SHOWN))
     ]
     text += f", in {SHOWN} not clearly ahead of {', '.join(level)}" * bool(level)
     behind = "; ".join(
-        f"{one.target} in {metric}, by `{one.attack}`: {one.difference}"
+        f"{loss.target} in {metric}, by `{loss.attack}`: {loss.difference}"
         for metric in METRICS
-        for one in find_behind(attacks, first[metric], metric)
+        for loss in find_behind(attacks, first[metric], metric)
     )
     return f"{text}; another finds more on {behind}." if behind else f"{text}."
 
@@ -228,24 +232,24 @@ def _clear(differences: Sequence[float]) -> bool:
     return len(differences) > 1 and intervals.student_mean(differences)[0] > 0
 
 
-def _differences(ahead: Mapping[str, Row], found: Mapping[str, Row], metric: str) -> list[float]:
+def _differences(ahead: Mapping[str, Row], behind: Mapping[str, Row], metric: str) -> list[float]:
     """Target by target, means over models."""
-    return [ahead[target].mean(metric) - found[target].mean(metric) for target in found]
+    return [ahead[target].mean(metric) - behind[target].mean(metric) for target in behind]
 
 
-def _by_halves(ahead: Row, found: Row, metric: str) -> list[float]:
+def _by_halves(ahead: Row, behind: Row, metric: str) -> list[float]:
     """Half by half of one target, means over models."""
-    pairs = zip(ahead.halves(metric), found.halves(metric), strict=True)
-    return [one - other for one, other in pairs]
+    pairs = zip(ahead.halves(metric), behind.halves(metric), strict=True)
+    return [first - second for first, second in pairs]
 
 
-def find_behind(attacks: Attacks, first: str, metric: str) -> Iterator[Behind]:
+def find_behind(attacks: Attacks, first: str, metric: str) -> Iterator[Shortfall]:
     """The targets on which an attack is behind another, with an interval that leaves out 0."""
     for target, own in attacks[first].items():
-        for name, found in attacks.items():
-            differences = _by_halves(found[target], own, metric)
+        for name, by_target in attacks.items():
+            differences = _by_halves(by_target[target], own, metric)
             if _clear(differences):
-                yield Behind(target, name, _mean(differences, -1.0, 1.0, "+.3f"))
+                yield Shortfall(target, name, _mean(differences, -1.0, 1.0, "+.3f"))
 
 
 def _against_lira(rows: Sequence[Row]) -> list[str]:
@@ -261,15 +265,15 @@ def _against_lira(rows: Sequence[Row]) -> list[str]:
     for count in sorted({row.shadows for row in rows if 0 < row.shadows < 16}):
         attacks = _by_attack([row for row in rows if row.shadows == count])
         name = first_attack(attacks, SHOWN)
-        found = attacks[name]
-        shares = _mean([found[target].cpu / lira[target].cpu for target in lira], 0.0, 9.0)
-        cells = [_difference(found, lira, metric) for metric in (SHOWN, METRICS[0])]
+        by_target = attacks[name]
+        shares = _mean([by_target[target].cpu / lira[target].cpu for target in lira], 0.0, 9.0)
+        cells = [_difference(by_target, lira, metric) for metric in (SHOWN, METRICS[0])]
         lines.append(f"| {count} | `{name}` | {' | '.join(cells)} | {shares} |")
     return [*lines, ""]
 
 
-def _difference(ahead: Mapping[str, Row], found: Mapping[str, Row], metric: str) -> str:
-    return _mean(_differences(ahead, found, metric), -1.0, 1.0, "+.3f")
+def _difference(ahead: Mapping[str, Row], behind: Mapping[str, Row], metric: str) -> str:
+    return _mean(_differences(ahead, behind, metric), -1.0, 1.0, "+.3f")
 
 
 def _mean(values: Sequence[float], smallest: float, largest: float, form: str = ".3f") -> str:

@@ -35,11 +35,11 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like all)
 def _compare(task: Task) -> None:
     stored = rows.read(rows.STORED / f"{task.name}.jsonl")
     assert stored is not None
-    with folder_of_answers(task) as kept:
-        games = Games(task, HALF, kept, seeds=1)
+    with folder_of_answers(task) as folder:
+        games = Games(task, HALF, folder, seeds=1)
         games.train()
         whole = {mode: list(games.views(mode)) for mode in MODES}
-        games = games.with_shadows("half", task._replace(trainer=lambda: _halved(task)))
+        games = games.with_shadows("half", task._replace(trainer=lambda: _halve_training(task)))
         games.train()
         half = {mode: list(games.views(mode)) for mode in MODES}
     for mode in MODES:
@@ -52,7 +52,7 @@ def _compare(task: Task) -> None:
             print(task.name, mode, count, label, *map(_cell, leads), flush=True)
 
 
-def _halved(task: Task) -> Trainer:
+def _halve_training(task: Task) -> Trainer:
     """Half of the epochs, or of the trees."""
     trainer = task.trainer()
     if isinstance(trainer, Fleet):

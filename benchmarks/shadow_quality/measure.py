@@ -81,8 +81,8 @@ def measure(task: Task, shadows: int, folder: Path) -> None:
         raise SystemExit(f"expected rows of {task.trained!r} in {path}: delete the file")
     if not missing:
         return
-    with folder_of_answers(task) as kept:
-        games = Games(task, shadows, kept)
+    with folder_of_answers(task) as answers_folder:
+        games = Games(task, shadows, answers_folder)
         games.train()
         if stored is None:
             rows.append(path, _heading(task, games))
@@ -98,9 +98,9 @@ def folder_of_answers(task: Task) -> Iterator[Path]:
     """The folder that keeps what models of this task say; a temporary one unless `KEPT` is set."""
     digest = hashlib.sha256(repr((task.trained, task.size, task.reference)).encode()).hexdigest()
     with tempfile.TemporaryDirectory() as scratch:
-        kept = Path(os.environ.get(KEPT, scratch), f"{task.name}-{digest[:12]}")
-        kept.mkdir(parents=True, exist_ok=True)
-        yield kept
+        folder = Path(os.environ.get(KEPT, scratch), f"{task.name}-{digest[:12]}")
+        folder.mkdir(parents=True, exist_ok=True)
+        yield folder
 
 
 def _wanted(target: str, shadows: int) -> Iterator[tuple[str, str, int, str]]:
@@ -157,13 +157,13 @@ def row_of_attack(attack: MembershipAttack, views: Sequence[Views], count: int) 
     begun = time.process_time()
     try:
         scores = [
-            attack(one.of(count), stream(k, "attack", attack.name)).score
-            for k, one in enumerate(views)
+            attack(views_of_target.of(count), stream(k, "attack", attack.name)).score
+            for k, views_of_target in enumerate(views)
         ]
     except NotApplicable as error:
         return replace(unmeasured, reason=str(error))
     spent = (time.process_time() - begun) / len(views)
-    pairs = list(zip(scores, (one.learned for one in views), strict=True))
+    pairs = list(zip(scores, (views_of_target.learned for views_of_target in views), strict=True))
     return row_of_scores(replace(unmeasured, attack_cpu=spent), pairs)
 
 

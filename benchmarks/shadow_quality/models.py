@@ -44,14 +44,14 @@ class Games:
         seeds: targets that learn the same half, `SEEDS` at most.
     """
 
-    def __init__(self, task: Task, shadows: int, kept: Path, seeds: int = SEEDS) -> None:
+    def __init__(self, task: Task, shadows: int, folder: Path, seeds: int = SEEDS) -> None:
         pool = task.records()
         order = np.random.default_rng(0).permutation(len(pool))
         size = task.size
         self._records = pool.take(order[: 2 * size + task.reference])
         self._size = size
         self._task = task
-        self._kept = kept
+        self._folder = folder
         self._shadows = [
             Model(f"shadow-{k}", 0, stream(0, "shadow", k).random(size) < 0.5, 1_000 + k)
             for k in range(shadows)
@@ -80,7 +80,7 @@ class Games:
     def train(self, modes: Sequence[Mode] = MODES) -> None:
         """Train every model whose answers are not kept yet, and keep its answers."""
         for pool in (0, 1):
-            everyone = [*self._shadows, *(one for mode in modes for one in self._targets[mode])]
+            everyone = [*self._shadows, *(model for mode in modes for model in self._targets[mode])]
             missing = [
                 model for model in everyone
                 if model.pool == pool and not self._file(model).exists()
@@ -96,20 +96,20 @@ class Games:
         trained = self._task.trainer().many(own, halves, seeds)
         for model, target in zip(models, trained, strict=True):
             spent = time.process_time() - begun
-            said = TableTarget.record(target, self._records.x)
-            raw = said.answers if said.raw is None else said.raw
+            table = TableTarget.record(target, self._records.x)
+            raw = table.answers if table.raw is None else table.raw
             atomic.write_arrays(
                 self._file(model),
-                {"answers": raw, "logits": np.array(said.raw is not None), "cpu": np.array(spent)},
+                {"answers": raw, "logits": np.array(table.raw is not None), "cpu": np.array(spent)},
             )
             begun = time.process_time()
 
     def _file(self, model: Model) -> Path:
-        return self._kept / f"{model.name}.npz"
+        return self._folder / f"{model.name}.npz"
 
     def _answers(self, model: Model) -> TableTarget:
-        with np.load(self._file(model), allow_pickle=False) as kept:
-            raw, logits = kept["answers"], bool(kept["logits"])
+        with np.load(self._file(model), allow_pickle=False) as arrays:
+            raw, logits = arrays["answers"], bool(arrays["logits"])
         offers = Need.PROBABILITIES | Need.HARD_LABELS
         if not logits:
             return TableTarget(raw, offers)
@@ -126,8 +126,8 @@ class Games:
         """CPU seconds of the training of one shadow, on average."""
         spent = []
         for model in self._shadows:
-            with np.load(self._file(model), allow_pickle=False) as kept:
-                spent.append(float(kept["cpu"]))
+            with np.load(self._file(model), allow_pickle=False) as arrays:
+                spent.append(float(arrays["cpu"]))
         return float(np.mean(spent))
 
     def views(self, mode: Mode) -> "Iterator[Views]":
@@ -141,7 +141,7 @@ class Games:
         member = np.stack([model.half for model in self._shadows], axis=1)
         for model in self._targets[mode]:
             yield Views(
-                self._answers(model), self._asked(candidates), self._asked(reference),
+                self._answers(model), self._as_records(candidates), self._as_records(reference),
                 phi[candidates], member, phi[reference],
                 None if mode == "online" else (self._records.y[: self._size], phi[: self._size]),
                 model.half, softened[candidates],
@@ -156,10 +156,10 @@ class Games:
         shadows = [self._logits(model) for model in self._shadows]
         half = np.stack([model.half for model in self._shadows])
         return {
-            "target": np.stack([said[candidates] for said in targets]),
-            "target_reference": np.stack([said[reference] for said in targets]),
-            "shadows": np.stack([said[candidates] for said in shadows]),
-            "shadows_reference": np.stack([said[reference] for said in shadows]),
+            "target": np.stack([logits[candidates] for logits in targets]),
+            "target_reference": np.stack([logits[reference] for logits in targets]),
+            "shadows": np.stack([logits[candidates] for logits in shadows]),
+            "shadows_reference": np.stack([logits[reference] for logits in shadows]),
             "half": half if mode == "online" else np.zeros_like(half),
             "member": np.stack([model.half for model in self._targets[mode]]),
             "y": y[candidates],
@@ -167,10 +167,10 @@ class Games:
         }
 
     def _logits(self, model: Model) -> np.ndarray:
-        said = self._answers(model)
-        if said.raw is not None:
-            return said.raw
-        logits: np.ndarray = np.log(np.maximum(said.answers, signals.SMALLEST))
+        table = self._answers(model)
+        if table.raw is not None:
+            return table.raw
+        logits: np.ndarray = np.log(np.maximum(table.answers, signals.SMALLEST))
         return logits
 
     def first_pool(self) -> tuple[np.ndarray, np.ndarray, Records]:
@@ -178,20 +178,20 @@ class Games:
         rows = np.arange(len(self._records))
         return rows[: self._size], rows[2 * self._size :], self._records
 
-    def _asked(self, rows: np.ndarray) -> Records:
+    def _as_records(self, rows: np.ndarray) -> Records:
         """Records whose one feature is their row in the table of answers."""
         return Records(rows[:, None], self._records.y[rows])
 
     def accuracy(self) -> dict[str, list[float]]:
         """Of each target on the records it was trained on, and on the rest of their pool."""
-        found: dict[str, list[float]] = {"members": [], "others": []}
+        accuracies: dict[str, list[float]] = {"members": [], "others": []}
         for mode, pool in _POOLS.items():
             own = slice(pool * self._size, (pool + 1) * self._size)
             for model in self._targets[mode]:
                 right = self._answers(model).answers.argmax(axis=1) == self._records.y
-                found["members"].append(float(right[own][model.half].mean()))
-                found["others"].append(float(right[own][~model.half].mean()))
-        return found
+                accuracies["members"].append(float(right[own][model.half].mean()))
+                accuracies["others"].append(float(right[own][~model.half].mean()))
+        return accuracies
 
 
 def _half(size: int, pool: int, k: int) -> Bool[np.ndarray, " records"]:

@@ -56,29 +56,29 @@ def measure(task: Task, folder: Path) -> None:
     """Measure and store what each tool finds on one target, where it is not stored yet."""
     path = folder / f"{task.name}.jsonl"
     have = {row.attack.partition(",")[0] for row in rows.read_rows(path)}
-    missing = [one for one in SIDES if one.name not in have]
+    missing = [tool for tool in SIDES if tool.name not in have]
     if OWN in have and not missing:
         return
     count, modes = (FEW, MODES[:1]) if task.name in COSTLY else (max(BUDGETS), MODES)
-    with folder_of_answers(task) as kept, tempfile.TemporaryDirectory() as scratch:
-        games = Games(task, count, kept, seeds=1)
+    with folder_of_answers(task) as answers_folder, tempfile.TemporaryDirectory() as scratch:
+        games = Games(task, count, answers_folder, seeds=1)
         games.train(modes)
         if OWN not in have:
             _store(path, _own_rows(task.name, games, count, modes))
         written = Path(scratch, "task")
         written.mkdir()
         learned = _write(games, written, count, modes)
-        for one in missing:
-            found = side.run(one, written, Path(scratch))
-            if isinstance(found, Missing):
-                print(f"{task.name}: {one.name}: {found.reason}", flush=True)
+        for tool in missing:
+            result = side.run(tool, written, Path(scratch))
+            if isinstance(result, Missing):
+                print(f"{task.name}: {tool.name}: {result.reason}", flush=True)
                 continue
-            _store(path, _peer_rows(task.name, one.name, found, learned))
+            _store(path, _peer_rows(task.name, tool.name, result, learned))
 
 
-def _store(path: Path, found: Iterator[Row]) -> None:
+def _store(path: Path, tool_rows: Iterator[Row]) -> None:
     """All rows of a tool or none: the next run goes on tool by tool."""
-    for row in list(found):
+    for row in list(tool_rows):
         rows.append(path, row)
         print(*row.key, *(f"{row.mean(m):.3f}" for m in row.values), row.reason, flush=True)
 
@@ -119,12 +119,12 @@ def _write(
 
 
 def _peer_rows(
-    target: str, tool: str, found: side.Result, learned: Mapping[Mode, np.ndarray]
+    target: str, tool: str, result: side.Result, learned: Mapping[Mode, np.ndarray]
 ) -> Iterator[Row]:
-    for label, scores in found.scores.items():
+    for label, scores in result.scores.items():
         mode = next(mode for mode in learned if label.startswith(mode))
         _, number, attack = label.split("-", 2)
         name = f"{tool}, {attack.removesuffix(f' {mode}')}"
-        spent = (found.seconds[label] + found.seconds.get(f"{number}-fit", 0.0)) / len(scores)
+        spent = (result.seconds[label] + result.seconds.get(f"{number}-fit", 0.0)) / len(scores)
         empty = Row(target, mode, int(number), name, {}, [], spent, 0.0)
         yield row_of_scores(empty, list(zip(scores, learned[mode], strict=True)))

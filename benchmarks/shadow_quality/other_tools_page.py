@@ -39,8 +39,8 @@ class Comparison(NamedTuple):
 
 def read_all(targets: Sequence[str]) -> list[Row]:
     """All stored rows of these targets that have values."""
-    found = (row for name in targets for row in read_rows(STORED / f"{name}.jsonl"))
-    return [row for row in found if row.values]
+    rows = (row for name in targets for row in read_rows(STORED / f"{name}.jsonl"))
+    return [row for row in rows if row.values]
 
 
 def own_attack(shadows: int) -> str:
@@ -76,11 +76,17 @@ def compare(rows: Sequence[Row]) -> Iterator[Comparison]:
 def page(rows: Sequence[Row]) -> list[str]:
     """Markdown: for each mode and metric, divulge's attack less each other one."""
     every = list(compare(rows))
-    single = [(one, name) for one in every for name in one.differences]
-    lost = [(one, name) for one, name in single if one.differences[name] < -LOST]
-    clear = [one for one in every if one.interval and one.interval[0] > 0]
-    behind = [one for one in every if one.interval and one.interval[1] < 0]
-    rated = [one for one in every if one.interval]
+    single = [(comparison, name) for comparison in every for name in comparison.differences]
+    lost = [
+        (comparison, name) for comparison, name in single if comparison.differences[name] < -LOST
+    ]
+    clear = [
+        comparison for comparison in every if comparison.interval and comparison.interval[0] > 0
+    ]
+    behind = [
+        comparison for comparison in every if comparison.interval and comparison.interval[1] < 0
+    ]
+    rated = [comparison for comparison in every if comparison.interval]
     lines = [
         f"* Of {len(rated)} rows (a mode, a number of shadows, an attack, a metric) divulge leads "
         f"in {len(clear)} by an interval above 0, and is behind in {len(behind)} by one below 0.",
@@ -92,7 +98,13 @@ def page(rows: Sequence[Row]) -> list[str]:
     ]
     for mode in MODES:
         for metric in METRICS[:2]:
-            lines += _table([one for one in every if (one.mode, one.metric) == (mode, metric)])
+            lines += _table(
+                [
+                    comparison
+                    for comparison in every
+                    if (comparison.mode, comparison.metric) == (mode, metric)
+                ]
+            )
     return lines[:-1]
 
 
@@ -106,8 +118,8 @@ def precision(rows: Sequence[Row], stored: Mapping[str, Sequence[Row]]) -> list[
     name = "shadow-stack"
     before = {
         (target, row.mode, row.shadows): row
-        for target, found in stored.items()
-        for row in found
+        for target, target_rows in stored.items()
+        for row in target_rows
         if row.attack == name and row.values
     }
     now = [row for row in rows if row.attack == f"{OWN}, {name}"]
@@ -137,35 +149,35 @@ def _difference(values: Sequence[float]) -> str:
     return f"{mean:+.4f} [{low:+.4f}, {high:+.4f}]"
 
 
-def _loss(one: Comparison, target: str) -> str:
+def _loss(comparison: Comparison, target: str) -> str:
     return (
-        f"{target} {one.mode} with {one.shadows} in {one.metric}, by {one.attack}: "
-        f"{-one.differences[target]:+.3f}"
+        f"{target} {comparison.mode} with {comparison.shadows} in {comparison.metric}, by "
+        f"{comparison.attack}: {-comparison.differences[target]:+.3f}"
     )
 
 
 def _table(rows: Sequence[Comparison]) -> list[str]:
     if not rows:
         return []
-    counts = [count for count in BUDGETS if any(one.shadows == count for one in rows)]
+    counts = [count for count in BUDGETS if any(row.shadows == count for row in rows)]
     title = f"{rows[0].mode.capitalize()}, {rows[0].metric}, divulge's less the other's:"
     head = " | ".join(f"{count} shadow{'' if count == 1 else 's'}" for count in counts)
     lines = [title, "", f"| attack | {head} |", "|---|" + "---|" * len(counts)]
-    for name in dict.fromkeys(one.attack for one in rows):
+    for name in dict.fromkeys(row.attack for row in rows):
         cells = [
-            next((_cell(one) for one in rows if (one.attack, one.shadows) == (name, count)), "")
+            next((_cell(row) for row in rows if (row.attack, row.shadows) == (name, count)), "")
             for count in counts
         ]
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     return [*lines, ""]
 
 
-def _cell(one: Comparison) -> str:
-    mean = float(np.mean(list(one.differences.values())))
-    if one.interval is None:
+def _cell(comparison: Comparison) -> str:
+    mean = float(np.mean(list(comparison.differences.values())))
+    if comparison.interval is None:
         return f"{mean:+.3f} (one target)"
-    low, high = one.interval
-    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}] ({len(one.differences)})"
+    low, high = comparison.interval
+    return f"{mean:+.3f} [{low:+.3f}, {high:+.3f}] ({len(comparison.differences)})"
 
 
 def to_csv(rows: Sequence[Row]) -> str:
@@ -198,15 +210,15 @@ def _line(target: str, pairs: Sequence[tuple[Row, Row | None]]) -> dict[str, str
     line = {
         "target": target, "mode": row.mode, "shadows": f"{row.shadows}", "attack": row.attack,
         "targets": f"{len(pairs)}",
-        "CPU s, attack": f"{np.mean([one.attack_cpu for one, _ in pairs]):.3g}",
+        "CPU s, attack": f"{np.mean([row.attack_cpu for row, _ in pairs]):.3g}",
     }  # fmt: skip
     for metric in METRICS:
         if len(pairs) == 1:
             values, first = row.halves(metric), pairs[0][1]
             leads = list(np.subtract(first.halves(metric), values)) if first else []
         else:
-            values = [one.mean(metric) for one, _ in pairs]
-            leads = [first.mean(metric) - one.mean(metric) for one, first in pairs if first]
+            values = [row.mean(metric) for row, _ in pairs]
+            leads = [first.mean(metric) - row.mean(metric) for row, first in pairs if first]
         line |= _estimate(metric, values) | _estimate(f"{metric} lead", leads)
     return line
 

@@ -86,7 +86,7 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class TargetRows:
     """The stored file of one target."""
 
     heading: Heading
@@ -102,7 +102,7 @@ def append(path: Path, line: Heading | Row) -> None:
         os.fsync(stream.fileno())
 
 
-def read(path: Path) -> Measured | None:
+def read(path: Path) -> TargetRows | None:
     """What is stored of a target; None if nothing is. A line that was cut by a kill is dropped."""
     if not path.exists():
         return None
@@ -115,7 +115,7 @@ def read(path: Path) -> Measured | None:
         return None
     heading = pydantic.TypeAdapter(Heading).validate_json(lines[0])
     rows = pydantic.TypeAdapter(Row)
-    return Measured(heading, tuple(rows.validate_json(line) for line in lines[1:]))
+    return TargetRows(heading, tuple(rows.validate_json(line) for line in lines[1:]))
 
 
 def read_rows(path: Path) -> list[Row]:
@@ -126,9 +126,9 @@ def read_rows(path: Path) -> list[Row]:
     return [rows.validate_json(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def read_all(names: Sequence[str], folder: Path = STORED) -> Iterator[Measured]:
+def read_all(names: Sequence[str], folder: Path = STORED) -> Iterator[TargetRows]:
     """What is stored of these targets, in their order."""
     for name in names:
-        found = read(folder / f"{name}.jsonl")
-        if found is not None and found.rows:
-            yield found
+        measured = read(folder / f"{name}.jsonl")
+        if measured is not None and measured.rows:
+            yield measured

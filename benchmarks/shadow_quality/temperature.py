@@ -38,14 +38,14 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like all)
     differences: dict[str, list[np.ndarray]] = {name: [] for name in attacks}
     for target in names:
         task = TASKS[target]
-        with folder_of_answers(task) as kept:
-            plain, other = (kind(task, SHADOWS, kept) for kind in (Games, TemperedGames))
+        with folder_of_answers(task) as folder:
+            plain, other = (kind(task, SHADOWS, folder) for kind in (Games, TemperedGames))
             plain.train()
             pairs = list(zip(plain.views("online"), other.views("online"), strict=True))
         for name, (usual, by_logits) in attacks.items():
             rows = [
-                np.subtract(_measure(by_logits, two, k), _measure(usual, one, k))
-                for k, (one, two) in enumerate(pairs)
+                np.subtract(_measure(by_logits, tempered_views, k), _measure(usual, plain_views, k))
+                for k, (plain_views, tempered_views) in enumerate(pairs)
             ]
             halves = np.reshape(rows, (-1, SEEDS, len(METRICS))).mean(axis=1)
             differences[name].append(halves)
@@ -77,12 +77,12 @@ class TemperedGames(Games):
     """The same models, of which every logit is divided by the temperature."""
 
     def _answers(self, model: Model) -> TableTarget:
-        said = super()._answers(model)
-        logits = said.raw
+        table = super()._answers(model)
+        logits = table.raw
         if logits is None:
-            logits = np.log(np.maximum(said.answers, signals.SMALLEST))
+            logits = np.log(np.maximum(table.answers, signals.SMALLEST))
         cooler = logits.astype(np.float64) / TEMPERATURE
-        return replace(said, answers=softmax(cooler, axis=1), raw=cooler)
+        return replace(table, answers=softmax(cooler, axis=1), raw=cooler)
 
 
 def _measure(attack: MembershipAttack, views: Views, k: int) -> list[float]:
@@ -94,7 +94,7 @@ def _measure(attack: MembershipAttack, views: Views, k: int) -> list[float]:
 def _print(target: str, name: str, halves: list[np.ndarray]) -> None:
     cells = []
     for metric in range(len(METRICS)):
-        of = [one[:, metric].tolist() for one in halves]
+        of = [of_target[:, metric].tolist() for of_target in halves]
         low, high = mean_of_these(of)
         cells.append(f"{np.mean(of):+.4f} [{low:+.4f}, {high:+.4f}]")
     print(f"{target:18} {name:13} {'  '.join(cells)}", flush=True)

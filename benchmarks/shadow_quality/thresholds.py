@@ -25,19 +25,21 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like all)
         MissingData: the data is not at hand.
     """
     task = TASKS["location-30"]
-    with folder_of_answers(task) as kept:
-        games = Games(task, SHADOWS, kept)
+    with folder_of_answers(task) as folder:
+        games = Games(task, SHADOWS, folder)
         games.train()
         views = list(games.views("online"))[: 2 if quick else None]
     print(f"{len(views)} targets; attack, intended FPR, realised FPR, TPR")
     for name in NAMES:
         attack = catalog.attack(name)
         rates: dict[float, list[tuple[float, float]]] = {intended: [] for intended in INTENDED}
-        for k, one in enumerate(views):
-            view = one.of(SHADOWS)
+        for k, views_of_target in enumerate(views):
+            view = views_of_target.of(SHADOWS)
             guess = attack(view, stream(k, "attack", name))
-            for found in thresholds_from_shadows(view, attack, guess, Membership(one.learned), k):
-                rates[found.intended_fpr].append((found.fpr.value, found.tpr.value))
+            for threshold in thresholds_from_shadows(
+                view, attack, guess, Membership(views_of_target.learned), k
+            ):
+                rates[threshold.intended_fpr].append((threshold.fpr.value, threshold.tpr.value))
         for intended, pairs in rates.items():
             cells = []
             for column in np.transpose(pairs):

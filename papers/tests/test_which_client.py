@@ -29,10 +29,10 @@ def test_clients_train_on_made_genotypes(epsilon: float | None) -> None:
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.6])
 def test_relevant_records_get_the_share_of_non_members_that_is_asked_for(share: float) -> None:
-    from benchmarks.label_noise import noisy
+    from benchmarks.label_noise import add_label_noise
 
     made = clients.draw_game(0)
-    changed = noisy(made, share)
+    changed = add_label_noise(made, share)
     view = changed.challenge.view
     for records, members, before in zip(
         view.relevant, changed.relevant, made.challenge.view.relevant, strict=True
@@ -45,10 +45,10 @@ def test_relevant_records_get_the_share_of_non_members_that_is_asked_for(share: 
 
 
 def test_models_that_leak_nothing_are_dealt_from_non_members_alone() -> None:
-    from benchmarks.false_claims import _dealt
+    from benchmarks.false_claims import _deal_views
 
     made = clients.draw_game(0)
-    views = list(_dealt(made, times=2))
+    views = list(_deal_views(made, times=2))
     assert len(views) == 6
     for view in views:
         assert view.reference is not None

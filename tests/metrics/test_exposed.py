@@ -26,14 +26,14 @@ so by chance in 3 of 100 draws of the seeds at most, even if every rate were q i
 def test_the_realised_rate_is_at_most_q(
     population: str, share: float, q: float, members: int, nonmembers: int
 ) -> None:
-    found = simulated.measured(population, share, q, 200, members, nonmembers)
+    found = simulated.measure_lists(population, share, q, 200, members, nonmembers)
     assert found.share <= q + LIMIT * found.error
 
 
 def test_the_rate_is_kept_on_the_mean_of_all_populations_and_sizes() -> None:
     for q in (0.05, 0.1):
         rates = [
-            simulated.measured(name, share, q, 50, *sizes).share
+            simulated.measure_lists(name, share, q, 50, *sizes).share
             for name in simulated.POPULATIONS
             for share in (0.1, 0.4)
             for sizes in SIZES
@@ -48,19 +48,19 @@ def test_where_nobody_is_exposed_hardly_any_audit_has_a_list() -> None:
 
 
 def test_most_of_those_who_stand_out_are_found() -> None:
-    found = simulated.measured("records alike", 0.1, 0.1)
-    assert found.found > 0.6
+    found = simulated.measure_lists("records alike", 0.1, 0.1)
+    assert found.recall > 0.6
 
 
 def test_the_longest_of_several_lists_would_not_do() -> None:
     """Why the attack is chosen beforehand."""
-    found = simulated.summarised(simulated.longest(seed, 0.1) for seed in range(50))
+    found = simulated.average_lists(simulated.longest(seed, 0.1) for seed in range(50))
     assert found.share - LIMIT * found.error > 0.1
 
 
 def test_a_gaussian_per_record_would_not_do() -> None:
     """Why the non-members give the p-values, not the shadows."""
-    found = simulated.summarised(simulated.gaussians(seed, 0.1) for seed in range(50))
+    found = simulated.average_lists(simulated.gaussians(seed, 0.1) for seed in range(50))
     assert found.share - LIMIT * found.error > 0.1
 
 

@@ -16,10 +16,10 @@ def main() -> None:
     answers = desk.arrays("answers")
     classes = answers["learnt_p"].shape[1]
     member, p, y = answers["learnt_member"], answers["learnt_p"], answers["learnt_y"]
-    asked = BlackBoxClassifier(lambda x: x, input_shape=(classes,), nb_classes=classes)
+    classifier = BlackBoxClassifier(lambda x: x, input_shape=(classes,), nb_classes=classes)
     for kind in KINDS:
         with desk.timed(kind):
-            attack = MembershipInferenceBlackBox(asked, attack_model_type=kind)
+            attack = MembershipInferenceBlackBox(classifier, attack_model_type=kind)
             attack.fit(pred=p[member], y=y[member], test_pred=p[~member], test_y=y[~member])
             score = attack.infer(None, answers["y"], pred=answers["p"], probabilities=True)
             desk.leave(kind, np.ravel(score))

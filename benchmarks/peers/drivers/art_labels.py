@@ -17,15 +17,18 @@ SEARCH = {"max_iter": 2, "max_eval": 60, "init_eval": 20}
 def main() -> None:
     """The gap on all records, the boundary on as many as are named in the settings."""
     desk = Desk()
-    records, module = desk.arrays("records"), plain.loaded(desk.settings, desk.arrays("target"))
+    records, module = (
+        desk.arrays("records"),
+        plain.load_network(desk.settings, desk.arrays("target")),
+    )
     x, y, rows = records["x"], records["y"], desk.arrays("searched")["rows"]
-    asked = 0
+    queries = 0
 
     def predict(batch: np.ndarray) -> np.ndarray:
-        nonlocal asked
-        asked += len(batch)
-        said = plain.log_probabilities(module, np.asarray(batch, np.float32)).argmax(axis=1)
-        return np.asarray(np.eye(desk.settings["widths"][-1], dtype=np.float32)[said])
+        nonlocal queries
+        queries += len(batch)
+        labels = plain.log_probabilities(module, np.asarray(batch, np.float32)).argmax(axis=1)
+        return np.asarray(np.eye(desk.settings["widths"][-1], dtype=np.float32)[labels])
 
     model = BlackBoxClassifier(
         predict, x.shape[1:], desk.settings["widths"][-1], clip_values=(x.min(), x.max())
@@ -33,16 +36,16 @@ def main() -> None:
     with desk.timed("gap"):
         desk.leave("gap behind top-1", np.ravel(LabelOnlyGapAttack(model).infer(x, y)))
     desk.leave("questions of gap", np.zeros(1))
-    asked = 0
+    queries = 0
     np.random.seed(0)
     with desk.timed("boundary behind top-1"):
         # whatever the threshold, the probability rises with the distance; it must be above zero
         attack = LabelOnlyDecisionBoundary(model, distance_threshold_tau=1e-6)
-        said = attack.infer(x[rows], y[rows], probabilities=True, verbose=False, **SEARCH)
+        probabilities = attack.infer(x[rows], y[rows], probabilities=True, verbose=False, **SEARCH)
     score = np.full(len(y), np.nan)
-    score[rows] = said[:, 1]
+    score[rows] = probabilities[:, 1]
     desk.leave("boundary behind top-1", score)
-    desk.leave("questions of boundary", np.array([asked / len(rows) - 1]))
+    desk.leave("questions of boundary", np.array([queries / len(rows) - 1]))
 
 
 if __name__ == "__main__":

@@ -23,14 +23,14 @@ def main() -> None:
     desk = Desk()
     settings, records = desk.settings, desk.arrays("records")
     x, y = records["x"], records["y"]
-    target = _classifier(settings, plain.loaded(settings, desk.arrays("target")))
+    target = _classifier(settings, plain.load_network(settings, desk.arrays("target")))
     with desk.timed("shadows"):
         lessons = _same_lessons(desk, x, y) if desk.same_shadows else _lessons(settings, x, y)
-    asked = softmax(target.predict(x))
+    answers = softmax(target.predict(x))
     with desk.timed("random forest"):
         attack = MembershipInferenceBlackBox(target, attack_model_type="rf")
         attack.fit(**lessons)
-        score = attack.infer(x, y, pred=asked, probabilities=True)
+        score = attack.infer(x, y, pred=answers, probabilities=True)
         desk.leave("random forest", np.ravel(score))
 
 
@@ -50,12 +50,14 @@ def _lessons(settings: dict[str, Any], x: np.ndarray, y: np.ndarray) -> dict[str
 def _same_lessons(desk: Desk, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndarray]:
     """What the task's shadows say about their members, and about others."""
     models, halves = plain.shadows(desk, x, y)
-    said = [np.exp(plain.log_probabilities(model, x)).astype(np.float32) for model in models]
+    shadow_answers = [
+        np.exp(plain.log_probabilities(model, x)).astype(np.float32) for model in models
+    ]
     lessons = {}
     for prefix, side in (("", halves), ("test_", ~halves)):
         lessons[f"{prefix}x"] = np.concatenate([x[half] for half in side])
         lessons[f"{prefix}y"] = np.concatenate([y[half] for half in side])
-        answers = [p[half] for p, half in zip(said, side, strict=True)]
+        answers = [p[half] for p, half in zip(shadow_answers, side, strict=True)]
         lessons[f"{prefix}pred"] = np.concatenate(answers)
     return lessons
 
@@ -63,8 +65,8 @@ def _same_lessons(desk: Desk, x: np.ndarray, y: np.ndarray) -> dict[str, np.ndar
 def softmax(logits: np.ndarray) -> np.ndarray:
     """Probabilities of rows of logits."""
     weights = np.exp(logits - logits.max(axis=1, keepdims=True))
-    said: np.ndarray = weights / weights.sum(axis=1, keepdims=True)
-    return said
+    probabilities: np.ndarray = weights / weights.sum(axis=1, keepdims=True)
+    return probabilities
 
 
 def _classifier(settings: dict[str, Any], module: torch.nn.Module) -> "_AsLong":

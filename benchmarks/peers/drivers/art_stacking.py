@@ -52,7 +52,7 @@ def _features(
 ) -> tuple[np.ndarray, ...]:
     """Of a client's relevant and external records and the candidates: loss, then seven scores."""
     network = desk.settings["federations"][name]
-    module = plain.loaded(network, desk.arrays(f"{name}-client-{k}"))
+    module = plain.load_network(network, desk.arrays(f"{name}-client-{k}"))
     x, y = game["x"], game["y"]
     sets = [game[f"relevant_{k}"], game[f"external_{k}"], game["candidates"]]
     columns = [[_losses(module, x[rows], y[rows])] for rows in sets]
@@ -73,8 +73,8 @@ def _losses(module: torch.nn.Module, x: np.ndarray, y: np.ndarray) -> np.ndarray
     """Loss of each record, computed one by one as published."""
     with torch.no_grad():
         return np.array([
-            float(torch.nn.functional.cross_entropy(module(one[None]), label[None]))
-            for one, label in zip(torch.from_numpy(x), torch.from_numpy(y), strict=True)
+            float(torch.nn.functional.cross_entropy(module(record[None]), label[None]))
+            for record, label in zip(torch.from_numpy(x), torch.from_numpy(y), strict=True)
         ])  # fmt: skip
 
 

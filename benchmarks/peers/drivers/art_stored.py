@@ -25,20 +25,21 @@ def main() -> None:
         for mode, arrays in tables.items():
             label = f"{mode}-{count}-random forest"
             with desk.timed(label):
-                said = np.exp(log_softmax(arrays["target"])).astype(np.float32)
+                answers = np.exp(log_softmax(arrays["target"])).astype(np.float32)
                 scores = [
-                    attack.infer(p, arrays["y"], pred=p, probabilities=True).ravel() for p in said
+                    attack.infer(p, arrays["y"], pred=p, probabilities=True).ravel()
+                    for p in answers
                 ]
             desk.leave(label, np.stack(scores))
 
 
 def _lessons(known: dict[str, np.ndarray], count: int) -> dict[str, np.ndarray]:
     """What shadows say about their members, and about others."""
-    said = np.exp(log_softmax(known["shadows"][:count])).astype(np.float32)
+    shadow_answers = np.exp(log_softmax(known["shadows"][:count])).astype(np.float32)
     half = known["half"][:count]
     lessons = {}
     for prefix, side in (("", half), ("test_", ~half)):
-        answers = np.concatenate([p[own] for p, own in zip(said, side, strict=True)])
+        answers = np.concatenate([p[own] for p, own in zip(shadow_answers, side, strict=True)])
         lessons[f"{prefix}x"] = lessons[f"{prefix}pred"] = answers
         lessons[f"{prefix}y"] = np.concatenate([known["y"][own] for own in side])
     return lessons

@@ -14,14 +14,17 @@ def main() -> None:
     with desk.timed("shadows"):
         models, halves = plain.shadows(desk, x, y)
     with desk.timed("LiRA online"):
-        phi = plain.scaled_logit(plain.loaded(settings, desk.arrays("target")), x, y)
-        said = np.stack([plain.scaled_logit(model, x, y) for model in models])
-        desk.leave("LiRA online", log_normal(phi, said, halves) - log_normal(phi, said, ~halves))
+        phi = plain.scaled_logit(plain.load_network(settings, desk.arrays("target")), x, y)
+        shadow_phi = np.stack([plain.scaled_logit(model, x, y) for model in models])
+        desk.leave(
+            "LiRA online",
+            log_normal(phi, shadow_phi, halves) - log_normal(phi, shadow_phi, ~halves),
+        )
 
 
-def log_normal(phi: np.ndarray, said: np.ndarray, side: np.ndarray) -> np.ndarray:
+def log_normal(phi: np.ndarray, shadow_phi: np.ndarray, side: np.ndarray) -> np.ndarray:
     """The log density of each record's answer by the shadows of one side."""
-    own = np.where(side, said, np.nan)
+    own = np.where(side, shadow_phi, np.nan)
     mean = np.nanmean(own, axis=0)
     spread = np.nanstd(own - mean)
     density: np.ndarray = -(((phi - mean) / spread) ** 2) / 2 - np.log(spread)

@@ -33,8 +33,8 @@ class Desk:
     @property
     def settings(self) -> dict[str, Any]:
         """How models are trained, and how many."""
-        found: dict[str, Any] = json.loads((self._task / "settings.json").read_text())
-        return found
+        settings: dict[str, Any] = json.loads((self._task / "settings.json").read_text())
+        return settings
 
     @property
     def same_shadows(self) -> bool:

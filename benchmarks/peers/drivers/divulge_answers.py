@@ -16,7 +16,7 @@ def main() -> None:
     desk = Desk()
     answers = desk.arrays("answers")
     view = ModelView(
-        TorchTarget(plain.loaded(desk.settings, desk.arrays("target")), "logits"),
+        TorchTarget(plain.load_network(desk.settings, desk.arrays("target")), "logits"),
         Records(answers["x"], answers["y"]),
         Records(answers["reference_x"], answers["reference_y"]),
     )

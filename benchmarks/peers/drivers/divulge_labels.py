@@ -47,7 +47,7 @@ def main() -> None:
     arrays = desk.arrays("records")
     records = Records(arrays["x"], arrays["y"])
     reference = Records(arrays["reference_x"], arrays["reference_y"])
-    target = TorchTarget(plain.loaded(desk.settings, desk.arrays("target")), "logits")
+    target = TorchTarget(plain.load_network(desk.settings, desk.arrays("target")), "logits")
     with desk.timed("shadows"):
         halves = np.random.default_rng(1).random((desk.settings["shadows"], len(records))) < 0.5
         models = list(_shadows(desk, records, halves))
@@ -56,22 +56,22 @@ def main() -> None:
             model if defence is None else DefendedTarget(model, defence, 0)
             for model in (target, *models)
         ]
-        asked, *others = behind
+        defended_target, *others = behind
         phi, reference_phi = (
-            np.stack([signals.compute_signal("scaled_logit", one.predict(some.x), some.y)
-                      for one in others], axis=1)
+            np.stack([signals.compute_signal("scaled_logit", shadow.predict(some.x), some.y)
+                      for shadow in others], axis=1)
             for some in (records, reference)
         )  # fmt: skip
-        view = ModelView(asked, records, reference, Shadows(phi, halves.T, reference_phi))
+        view = ModelView(defended_target, records, reference, Shadows(phi, halves.T, reference_phi))
         game = Game(view, Membership(arrays["member"]))
         for attack in (*QUICK, *SLOW) if name == "top-1" else QUICK:
             label = wrapped.attack_label(attack)
             with desk.timed(f"{label} behind {name}"):
-                found = attempt.run_on_model(game, attack)
-            if found.guess is not None:
-                desk.leave(f"{label} behind {name}", found.guess.score)
+                outcome = attempt.run_on_model(game, attack)
+            if outcome.guess is not None:
+                desk.leave(f"{label} behind {name}", outcome.guess.score)
                 # its own answer is what every attack is given
-                further = found.finding.queries / len(records) - 1
+                further = outcome.finding.queries / len(records) - 1
                 desk.leave(f"questions of {label}", np.array([further]))
 
 

@@ -34,7 +34,7 @@ def attack_with_same_shadows(desk: Desk) -> None:
             np.stack([plain.scaled_logit(model, x, y) for model in models], axis=1)
             for x, y in groups
         )
-    target = TorchTarget(plain.loaded(desk.settings, desk.arrays("target")), "logits")
+    target = TorchTarget(plain.load_network(desk.settings, desk.arrays("target")), "logits")
     records, reference = (Records(x, y) for x, y in groups)
     view = ModelView(target, records, reference, Shadows(phi, halves.T, reference_phi))
     others = {*catalog.RESIDUAL_SHADOW_ATTACKS, *catalog.CASCADE_ATTACKS}  # these cannot run here
@@ -57,8 +57,8 @@ def audit(desk: Desk) -> None:
     )
     records, member = Records(arrays["x"], arrays["y"]), arrays["member"]
     with desk.timed("audit"):
-        found = divulge.audit(
-            plain.loaded(settings, desk.arrays("target")),
+        result = divulge.audit(
+            plain.load_network(settings, desk.arrays("target")),
             access=divulge.Access("logits"),
             members=records.take(np.flatnonzero(member)),
             nonmembers=records.take(np.flatnonzero(~member)),
@@ -66,12 +66,12 @@ def audit(desk: Desk) -> None:
             shadows=divulge.ShadowModels(settings["shadows"], train=Fleet(recipe)),
             attacks=[catalog.attack(name) for name in desk.more] or None,
         )
-    there = found.candidates
+    there = result.candidates
     rows = np.where(
         there.member, np.flatnonzero(member)[there.index % member.sum()],
         np.flatnonzero(~member)[there.index % (~member).sum()],
     )  # fmt: skip
-    for entry in found.contents.entries:
+    for entry in result.contents.entries:
         if entry.score is not None:
             score = np.empty(len(rows))
             score[rows] = entry.score

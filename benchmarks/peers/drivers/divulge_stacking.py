@@ -34,7 +34,7 @@ def _view(desk: Desk, name: str) -> FederationView:
 
     relevant = len(game[f"relevant_{colluder}"])
     return FederationView(
-        tuple(_asked(desk, name, game, k) for k in clients),
+        tuple(_client_target(desk, name, game, k) for k in clients),
         numbered(game["candidates"]),
         tuple(numbered(game[f"relevant_{k}"]) for k in clients),
         tuple(numbered(game[f"external_{k}"]) for k in clients),
@@ -46,14 +46,14 @@ def _view(desk: Desk, name: str) -> FederationView:
     )
 
 
-def _asked(desk: Desk, name: str, game: dict[str, np.ndarray], k: int) -> TableTarget:
+def _client_target(desk: Desk, name: str, game: dict[str, np.ndarray], k: int) -> TableTarget:
     """What a client's model says of the records that are about it, and of no others."""
     network = desk.settings["federations"][name]
-    module = plain.loaded(network, desk.arrays(f"{name}-client-{k}"))
+    module = plain.load_network(network, desk.arrays(f"{name}-client-{k}"))
     rows = np.concatenate([game[f"relevant_{k}"], game[f"external_{k}"], game["candidates"]])
-    said = TorchTarget(module, "logits").predict(game["x"][rows])
-    table = np.full((len(game["y"]), said.shape[1]), np.nan)
-    table[rows] = said
+    predictions = TorchTarget(module, "logits").predict(game["x"][rows])
+    table = np.full((len(game["y"]), predictions.shape[1]), np.nan)
+    table[rows] = predictions
     return TableTarget(table, Need.PROBABILITIES | Need.HARD_LABELS)
 
 

@@ -76,8 +76,8 @@ class Network(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Logits."""
-        said: torch.Tensor = self.net(x)
-        return said
+        logits: torch.Tensor = self.net(x)
+        return logits
 
 
 class Handler(AbstractInputHandler):  # type: ignore[misc]
@@ -152,11 +152,11 @@ def prepare(
     joblib.dump(records, out / "population.pkl")
     columns, hidden, classes = settings["widths"]
     model = Network(columns, hidden, classes)
-    model.net = plain.loaded(settings, weights)
+    model.net = plain.load_network(settings, weights)
     with (out / "target" / "target_model.pkl").open("wb") as stream:
         torch.save(model.state_dict(), stream)
-    told = _metadata(settings, model, records, population)
-    joblib.dump(told, out / "target" / "model_metadata.pkl")
+    metadata = _metadata(settings, model, records, population)
+    joblib.dump(metadata, out / "target" / "model_metadata.pkl")
     audit = {
         "audit": {
             "random_seed": 0, "attack_type": "mia", "attack_list": attacks,
@@ -186,10 +186,13 @@ def _metadata(
         )
         for part in (population.members, population.others)
     ]
-    seen, unseen = (Handler.eval(handler, one, model, criterion) for one in loaders)
+    training_metrics, test_metrics = (
+        Handler.eval(handler, loader, model, criterion) for loader in loaders
+    )
     return LeakPro.make_mia_metadata(
-        TrainingOutput(model=model, metrics=seen), optimiser, criterion, loaders[0], unseen,
-        settings["epochs"], population.members.tolist(), population.others.tolist(), "task",
+        TrainingOutput(model=model, metrics=training_metrics), optimiser, criterion, loaders[0],
+        test_metrics, settings["epochs"], population.members.tolist(), population.others.tolist(),
+        "task",
     )  # fmt: skip
 
 
@@ -203,7 +206,7 @@ def store_shadows(desk: Desk) -> None:
         model.net.load_state_dict({name: torch.from_numpy(w) for name, w in weights.items()})
         torch.save(model.state_dict(), f"{keeps.storage_path}/{keeps.model_storage_name}_{k}.pkl")
         rows = np.flatnonzero(half).tolist()
-        told = ShadowModelTrainingSchema(
+        metadata = ShadowModelTrainingSchema(
             init_params=keeps.init_params,
             train_indices=rows,
             num_train=len(rows),
@@ -221,18 +224,18 @@ def store_shadows(desk: Desk) -> None:
             population_hash=keeps.population_hash,
         )
         path = Path(f"{keeps.storage_path}/{keeps.metadata_storage_name}_{k}.pkl")
-        path.write_bytes(pickle.dumps(told))
+        path.write_bytes(pickle.dumps(metadata))
 
 
-def place(found: Any, member: np.ndarray) -> np.ndarray:
+def place(result: Any, member: np.ndarray) -> np.ndarray:
     """Its scores at records of the right side: it says who is a member, and not which record.
 
     Args:
-        found: its result.
+        result: its result.
         member: membership of all records; where it scored fewer, the first of each side.
     """
     score = np.full(len(member), np.nan)
-    said, true = np.ravel(found.signal_values), np.ravel(found.true).astype(bool)
+    signal, true = np.ravel(result.signal_values), np.ravel(result.true).astype(bool)
     for side in (True, False):
-        score[np.flatnonzero(member == side)[: np.sum(true == side)]] = said[true == side]
+        score[np.flatnonzero(member == side)[: np.sum(true == side)]] = signal[true == side]
     return score

@@ -29,8 +29,8 @@ def main() -> None:
     population = Population(x[:, None, None], y, inside, outside)
     audit = leakpro_audit.prepare(out, desk.settings, desk.arrays("target"), population, [attack])
     with desk.timed("boundary behind top-1"):
-        (found,) = audit.run_audit(create_pdf=False)
-    score = leakpro_audit.place(found, records["member"])
+        (result,) = audit.run_audit(create_pdf=False)
+    score = leakpro_audit.place(result, records["member"])
     desk.leave("boundary behind top-1", score)
     desk.leave("questions of boundary", np.array([np.nan]))
 

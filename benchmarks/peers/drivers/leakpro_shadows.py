@@ -37,17 +37,17 @@ def main() -> None:
     audit = leakpro_audit.prepare(out, settings, desk.arrays("target"), population, attacks)
     if desk.same_shadows:
         leakpro_audit.store_shadows(desk)
-        found = [
-            _run_alone(desk, name, one)
-            for name, one in zip(names, audit.attack_scheduler.attacks, strict=True)
+        results = [
+            _run_alone(desk, name, attack)
+            for name, attack in zip(names, audit.attack_scheduler.attacks, strict=True)
         ]
     else:
         with desk.timed("audit"):
-            found = audit.run_audit(create_pdf=False)
-    for name, one in zip(names, found, strict=True):
-        desk.leave(name, leakpro_audit.place(one, member))
-        rates = one.fixed_fpr_table
-        desk.leave_printed(name, float(one.roc_auc), rates["TPR@1%FPR"], rates["TPR@0.1%FPR"])
+            results = audit.run_audit(create_pdf=False)
+    for name, result in zip(names, results, strict=True):
+        desk.leave(name, leakpro_audit.place(result, member))
+        rates = result.fixed_fpr_table
+        desk.leave_printed(name, float(result.roc_auc), rates["TPR@1%FPR"], rates["TPR@0.1%FPR"])
 
 
 def _run_alone(desk: Desk, name: str, attack: Any) -> Any:

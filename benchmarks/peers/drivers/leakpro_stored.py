@@ -42,9 +42,9 @@ class _Store:
         return mask
 
     def load_logits(self, name: str | None = None, indx: int | None = None) -> np.ndarray:
-        said = self._game.target if indx is None else self._game.shadows[indx]
+        all_logits = self._game.target if indx is None else self._game.shadows[indx]
         assert indx is not None or name == "target_target"
-        logits: np.ndarray = said[self._order].astype(np.float64)
+        logits: np.ndarray = all_logits[self._order].astype(np.float64)
         return logits
 
 

@@ -15,14 +15,14 @@ def main() -> None:
     desk = Desk()
     delta = float(desk.settings["delta"])
     audits = desk.arrays("audits")
-    found = [_estimate(*pair) for pair in zip(audits["score"], audits["member"], strict=True)]
+    estimates = [_estimate(*pair) for pair in zip(audits["score"], audits["member"], strict=True)]
     methods = {
-        "epsilon, delta": lambda one: one.eps_delta().epsilon_at(delta=delta),
-        "GDP": lambda one: one.gdp(grid_size=GRID).epsilon_at(delta=delta),
+        "epsilon, delta": lambda estimate: estimate.eps_delta().epsilon_at(delta=delta),
+        "GDP": lambda estimate: estimate.gdp(grid_size=GRID).epsilon_at(delta=delta),
     }
     for name, method in methods.items():
         with desk.timed(name):
-            bounds = [method(one) for one in found]  # type: ignore[no-untyped-call]
+            bounds = [method(estimate) for estimate in estimates]  # type: ignore[no-untyped-call]
         desk.leave(name, np.array(bounds))
 
 

@@ -18,14 +18,16 @@ def network(settings: Mapping[str, Any]) -> nn.Module:
     return dense(*settings["widths"])
 
 
-def loaded(settings: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> nn.Module:
+def load_network(settings: Mapping[str, Any], weights: Mapping[str, np.ndarray]) -> nn.Module:
     """A network with these weights, ready to be asked."""
     module = network(settings)
     module.load_state_dict({name: torch.from_numpy(value) for name, value in weights.items()})
     return module.eval()
 
 
-def trained(settings: Mapping[str, Any], x: np.ndarray, y: np.ndarray, seed: int) -> nn.Module:
+def train_network(
+    settings: Mapping[str, Any], x: np.ndarray, y: np.ndarray, seed: int
+) -> nn.Module:
     """One model, by SGD with momentum on the cross-entropy."""
     torch.manual_seed(seed)
     module = network(settings)
@@ -51,10 +53,12 @@ def shadows(desk: Desk, x: np.ndarray, y: np.ndarray) -> tuple[list[nn.Module], 
     settings = desk.settings
     if desk.same_shadows:
         halves = desk.arrays("shadows")["member"]
-        models = [loaded(settings, desk.arrays(f"shadow-{k}")) for k in range(len(halves))]
+        models = [load_network(settings, desk.arrays(f"shadow-{k}")) for k in range(len(halves))]
         return models, halves
     halves = random_halves(settings["shadows"], len(y))
-    return [trained(settings, x[half], y[half], k + 1) for k, half in enumerate(halves)], halves
+    return [
+        train_network(settings, x[half], y[half], k + 1) for k, half in enumerate(halves)
+    ], halves
 
 
 def random_halves(models: int, records: int) -> np.ndarray:
@@ -66,8 +70,8 @@ def random_halves(models: int, records: int) -> np.ndarray:
 def log_probabilities(module: nn.Module, x: np.ndarray) -> np.ndarray:
     """Log probability of every class, in float64."""
     with torch.no_grad():
-        said: np.ndarray = torch.log_softmax(module(torch.from_numpy(x)).double(), 1).numpy()
-    return said
+        log_p: np.ndarray = torch.log_softmax(module(torch.from_numpy(x)).double(), 1).numpy()
+    return log_p
 
 
 def scaled_logit(module: nn.Module, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -36,7 +36,7 @@ def main() -> None:
     with desk.timed("shadows"):
         models = _train(settings, x, y, inside[1:])
     with desk.timed("signals"):
-        everyone = [plain.loaded(settings, desk.arrays("target")), *models]
+        everyone = [plain.load_network(settings, desk.arrays("target")), *models]
         signals = _signals(everyone, x, y)
         of_others = _signals(everyone, records["reference_x"], records["reference_y"])
     with desk.timed("RMIA offline"):
@@ -59,7 +59,7 @@ def _train(
 ) -> list[nn.Module]:
     """Models by its own trainer, which prints each epoch."""
     trainer = load_module("trainers/default_trainer.py")
-    given = {
+    trainer_settings = {
         "device": "cpu", "optimizer": "SGD", "weight_decay": 0.0, "epochs": settings["epochs"],
         "learning_rate": settings["lr"] / PEAK, "momentum": settings["momentum"],
     }  # fmt: skip
@@ -69,15 +69,15 @@ def _train(
         records = TensorDataset(torch.from_numpy(x[half]), torch.from_numpy(y[half]))
         loader: Any = DataLoader(records, batch_size=settings["batch"], shuffle=True)
         with redirect_stdout(StringIO()):
-            models.append(trainer.train(plain.network(settings), loader, given).eval())
+            models.append(trainer.train(plain.network(settings), loader, trainer_settings).eval())
     return models
 
 
 def _signals(models: list[nn.Module], x: np.ndarray, y: np.ndarray) -> np.ndarray:
     """The probability of the true class: (records, models)."""
     rows = np.arange(len(y))
-    said = [np.exp(plain.log_probabilities(model, x)[rows, y]) for model in models]
-    return np.stack(said, axis=1)
+    probabilities = [np.exp(plain.log_probabilities(model, x)[rows, y]) for model in models]
+    return np.stack(probabilities, axis=1)
 
 
 def load_module(path: str) -> Any:

@@ -27,14 +27,14 @@ def main() -> None:
     population = records["reference_x"], records["reference_y"]
     with desk.timed("shadows"):
         models, halves = plain.shadows(desk, x, y)
-        target = plain.loaded(settings, desk.arrays("target"))
+        target = plain.load_network(settings, desk.arrays("target"))
         phi = plain.scaled_logit(target, x, y)
-        said = np.stack([plain.scaled_logit(model, x, y) for model in models])
+        shadow_phi = np.stack([plain.scaled_logit(model, x, y) for model in models])
         of_others = np.stack([plain.scaled_logit(m, *population) for m in (target, *models)])
     for name, more in LIRA.items():
         with desk.timed(name):
             lira = LiraAttack(
-                *split(gaussians(phi, said, halves), member), AggregationType.NONE,
+                *split(gaussians(phi, shadow_phi, halves), member), AggregationType.NONE,
                 use_fixed_variance=True, **more,
             )  # fmt: skip
             lira.run_attack()
@@ -43,16 +43,16 @@ def main() -> None:
     for name, online in (("RMIA online", True), ("RMIA offline", False)):
         with desk.timed(name):
             rmia = RmiaAttack(
-                *split(table(phi, said, halves), member), nobody, AggregationType.NONE,
+                *split(table(phi, shadow_phi, halves), member), nobody, AggregationType.NONE,
                 online=online,
             )  # fmt: skip
             rmia.run_attack()
             desk.leave(name, scores(len(y), rmia.df_train_merge, rmia.df_test_merge))
 
 
-def gaussians(phi: np.ndarray, said: np.ndarray, halves: np.ndarray) -> pd.DataFrame:
+def gaussians(phi: np.ndarray, shadow_phi: np.ndarray, halves: np.ndarray) -> pd.DataFrame:
     """Mean and spread of each record's answers by the shadows with it, and by those without."""
-    inside, outside = (np.where(side, said, np.nan) for side in (halves, ~halves))
+    inside, outside = (np.where(side, shadow_phi, np.nan) for side in (halves, ~halves))
     return pd.DataFrame({
         ID: np.arange(len(phi)),
         "score_orig": phi,
@@ -65,10 +65,10 @@ def gaussians(phi: np.ndarray, said: np.ndarray, halves: np.ndarray) -> pd.DataF
     })  # fmt: skip
 
 
-def table(phi: np.ndarray, said: np.ndarray, halves: np.ndarray) -> pd.DataFrame:
+def table(phi: np.ndarray, shadow_phi: np.ndarray, halves: np.ndarray) -> pd.DataFrame:
     """Probabilities of the true class by the target and by each shadow, and who was in which."""
     columns: dict[str, np.ndarray] = {ID: np.arange(len(phi)), "score_orig": _chance(phi)}
-    for k, (own, half) in enumerate(zip(said, halves, strict=True)):
+    for k, (own, half) in enumerate(zip(shadow_phi, halves, strict=True)):
         columns[f"{RmiaAttack.REF_SCORE_PREFIX}{k}"] = _chance(own)
         columns[f"{RmiaAttack.REF_MEMBER_PREFIX}{k}"] = half
     return pd.DataFrame(columns)

@@ -86,8 +86,8 @@ def run(desk: Desk, attacks: Mapping[str, Attack], wanted: Callable[[str, int, s
 def log_softmax(logits: np.ndarray) -> np.ndarray:
     """Log probabilities of all classes, in float64."""
     shifted = logits.astype(np.float64) - logits.max(axis=-1, keepdims=True)
-    said: np.ndarray = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
-    return said
+    log_p: np.ndarray = shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True))
+    return log_p
 
 
 def true_class(logits: np.ndarray, y: np.ndarray) -> np.ndarray:
