@@ -87,6 +87,13 @@ FORMS = {
     "percentages as logits": Form(lambda p: 100 * p, "percentages", "logits"),
     "one percentage as logits": Form(lambda p: 100 * one(p), "percentages", "logits", classes=(2,)),
     "probabilities as percentages": Form(lambda p: p, "probabilities", "percentages"),
+    "one probability as percentages": Form(one, "probabilities", "percentages", classes=(2,)),
+    "members rounded": Form(lambda p: np.where(MEMBER[:, None], p.round(2), p), tolerance=0.02),
+    "others' percentages rounded": Form(
+        lambda p: np.where(MEMBER[:, None], 100 * p, (100 * p).round()),
+        "percentages",
+        tolerance=0.02,
+    ),
     "probabilities as logits": Form(lambda p: p, "probabilities", "logits"),
     "one probability as logits": Form(one, "probabilities", "logits", classes=(2,)),
     "log-probabilities": Form(np.log, "logarithms"),
@@ -225,6 +232,99 @@ def test_functions_in_any_form(tmp_path: Path, name: str) -> None:
 )
 def test_modules_in_any_form(tmp_path: Path, name: str) -> None:
     check_form(audit_module, tmp_path, name, FORMS[name].classes[-1])
+
+
+SCALED = {
+    "per mille": (lambda p: 1000 * p, "rows sum to about 1000"),
+    "bytes": (lambda p: np.rint(255 * p), "rows sum to about 255"),
+    "votes of 40 trees": (lambda p: np.rint(40 * p), "rows sum to about 40"),
+    "logarithms to base 10": (np.log10, "to base 10"),
+    "logarithms to base 2": (np.log2, "to base 2"),
+    "logarithms to base 10, rounded": (lambda p: np.log10(p).round(3), "to base 10"),
+}
+
+
+@pytest.mark.parametrize("output", ["probabilities", "percentages", "logits"])
+@pytest.mark.parametrize("classes", [2, 5])
+@pytest.mark.parametrize("name", SCALED)
+def test_shares_of_any_whole_and_logarithms_to_any_base_are_converted_as_advised(
+    tmp_path: Path, name: str, classes: int, output: str
+) -> None:
+    convert, named = SCALED[name]
+    p, y = make_answers(classes)
+    columns = convert(p)
+    with pytest.raises(TargetError, match=named) as caught:
+        audit_table(tmp_path / "p.csv", columns, y)(output=output)
+    advice = read_advice(str(caught.value), "")
+    if "divide each number by the sum of its row" in str(caught.value):
+        columns = columns / columns.sum(axis=1, keepdims=True)
+    else:
+        factor = re.search(r"multiply each by ([\d.]+)", str(caught.value))
+        assert factor is not None
+        columns = columns * float(factor[1])
+    found = audit_table(tmp_path / "p.csv", columns, y)(**advice)
+    wanted = auc_of_loss(p, y)
+    assert find_auc(found, "threshold(signal=loss)") == pytest.approx(wanted, abs=0.03)
+
+
+@pytest.mark.parametrize("log", [np.log, np.log10])
+@pytest.mark.parametrize("output", ["probabilities", "logits"])
+def test_one_column_of_logarithms_is_no_logit(output: str, log: Callable[..., Any]) -> None:
+    p = np.random.default_rng(0).beta(0.7, 0.7, RECORDS)
+    with pytest.raises(TargetError, match="logarithms of the probabilities of class 1"):
+        to_probabilities(log(p), output, RECORDS)  # type: ignore[arg-type]
+
+
+def test_logits_that_resemble_logarithms_are_taken() -> None:
+    """Less their largest, so that a sure model's powers sum to one; or of a rare class."""
+    rng = np.random.default_rng(0)
+    sure = 20 * rng.normal(size=(200, 3))
+    to_probabilities(sure - sure.max(axis=1, keepdims=True), "logits", 200)
+    for mean, spread in ((-4, 1.2), (-0.4, 0.13), (-0.06, 0.015)):
+        rare = mean + spread * rng.normal(size=2000)
+        to_probabilities(rare, "logits", 2000)
+
+
+def test_percentages_of_a_rare_class_are_asked_about() -> None:
+    rare = np.random.default_rng(0).uniform(0.1, 0.9, 40)
+    with pytest.raises(TargetError, match="percentages of a rare class divide by 100 before"):
+        to_probabilities(rare, "percentages", 40)
+    to_probabilities(rare[:20], "percentages", 20)  # of one batch all may be below 1
+
+
+STRAY = {
+    "ids in any order": lambda p: np.random.default_rng(2).permutation(len(p)),
+    "the predicted class": lambda p: p.argmax(axis=1),
+    "a fold": lambda p: np.arange(len(p)) % 3,
+}
+
+
+@pytest.mark.parametrize("output", ["probabilities", "logits"])
+@pytest.mark.parametrize("name", [*STRAY, "the highest probability"])
+def test_a_column_that_is_none_of_the_others_kind_is_named(
+    tmp_path: Path, name: str, output: Literal["probabilities", "logits"]
+) -> None:
+    p, y = make_answers(4)
+    if name in STRAY:
+        stray = STRAY[name](p)
+    elif output == "logits":
+        return  # nothing tells
+    else:
+        stray = p.max(axis=1)
+    answers = np.log(p) if output == "logits" else p
+    names = [*(f"p_{k}" for k in range(4)), "p_more"]
+    write_table(tmp_path / "p.csv", np.column_stack([answers, stray]), y, names)
+    with pytest.raises(TargetError, match="'p_more' is no class, so pass ids='p_more'"):
+        divulge.audit_predictions(tmp_path / "p.csv", output=output)
+
+
+def test_whole_logits_and_those_of_a_class_to_compare_with_are_taken() -> None:
+    logits = np.random.default_rng(0).normal(size=(50, 3))
+    compared = np.column_stack([np.zeros(50), logits])
+    assert to_probabilities(compared, "logits", 50).shape == (50, 4)
+    compared[::2, 0] = -np.inf
+    assert to_probabilities(compared, "logits", 50).shape == (50, 4)
+    assert to_probabilities(np.rint(10 * logits), "logits", 50).shape == (50, 3)
 
 
 @pytest.mark.parametrize("output", ["probabilities", "logits"])

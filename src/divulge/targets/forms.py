@@ -22,8 +22,16 @@ _ENOUGH = 30
 """So many numbers in one column do not look like another form by chance."""
 _ENOUGH_ROWS = 8
 """So many rows of several columns do not."""
+_ONE_LOGARITHM = (
+    "these are logarithms of the probabilities of class 1, so raise their base (e unless you chose "
+    'another) to the power of each, and pass output="probabilities"'
+)
 _SURE_LOGIT = 50.0
 """No model that answers logits is surer throughout than exp(-50)."""
+_UNSURE = 0.9
+"""Below this highest probability the others show in the sum of a row."""
+_NEAR_WHOLE = 0.01, 0.05
+"""By how much sums of powers, and of whole numbers, are off one whole through rounding, at most."""
 
 
 def are_probabilities(answers: Answers) -> bool:
@@ -40,11 +48,13 @@ def are_probabilities(answers: Answers) -> bool:
     if answers.shape[1] == 1:
         return bool(answers.max(initial=0.0) <= 1 + NEGATIVE_TOLERANCE)
     sums = answers.sum(axis=1)
-    if (np.abs(sums - 1) <= _SUM_TOLERANCE).all():
+    exact = np.abs(sums - 1) <= _SUM_TOLERANCE
+    if exact.all():
         return True
-    half = _half_step(answers)
+    half = _half_steps(answers)
     nonzero = np.count_nonzero(answers, axis=1)
-    return bool(((sums - 1 <= half * nonzero) & (1 - sums <= half * answers.shape[1])).all())
+    rounded = (sums - 1 <= half * nonzero) & (1 - sums <= half * answers.shape[1])
+    return bool((exact | rounded).all())
 
 
 def are_percentages(answers: Answers) -> bool:
@@ -56,10 +66,9 @@ def are_percentages(answers: Answers) -> bool:
 
 def scale_percentages(answers: Answers) -> Answers:
     """Percentages as probabilities: those with few decimals as the nearest doubles."""
-    decimals = _count_decimals(answers)
-    if decimals is None:
-        return answers / 100
-    return np.round(answers * 10.0**decimals) / 10.0 ** (decimals + 2)
+    rounded, decimals = _find_rounded(answers)
+    nearest = np.round(answers * 10.0**decimals) / 10.0 ** (decimals + 2)
+    return np.where(rounded[:, np.newaxis], nearest, answers / 100)
 
 
 def are_one_hot(answers: Answers) -> bool:
@@ -102,6 +111,8 @@ def explain_refusal(answers: Answers, names: Sequence[str] = ()) -> str:
     stray = [at for at in range(answers.shape[1]) if _is_stray(answers, at)]
     if len(stray) == 1:
         return _explain_stray(stray[0], names)
+    if scale := _explain_scale(answers):
+        return scale
     if answers.min() >= -NEGATIVE_TOLERANCE and answers.max() <= 1 + NEGATIVE_TOLERANCE:
         if (answers.sum(axis=1) <= 1 + _SUM_TOLERANCE).all():
             return "a class has no column, so add the column of its probabilities"
@@ -124,21 +135,20 @@ def refuse_other_forms(answers: Answers, names: Sequence[str] = ()) -> None:
     Raises:
         TargetError: they are certainly no logits.
     """
-    running = np.flatnonzero(_are_running(answers))
-    if answers.shape[1] > 1 and len(running):
-        reason = _explain_stray(int(running[0]), names)
-    elif not len(answers) or answers.min() < -NEGATIVE_TOLERANCE:
-        return
-    elif answers.shape[1] == 1:
+    if answers.shape[1] == 1:
         reason = _explain_no_logits(answers, names)
     elif len(answers) < _ENOUGH_ROWS:
         return
+    elif len(stray := np.flatnonzero(_are_counts(answers))):
+        reason = _explain_stray(int(stray[0]), names)
+    elif answers.min() < -NEGATIVE_TOLERANCE:
+        reason = _explain_scale(answers)
     elif are_probabilities(answers):
         reason = 'these are probabilities, so pass output="probabilities"'
     elif are_percentages(answers):
         reason = 'these are percentages, so pass output="percentages"'
     else:
-        return
+        reason = _explain_scale(answers)
     if reason:
         raise TargetError(f"expected logits, got {_range_of(answers)}: {reason}")
 
@@ -147,6 +157,12 @@ def are_labels(answers: Answers) -> bool:
     """Whether one column holds 0 and 1 alone, so often that these are no probabilities."""
     enough = answers.shape[1] == 1 and len(answers) >= _ENOUGH
     return enough and bool(np.isin(answers, (0, 1)).all())
+
+
+def are_shares(answers: Answers) -> bool:
+    """Whether one column has nothing above 1, so often that these are no percentages."""
+    enough = answers.shape[1] == 1 and len(answers) >= _ENOUGH
+    return enough and bool(answers.max() <= 1 and answers.min() >= -NEGATIVE_TOLERANCE)
 
 
 def advise_labels(answers: Answers, names: Sequence[str] = ()) -> str:
@@ -162,6 +178,8 @@ def _explain_column(answers: Answers, names: Sequence[str]) -> str:
         labels = f"if these are classes, {advise_labels(answers, names)}"
         many = answers.min() >= 0 and len(np.unique(answers)) > 2 and answers.max() <= 100
         return labels + ('; if they are percentages, output="percentages"' if many else "")
+    if _are_logarithms(answers):
+        return _ONE_LOGARITHM
     further = "; if they are losses or scores, name the column as loss= or score=" if names else ""
     if are_percentages(answers):
         return f'if these are percentages, pass output="percentages"{further}'
@@ -169,9 +187,11 @@ def _explain_column(answers: Answers, names: Sequence[str]) -> str:
 
 
 def _explain_no_logits(answers: Answers, names: Sequence[str]) -> str:
-    """Why one column of numbers from zero up holds no logits; nothing where it may."""
+    """Why one column holds no logits; nothing where it may."""
     if len(answers) < _ENOUGH:
         return ""
+    if answers.min() < -NEGATIVE_TOLERANCE:
+        return _ONE_LOGARITHM if _are_logarithms(answers) else ""
     if (answers == np.rint(answers)).all() and len(np.unique(answers)) > 1:
         return _explain_column(answers, names)
     # from one end to the other: logits of one record seen in many ways would be alike
@@ -180,6 +200,44 @@ def _explain_no_logits(answers: Answers, names: Sequence[str]) -> str:
     if _SURE_LOGIT < answers.max() <= 100:
         return 'these are percentages, so pass output="percentages"'
     return ""
+
+
+def _are_logarithms(answers: Answers) -> bool:
+    """Whether one column holds logarithms of probabilities, which end at zero.
+
+    Were it logits, as many of those next to zero would be above it as below.
+    """
+    below = (answers < 0) & (answers > -0.1)
+    return bool(np.count_nonzero(below) >= _ENOUGH and answers.max() <= 0 and answers.min() < -1)
+
+
+def _explain_scale(answers: Answers) -> str:
+    """What to do about rows that all have one sum, or powers of one sum; nothing elsewhere."""
+    if len(answers) < _ENOUGH_ROWS:
+        return ""
+    powers, counts = _NEAR_WHOLE
+    if answers.max() <= NEGATIVE_TOLERANCE:
+        for base in (2, 10):
+            shares = np.power(float(base), answers)
+            unsure = np.count_nonzero(shares.max(axis=1) < _UNSURE)
+            if unsure >= _ENOUGH_ROWS and (np.abs(shares.sum(axis=1) - 1) <= powers).all():
+                return (
+                    f"these are logarithms of probabilities to base {base}, so multiply each by "
+                    f'{np.log(base):.7f}, which makes them natural ones, and pass output="logits"'
+                )
+    sums = answers.sum(axis=1)
+    whole = float(np.median(sums))
+    if answers.min() < 0 or whole <= 0:
+        return ""
+    off = _SUM_TOLERANCE * whole
+    if (answers == np.rint(answers)).all():
+        off = max(off, min(0.5 * answers.shape[1], counts * whole))
+    if (np.abs(sums - whole) > off).any():
+        return ""
+    return (
+        f"rows sum to about {whole:.6g}, so divide each number by the sum of its row and pass "
+        'output="probabilities"'
+    )
 
 
 def _explain_stray(at: int, names: Sequence[str]) -> str:
@@ -197,36 +255,43 @@ def _explain_stray(at: int, names: Sequence[str]) -> str:
 def _is_stray(answers: Answers, at: int) -> bool:
     """Whether all columns but this one are probabilities, and this one is none."""
     single, others = answers[:, [at]], np.delete(answers, at, axis=1)
-    if len(answers) < _ENOUGH_ROWS or are_probabilities(single):
-        return False
-    whole = bool((single == np.rint(single)).all())
-    return (whole or others.shape[1] > 1) and are_probabilities(others)
-
-
-def _are_running(answers: Answers) -> Bool[np.ndarray, " columns"]:
-    """Which columns count the rows."""
     if len(answers) < _ENOUGH_ROWS:
-        return np.zeros(answers.shape[1], bool)
+        return False
+    if others.shape[1] > 1:
+        return are_probabilities(others)
+    whole = bool((single == np.rint(single)).all())
+    return whole and not are_probabilities(single) and are_probabilities(others)
+
+
+def _are_counts(answers: Answers) -> Bool[np.ndarray, " columns"]:
+    """Which columns hold whole numbers that differ, beside others with fractions; or count rows."""
     with np.errstate(invalid="ignore"):  # of classes that minus infinity rules out
-        running: Bool[np.ndarray, " columns"] = (np.diff(answers, axis=0) == 1).all(axis=0)
-    return running
+        running = (np.diff(answers, axis=0) == 1).all(axis=0)
+    finite = np.isfinite(answers)
+    whole = (answers == np.rint(answers)).all(axis=0)
+    # a class that the others are compared with has a logit of zero throughout
+    differ = answers.max(axis=0) > np.where(finite, answers, np.inf).min(axis=0)
+    counts: Bool[np.ndarray, " columns"] = running | (whole & differ & ~whole.all())
+    return counts
 
 
-def _half_step(answers: Answers) -> float:
-    """By how much rounding changed a number at most; 0 where nothing was rounded.
+def _half_steps(answers: Answers) -> Float[np.ndarray, " records"]:
+    """By how much rounding changed a row's numbers at most; 0 where nothing was rounded.
 
-    Whole numbers are no rounded probabilities: of 0 and 1 each row would have to be exact.
+    Members may come from another program than non-members, which rounds otherwise. Whole numbers
+    are no rounded probabilities: of 0 and 1 each row would have to be exact.
     """
-    decimals = _count_decimals(answers)
-    return 0.5 * 10.0**-decimals if decimals else 0.0
+    rounded, decimals = _find_rounded(answers)
+    return np.where(rounded, 0.5 * 10.0**-decimals if decimals else 0.0, 0.0)
 
 
-def _count_decimals(answers: Answers) -> int | None:
-    """How many decimals the answers have; None where they have more than rounded ones."""
-    for decimals in range(_MOST_DECIMALS + 1):
-        if (np.round(answers, decimals) == answers).all():
-            return decimals
-    return None
+def _find_rounded(answers: Answers) -> tuple[Bool[np.ndarray, " records"], int]:
+    """Which rows have as few decimals as rounded ones, and how many they have."""
+    rounded = (np.round(answers, _MOST_DECIMALS) == answers).all(axis=1)
+    some = answers[rounded]
+    decimals = range(_MOST_DECIMALS)
+    fewest = (places for places in decimals if (np.round(some, places) == some).all())
+    return rounded, next(fewest, _MOST_DECIMALS)
 
 
 def _range_of(answers: Answers) -> str:

@@ -192,7 +192,13 @@ def _check_percentages(
     percentages: Float[np.ndarray, "records columns"], names: Sequence[str]
 ) -> Float[np.ndarray, "records classes"]:
     scaled = forms.scale_percentages(percentages)
-    if not forms.are_probabilities(scaled) or percentages.max(initial=100) <= 1:
+    if forms.are_shares(percentages):
+        raise TargetError(
+            f"expected percentages from 0 to 100{_describe_rows(percentages, 100)}: these are "
+            'probabilities, so pass output="probabilities"; percentages of a rare class divide by '
+            "100 before"
+        )
+    if not forms.are_probabilities(scaled):
         raise TargetError(
             f"expected percentages from 0 to 100{_describe_rows(percentages, 100)}: "
             + (
