@@ -9,6 +9,7 @@ import pytest
 from divulge.checks import blind_baseline, near_copies, question, records
 from divulge.checks.duplicates import Copies
 from divulge.core import Check, Records, Verdict
+from divulge.report import doubts
 
 
 def draw(
@@ -59,7 +60,7 @@ def test_of_linked_records_one_stands_for_the_others_whatever_the_links() -> Non
     for many in np.repeat([2, 5, 12], 10):
         neighbours = (np.arange(many)[:, None] + rng.integers(1, many, (many, 3))) % many
         equal = rng.random((many, 3)) < 0.3
-        clumps = near_copies.Clumps(0, 0.0, 0.0, neighbours, equal)
+        clumps = near_copies.Clumps(0, 0.0, 0.0, 0.0, neighbours, equal)
         group = near_copies.group_near_copies(clumps, rng)
         assert np.array_equal(group[group], group)
         linked = {tuple(sorted((k, int(neighbours[k, rank])))) for k, rank in np.argwhere(equal)}
@@ -115,6 +116,31 @@ def test_near_copies_make_the_inputs_doubtful() -> None:
     found = checked(apart, member)  # whatever neighbours agree in then is that difference too
     assert found["blind baseline"].verdict is Verdict.WARNING
     assert "repeated rows" not in found
+
+
+@pytest.mark.parametrize("columns", [2, 6, 40])
+@pytest.mark.parametrize("copied", [80, 200])
+def test_records_in_both_sets_make_the_inputs_doubtful(columns: int, copied: int) -> None:
+    """Written again by another program, they are no exact copies; the model has seen them."""
+    data, member = draw(0, 1, columns=columns)
+    x = data.x.copy()
+    x[200 : 200 + copied] = x[:copied].astype(np.float32)
+    check = checked(Records(x, data.y), member)["records in both sets"]
+    assert check.verdict is Verdict.WARNING
+    doubt = doubts.find_doubt([check], leaks=True, trained=False)
+    assert doubt is not None
+    assert doubt.wording.level == "inputs doubtful"
+    assert "records in both sets" not in checked(data, member)
+
+
+def test_sets_drawn_at_random_are_rarely_taken_for_each_other() -> None:
+    """One of 2,000 draws from one population is beyond 3.3 standard deviations; here none is."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        which = rng.permutation(400) < 200
+        clusters = rng.normal(size=(20, 5))[rng.integers(0, 20, 400)]
+        for x in (clusters + 0.05 * rng.normal(size=(400, 5)), rng.integers(0, 2, (400, 12))):
+            assert near_copies.find_clumps(x.astype(float), which).apart < near_copies.SEEN
 
 
 def test_few_and_many_candidates_are_not_searched_for_near_copies() -> None:

@@ -2,11 +2,12 @@
 
 A classifier that learned from one of them recognises the others, and a test that takes each for a
 record of its own sees more than there is. They show where a record's nearest neighbours stand in
-its own set more often than neighbours further away do. Two populations that differ show further
-away too, and where near copies are spread over both sets at random nothing shows, as a test of
-records is right then. Nothing else tells them: with few features a near copy is no nearer than
-chance neighbours are. Near copies of a record that are as far from it as other neighbours
-are, and less than a tenth of these, are not seen.
+its own set more often than neighbours further away do. Where nearest neighbours stand in the other
+set more often, records were written twice, and non-members were trained on. Two populations that
+differ show further away too, and where near copies are spread over both sets at random nothing
+shows, as a test of records is right then. Nothing else tells them: with few features a near copy is
+no nearer than chance neighbours are. Near copies of a record that are as far from it as other
+neighbours are, and less than a tenth of these, are not seen.
 """
 
 from typing import NamedTuple
@@ -17,7 +18,10 @@ from jaxtyping import Bool, Float, Float64, Int
 from divulge._util.extras import stats
 from divulge._util.random import stream
 from divulge.checks import repeats
-from divulge.core import Check
+from divulge.core import Check, Verdict
+
+TWICE = "records in both sets"
+"""Name of the check that warns of near copies in the other set."""
 
 COMPONENTS = 64
 """Principal components that stand for records with more features."""
@@ -63,6 +67,8 @@ class Clumps(NamedTuple):
     """The largest agreement of near neighbours, in standard deviations."""
     copies: float
     """Mean number of near copies of a record in its own set, less those in the other one."""
+    apart: float
+    """By how many standard deviations nearest neighbours stand in different sets too often."""
     neighbours: Int[np.ndarray, "rows ranks"]
     """The neighbours of each record that was looked at, the nearest first."""
     equal: Bool[np.ndarray, "rows ranks"]
@@ -72,7 +78,9 @@ class Clumps(NamedTuple):
 def check_near_copies(
     x: Float64[np.ndarray, "records columns"], member: Bool[np.ndarray, " records"]
 ) -> Check | None:
-    """A warning where intervals are wrong since near copies stand in one set; None elsewhere.
+    """A warning where near copies stand in one set, or one in each; None elsewhere.
+
+    In one set they make intervals too short; in both, members are compared with themselves.
 
     Args:
         x: what describes each candidate, of sets that no classifier tells apart.
@@ -83,6 +91,15 @@ def check_near_copies(
         return None
     order = rng.permutation(len(x))
     clumps = find_clumps(x[order], member[order], np.arange(len(x))[:LOOKED_AT])
+    if clumps.apart > SEEN:
+        nearest = order[clumps.neighbours[:, 0]]
+        across = float((member[order[: len(nearest)]] != member[nearest]).mean())
+        text = (
+            f"Of {across:.0%} of the records the nearest neighbour is in the other set, far more "
+            "than of neighbours further away: records stand among members and non-members, rounded "
+            "or otherwise changed a little."
+        )
+        return Check(TWICE, Verdict.WARNING, text)
     if clumps.deviation < SEEN or 1 + clumps.copies <= repeats.LARGEST_EFFECT:
         return None
     text = (
@@ -123,6 +140,7 @@ def find_clumps(
     copies = np.cumsum(agreement)[reaches - 1] - reaches * agreement[half:].mean()
     # a pair counts twice where each is a neighbour of the other
     deviation = copies / np.sqrt(2 / len(rows) * reaches * (1 + reaches / (ranks - half)))
+    apart = -float(deviation[0]) if copies[0] < -DENSE else 0.0
     deviation[copies < DENSE * reaches] = 0
     best = int(np.argmax(np.where(deviation > 0, copies, -np.inf)))
     beyond = np.sqrt(2 / len(rows) * np.maximum(0, reaches[best] - reaches))
@@ -132,6 +150,7 @@ def find_clumps(
         int(reaches[nearest]) if suspected else 0,
         float(deviation.max()),
         float(copies[nearest]),
+        apart,
         neighbours,
         distance == 0,
     )

@@ -80,6 +80,14 @@ _REPEATS = Doubt(
     "Look for a join or a concatenation that repeats rows, and keep one of each. If people, images "
     "or films have several records, say whose record each is (groups), and run the audit again.",
 )
+_TWICE = Doubt(
+    "records in both sets",
+    "records stand in both sets",
+    "records stand in both sets",
+    f"So {_NEITHER}: a non-member that was trained on looks like a member.",
+    "Draw non-members that the model never saw, also not rounded, resized or otherwise changed, "
+    "and run the audit again.",
+)
 _EQUAL = Doubt(
     "equal answers",
     "all answers are equal",
@@ -97,7 +105,7 @@ _LABELS = Doubt(
     "the columns), and that each is matched with the answer to its own record. If they are right, "
     "the model has not learned its members, or has unlearned them.",
 )
-_DOUBTS = (_EQUAL, _REPEATS, _LABELS)
+_DOUBTS = (_EQUAL, _REPEATS, _TWICE, _LABELS)
 _WEAK = Doubt(
     "answers of 0 and 1",
     "most answers are exactly 0 and 1",
