@@ -24,6 +24,7 @@ def records(count: int, label: int | None = None) -> Records:
         np.array([7, 7, 12]),
         np.array([7.0, 7.0, 12.0]),
         ["7", "7", "12"],
+        ["7.0", "7", "12.0"],
         [7, "7", 12.0],
         pd.Series([7, 7, 12], dtype="Int64"),
         pd.Categorical(["7", "7", "12"]),
@@ -40,12 +41,18 @@ def test_one_person_has_one_number_however_it_is_written(values: Any) -> None:
 
 @pytest.mark.parametrize(
     "missing",
-    [None, np.nan, "", "  ", pd.NA, pd.NaT],
-    ids=["None", "nan", "''", "'  '", "NA", "NaT"],
+    [None, np.nan, "", "  ", pd.NA, pd.NaT, "nan", "None", " NA"],
+    ids=["None", "nan", "''", "'  '", "NA", "NaT", "'nan'", "'None'", "' NA'"],
 )
 def test_a_record_of_nobody_is_refused_with_the_count(missing: Any) -> None:
-    with pytest.raises(DataError, match=r"no value for 1 records, the first at index 1"):
+    with pytest.raises(DataError, match=r"no value, .* for 1 records, the first at index 1"):
         groups.number_groups([1, missing, 2], 3, "groups of members")
+
+
+def test_letters_may_be_composed_otherwise_and_codes_may_begin_with_zeros() -> None:
+    composed, apart = groups.number_groups(["Jos\u00e9", "Jose\u0301"], 2, "groups")
+    assert composed == apart
+    assert len(set(groups.number_groups(["7", "07", "7.5", "7.50"], 4, "groups"))) == 4
 
 
 @pytest.mark.parametrize("values", [[1, 2], [[1, 2, 3]], "abc", [[1], [2, 3], 4]])

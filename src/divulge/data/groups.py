@@ -7,6 +7,8 @@ name nor anything made of it reaches a file.
 
 import hashlib
 import os
+import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +18,7 @@ import numpy as np
 from jaxtyping import Int, Shaped
 
 from divulge._util import imports
-from divulge._util.contents import quote_error
+from divulge._util.contents import MISSING, quote_error
 from divulge.core import Records
 from divulge.data import files, tables
 from divulge.data.columns import is_pandas, is_polars
@@ -29,6 +31,9 @@ NOT_GIVEN = "not given"
 """The subpopulation of records that have none."""
 
 _KEY = os.urandom(32)
+
+_WHOLE = re.compile(r"([+-]?[0-9]+)\.0+")
+"""A whole number as pandas writes it in a column that had a gap once."""
 
 Column = str | Sequence[Any] | Mapping[str, Any]
 """Values of records that are no features: the column of data frames that holds them; or arrays, one
@@ -49,9 +54,9 @@ def number_groups(values: Any, records: int, where: str) -> Int[np.ndarray, " re
     texts = _as_texts(values, records, where)
     if (missing := texts == "").any():
         raise DataError(
-            f"expected to be told whose each record is in {where}, got no value for "
-            f"{int(missing.sum())} records, the first at index {int(missing.argmax())}: drop these "
-            "records, or give each an identifier of its own"
+            f"expected to be told whose each record is in {where}, got no value, or a "
+            f"word for none such as NA, for {int(missing.sum())} records, the first at index "
+            f"{int(missing.argmax())}: drop these records, or give each an identifier of its own"
         )
     names, place = np.unique(texts, return_inverse=True)
     numbers = np.array([_hash(name) for name in names.tolist()], np.int64)
@@ -64,7 +69,11 @@ def _hash(name: str) -> int:
 
 
 def _as_texts(values: Any, records: int, where: str) -> Shaped[np.ndarray, " records"]:
-    """Values as texts, empty where one is missing; whole numbers read alike in any type."""
+    """Values as texts, empty where one is missing.
+
+    Whole numbers read alike in any type, also as texts, and letters however they are composed: one
+    file of an audit may have other ones than the next.
+    """
     try:
         array = _as_array(values)
         nested = array.dtype == object and any(np.ndim(value) for value in array.ravel().tolist())
@@ -101,7 +110,9 @@ def _as_text(value: Any) -> str:
         if value != value:
             return ""
         return str(int(value)) if value.is_integer() else repr(value)
-    return str(value).strip()
+    text = unicodedata.normalize("NFC", str(value).strip())
+    whole = _WHOLE.fullmatch(text)
+    return "" if text in MISSING else whole[1] if whole else text
 
 
 def attach(
