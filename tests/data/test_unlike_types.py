@@ -86,15 +86,33 @@ def test_arrays_by_name_of_unlike_shapes_are_refused() -> None:
         _join({"a": NUMBERS}, {"a": NUMBERS[:, :1]})
 
 
-def test_time_zones_that_differ_are_refused_in_polars() -> None:
-    polars = pytest.importorskip("polars")
-    days = [dt.datetime(2020, 1, day) for day in range(1, 7)]
-    zones = [
-        polars.DataFrame({"a": days}).with_columns(polars.col("a").dt.replace_time_zone(zone))
-        for zone in ("UTC", "Asia/Tokyo")
-    ]
-    with pytest.raises(DataError, match="columns of one type"):
-        _join(*zones)
+@pytest.mark.parametrize("package", ["pandas", "polars"])
+@pytest.mark.parametrize("zones", [("UTC", "Asia/Tokyo"), ("UTC", None), (None, "Asia/Tokyo")])
+def test_time_zones_that_differ_are_refused(
+    package: str, zones: tuple[str | None, str | None]
+) -> None:
+    module = pytest.importorskip(package)
+
+    def frame(zone: str | None, month: int = 1) -> Any:
+        days = [dt.datetime(2020, month, day) for day in range(1, 7)]
+        if package == "pandas":
+            return module.DataFrame({"a": module.to_datetime(days).tz_localize(zone)})
+        column = module.Series("a", days)
+        return module.DataFrame([column if zone is None else column.dt.replace_time_zone(zone)])
+
+    with pytest.raises(DataError, match=r"column 'a' of one type.* dates in the time zone"):
+        _join(frame(zones[0]), frame(zones[1], 2))
+    _join(frame(zones[0]), frame(zones[0], 2))
+
+
+def test_days_and_periods_are_no_points_in_time() -> None:
+    pandas = pytest.importorskip("pandas")
+    times = pandas.date_range("2020-01-01", periods=6)
+    for days, kind in ((times.date, "dates without a time"), (times.to_period("D"), "periods")):
+        frames = [pandas.DataFrame({"a": column}) for column in (days, times)]
+        with pytest.raises(DataError, match=rf"of one type.*, got {kind} and dates: "):
+            _join(*frames)
+        _join(frames[0], frames[0])
 
 
 @pytest.mark.parametrize(("one", "other"), ALIKE)

@@ -26,7 +26,9 @@ _KINDS: Final = {
 }
 _INFERRED: Final = {
     **dict.fromkeys(("floating", "integer", "mixed-integer-float", "boolean"), "numbers"),
-    **dict.fromkeys(("datetime", "datetime64", "date"), "dates"),
+    **dict.fromkeys(("datetime", "datetime64"), "dates"),
+    "date": "dates without a time",
+    "period": "periods",
     **dict.fromkeys(("timedelta", "timedelta64"), "durations"),
     "complex": "complex numbers",
     "string": "texts",
@@ -41,6 +43,9 @@ _JOINED: Final = ({OBJECTS, "numbers"}, {OBJECTS, "texts"}, {OBJECTS, "numbers",
 def kind_of_dtype(dtype: Any) -> str:
     """What a type of NumPy, pandas or polars holds, in a few words."""
     kind = getattr(dtype, "kind", None)
+    zone = getattr(dtype, "tz", None) or getattr(dtype, "time_zone", None)
+    if zone is not None:  # beside others pandas makes objects of them, which are other records
+        return f"dates in the time zone {zone}"
     if kind is not None:
         return _KINDS.get(kind, f"records of type {str(dtype)[:80]}")
     if dtype.is_numeric() or str(dtype) == "Boolean":
