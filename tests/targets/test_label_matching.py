@@ -232,6 +232,18 @@ def test_names_of_columns_in_another_order_say_what_class_numbers_mean(tmp_path:
     assert "'dog' is 0" in read.matching
 
 
+def test_letters_may_be_composed_otherwise_than_in_the_header(tmp_path: Path) -> None:
+    names = ["p_caf\u00e9", "p_the\u0301", "p_eau"]
+    path, expected = save_classes(tmp_path / "t.csv", names, ["cafe\u0301", "th\u00e9", "eau"])
+    assert auc(read_predictions(path)) == pytest.approx(expected, abs=1e-12)
+
+
+def test_two_classes_of_one_name_are_refused(tmp_path: Path) -> None:
+    path, _ = save_classes(tmp_path / "t.csv", ["p_0", "p_1", "p_2"], ["tom", "tom", "pip"])
+    with pytest.raises(DataError, match=r"its own for each class.* got 'tom' twice"):
+        read_predictions(path, class_names=("tom", "tom", "pip"))
+
+
 def test_case_and_spelling_are_not_guessed_but_named(tmp_path: Path) -> None:
     names = ["p_class 0", "p_class 1", "p_class 2"]
     path, _ = save_classes(tmp_path / "t.csv", names, ["Class 0", "Class 1", "Class 2"])

@@ -1,6 +1,7 @@
 """What spellings of a class have in common: labels and names are compared by `class_key`."""
 
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from decimal import Decimal
 from typing import Any, Literal
@@ -17,7 +18,7 @@ def class_key(label: Any) -> Key:
     """What two spellings of one class have in common.
 
     Numbers are compared by value, true and false in any case; every other text is compared as it
-    stands.
+    stands, however its letters are composed.
 
     Examples:
         >>> class_key("01.0") == class_key(np.float32(1)) == class_key(1)
@@ -35,7 +36,7 @@ def class_key(label: Any) -> Key:
         return "number", Decimal(plain)
     if plain.lower() in ("true", "false"):
         return "truth", Decimal(plain.lower() == "true")
-    return "text", text
+    return "text", unicodedata.normalize("NFC", text)
 
 
 def class_number(label: Any) -> int | None:

@@ -4,6 +4,7 @@ Labels and names come from tables, models, URLs and users, in whatever type each
 are compared by `class_keys.class_key`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -69,6 +70,11 @@ def match_classes(
         {'dog': 1, 'cat': 0}
     """
     distinct = list(labels)
+    if twice := [name for name, count in Counter(class_names).items() if count > 1]:
+        raise DataError(
+            f"expected a name of its own for each class in class_names, got {str(twice[0])!r} "
+            "twice: correct them"
+        )
     order = find_places(columns, class_names)
     if columns and len(set(order.values())) == len(columns):
         return _match_named_by_user(distinct, columns, class_names, order, place)
