@@ -8,6 +8,8 @@ import pytest
 
 import divulge
 from divulge.core import Verdict
+from divulge.data.tables import CellError
+from divulge.errors import DataError
 
 GAP = [divulge.attack("threshold")]
 
@@ -79,6 +81,22 @@ def test_a_table_of_losses_has_one_as_well(tmp_path: Path) -> None:
     table = write_table(tmp_path / "t.csv", easier=0.5)
     found = divulge.audit_predictions(table, score="p_0", blind="base_loss")
     assert found.verdict.level == "confounded"
+
+
+@pytest.mark.parametrize("odd", ["2019", "3.5"])
+def test_dates_and_numbers_are_not_compared(tmp_path: Path, odd: str) -> None:
+    seen = ["2020-03-01"] * 60 + [odd]
+    rows = [f"{k / 61!r},{k % 2},{day}" for k, day in enumerate(seen)]
+    (tmp_path / "t.csv").write_text("\n".join(["score,member,seen", *rows]))
+    with pytest.raises(CellError, match=r"expected a date, as in the first row, in .*, row 61"):
+        divulge.audit_predictions(tmp_path / "t.csv", score="score", blind="seen")
+
+
+def test_a_column_that_is_the_same_everywhere_rules_no_shift_out(tmp_path: Path) -> None:
+    rows = [f"{k / 60!r},{int(k >= 30)},0.5" for k in range(60)]
+    (tmp_path / "t.csv").write_text("\n".join(["score,member,base", *rows]))
+    with pytest.raises(DataError, match="in each of 60 rows: they explain nothing"):
+        divulge.audit_predictions(tmp_path / "t.csv", score="score", blind="base")
 
 
 def test_dates_are_read(tmp_path: Path) -> None:

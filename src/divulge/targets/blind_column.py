@@ -39,7 +39,32 @@ def read_blind(
     if not (usable := np.isfinite(numbers)).all():
         row = int(usable.argmin())
         raise tables.cell_error(path, column, row, "a finite number or an ISO date", cells[row])
+    dates = np.array([is_date(cell) for cell in cells])
+    if dates.any() and not dates.all():
+        row = int((dates != dates[0]).argmax())
+        wanted = f"a {'date' if dates[0] else 'number'}, as in the first row,"
+        raise tables.cell_error(path, column, row, wanted, cells[row])
+    if numbers.min() == numbers.max():
+        raise DataError(
+            f"expected numbers that differ between records in {path}, column {column!r}, got "
+            f"{tables.show_cell(cells[0])} in each of {len(cells):,} rows: they explain nothing; "
+            "name another column, or leave blind out"
+        )
     return np.asarray(stats.rankdata(numbers))
+
+
+def is_date(cell: str) -> bool:
+    """Whether a cell that holds a number or a date holds a date, which no number is comparable to.
+
+    Examples:
+        >>> is_date("2026-11-30"), is_date("2026")
+        (True, False)
+    """
+    try:
+        float(cell)
+    except ValueError:
+        return True
+    return False
 
 
 def read_moment(cell: str) -> float:
