@@ -154,6 +154,13 @@ def test_probabilities_are_not_taken_for_labels(tmp_path: Path) -> None:
             predictions.read_predictions(path, probabilities=pattern, output="labels")
 
 
+def test_one_hot_classes_may_be_true_and_false(tmp_path: Path) -> None:
+    words = {f"p_{k}": [str(k == place) for place in (2, 0, 1)] for k in range(3)}
+    path = _csv(tmp_path / "t", words | {"label": [2, 0, 0], "member": [1, 0, 1]})
+    read = predictions.read_predictions(path, output="labels")
+    np.testing.assert_array_equal(read.answers.argmax(axis=1), [2, 0, 1])
+
+
 def test_wide_parquet_is_read_in_parts_of_few_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,16 +170,13 @@ def parse_number(cell: str) -> float:
         return _BOOLEANS[word]
 
 
-def parse_numbers(
-    cells: Sequence[str], notation: Notation, *, words: bool = False
-) -> list[float | None]:
-    """The numbers of a column, None where a cell is none; ``words`` may be true and false."""
-    parse = parse_number if words else _as_float
+def parse_numbers(cells: Sequence[str], notation: Notation) -> list[float | None]:
+    """The numbers of a column, None where a cell is none; true and false are 1 and 0."""
     once: dict[str, float | None] = {}
     for cell in cells:
         if cell not in once:
             try:
-                once[cell] = parse(cell if notation == PLAIN else notation.plain(cell))
+                once[cell] = parse_number(cell if notation == PLAIN else notation.plain(cell))
             except ValueError:
                 once[cell] = None
     return [once[cell] for cell in cells]

@@ -58,7 +58,7 @@ class TextTable:
         return list(self._layout.names)
 
     def numbers(self, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
-        """Columns of numbers; true and false in the last one are 1 and 0.
+        """Columns of numbers; true and false are 1 and 0.
 
         Raises:
             DataError: a cell holds something else.
@@ -156,7 +156,7 @@ class TextTable:
         blocks = [np.zeros((0, len(names)))]
         for above, batch in self._batches():
             columns = [
-                parse_numbers(batch[at], notations.get(name, PLAIN), words=name == names[-1])
+                parse_numbers(batch[at], notations.get(name, PLAIN))
                 for name, at in zip(names, positions, strict=True)
             ]
             for number, row in enumerate(zip(*columns, strict=True)):
