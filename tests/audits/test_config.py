@@ -30,6 +30,10 @@ def parse(tmp_path: Path, text: str) -> config.AuditSpec:
     return config.read_config(tmp_path / "audit.toml")
 
 
+def test_a_mark_of_windows_at_the_start_is_no_setting(tmp_path: Path) -> None:
+    assert parse(tmp_path, "\ufeff" + MINIMAL) == parse(tmp_path, MINIMAL)
+
+
 def test_what_is_not_said_has_a_default(tmp_path: Path) -> None:
     settings = parse(tmp_path, MINIMAL)
     assert settings.seed == 0

@@ -47,7 +47,7 @@ def read_toml(path: Path) -> dict[str, JSON]:
             raise
         raise SpecError(f"{error}, or write one with `divulge init`") from error
     try:
-        table = tomllib.loads(raw.decode("utf-8"))
+        table = tomllib.loads(raw.decode("utf-8-sig"))  # editors of Windows write a mark
     except RecursionError as error:
         raise _depth_error(str(path)) from error
     except ValueError as error:  # no TOML, no UTF-8, or a number of thousands of digits
