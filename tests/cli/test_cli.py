@@ -56,6 +56,19 @@ def test_from_init_to_a_report(project: Path) -> None:
     assert again == answer
 
 
+@pytest.mark.parametrize("code", ["0", "3", "'good bye'"])
+def test_code_of_the_user_ends_no_command_as_if_it_had_passed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mine.py").write_text(f"import sys\nsys.exit({code})\n")
+    settings = tmp_path / "audit.toml"
+    settings.write_text('[target]\nmodel = "mine.py:f"\n[data]\nmembers = "m"\nnonmembers = "n"\n')
+    for words in (["check", "mine.py:Attack"], ["audit", "audit.toml", "--fail-on", "leak"]):
+        done = call(*words, code=2)
+        assert "it ended the program (sys.exit with" in done.stderr
+
+
 def test_no_memory_is_an_error_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(_: object) -> None:
         raise MemoryError

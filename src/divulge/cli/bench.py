@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from divulge._util.progress import track_visibly
-from divulge.cli.exit_codes import FAILED
+from divulge.cli.exit_codes import FAILED, leave
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 
@@ -44,7 +43,7 @@ def bench(attack: str, settings: tuple[str, ...], run: Path | None, seed: int) -
     for name in (CSV, LATEX, PLOT):
         echo(result.path / name)
     lost = any(row.status == "failed" for audit in result.audits.values() for row in audit.findings)
-    sys.exit(FAILED if lost else 0)
+    leave(FAILED if lost else 0)
 
 
 def _show(result: AttackBench) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NoReturn
 
@@ -19,7 +18,7 @@ from divulge.cli.canary_options import (
     stated,
     unit,
 )
-from divulge.cli.exit_codes import ruling_code, show_ruling
+from divulge.cli.exit_codes import leave, ruling_code, show_ruling
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 
@@ -167,4 +166,4 @@ def _finish(result: CanaryAudit, fail_on: tuple[str, ...], shape: str) -> NoRetu
     else:
         echo(result)
     echo(f"Report: {report}", err=shape == "json")
-    sys.exit(ruling_code(ruling))
+    leave(ruling_code(ruling))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
+
+import click
 
 from divulge.cli.terminal import echo
 
@@ -45,7 +46,12 @@ def finish(
     echo(f"Report: {answer['report']}", err=shape == "json")
     if shape == "json":
         echo(json.dumps(answer))
-    sys.exit(code)
+    leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End the command; ``sys.exit`` is left to code of the user's, which the program refuses."""
+    raise click.exceptions.Exit(code)
 
 
 def print_estimates(settings: Path, shape: str, workers: str = "local") -> None:

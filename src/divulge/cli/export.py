@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
 
 from divulge._util.progress import track_visibly
-from divulge.cli.exit_codes import ruling_code, show_ruling
+from divulge.cli.exit_codes import leave, ruling_code, show_ruling
 from divulge.cli.gate import run_gate_options
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo
@@ -142,4 +141,4 @@ def export(
         if path not in (None, _FROM_GITHUB):
             echo(path)
     show_ruling(ruling)
-    sys.exit(code)
+    leave(code)

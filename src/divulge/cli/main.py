@@ -88,6 +88,13 @@ class _Group(Group):
         except DivulgeError as error:
             echo(f"Error: {error}", err=True)
             ctx.exit(BAD_INPUT)
+        except SystemExit as error:  # our own commands end by `leave`
+            echo(
+                f"Error: expected your model, attack or data to return, it ended the program "
+                f"(sys.exit with {str(error.code)[:80]!r}): raise an error instead, or return",
+                err=True,
+            )
+            ctx.exit(BAD_INPUT)
         except MemoryError:
             echo(
                 "Error: expected memory for this work, got too little: raise the limit (ulimit "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from divulge.cli.begin import take
+from divulge.cli.exit_codes import leave
 from divulge.cli.options import Command
 from divulge.cli.terminal import echo
 from divulge.errors import SpecError
@@ -135,7 +135,7 @@ def reproduce(
         )
     _print_outcomes(outcomes, folders, runs, as_json=shape == "json")
     failed = any(outcome.empty and outcome.unmeasured for outcome in outcomes)
-    sys.exit(NOTHING_MEASURED if failed or names != wanted else 0)
+    leave(NOTHING_MEASURED if failed or names != wanted else 0)
 
 
 def _find_cluster(workers: str, processes: int | None) -> RayCluster | None:
