@@ -3,12 +3,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
+import divulge
 from divulge._util.imports import load_object
+from divulge.core import Need
 from divulge.defences import Rounding
 from divulge.errors import SpecError, TargetError
 from divulge.targets.cache import CachedTarget
@@ -152,3 +155,46 @@ def test_no_framework_is_loaded_for_a_function() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert done.stdout.strip() == ""
+
+
+P = np.full((6, 2), 0.5)
+
+
+@pytest.mark.parametrize(
+    ("answers", "message"),
+    [
+        (2 * P, "rows that sum to 1 .* sums from 2 to 2"),
+        (P - 0.5, "rows that sum to 1"),
+        (np.nan * P, "rows that sum to 1"),
+        (P[1:], r"of shape \(6, classes\) .* got shape \(5, 2\)"),
+        (P.astype(np.float32), "type float64 .* type float32"),
+        (P.astype(str), "type float64 .* type <U32"),
+        (P.tolist(), "type float64 .* type list"),
+        (P[:, 0], r"got shape \(6,\)"),
+        (None, "type NoneType"),
+    ],
+)
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_target_of_the_users_own_answers_what_it_promises(
+    answers: Any, message: str, *, streams: bool
+) -> None:
+    """Nothing converts it: whatever it answered would be audited."""
+
+    class Own:
+        offers = Need.PROBABILITIES | Need.HARD_LABELS | Need.FEATURES
+
+        def predict(self, x: np.ndarray) -> Any:
+            return answers if len(x) == 6 else P[: len(x)]
+
+    class Streaming(Own):
+        def stream(self, x: np.ndarray) -> Any:
+            yield np.arange(len(x)), self.predict(x)
+
+    x, y = np.arange(12.0)[:, None], np.arange(6) % 2
+    with pytest.raises(TargetError, match=message):
+        divulge.audit(
+            Streaming() if streams else Own(),
+            members=(x[:6], y),
+            nonmembers=(x[6:], y),
+            access=divulge.Access(batch_size=6),
+        )

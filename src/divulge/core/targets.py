@@ -7,7 +7,10 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from divulge.errors import NotApplicable
+from divulge.errors import NotApplicable, TargetError
+
+_ROUNDED = 1e-3
+"""What rounding in float16 leaves around a sum of one."""
 
 
 class Need(enum.Flag):
@@ -110,11 +113,52 @@ def stream_answers(
     Raises:
         TargetError: see `Target.predict`.
     """
+    own = not type(target).__module__.startswith("divulge.")
     if isinstance(target, StreamingTarget):
-        yield from target.stream(x)
+        for part, answers in target.stream(x):
+            if own:
+                _check_answers(answers, len(part), target.offers)
+            yield part, answers
     else:
         answers = target.predict(x)
+        if own:
+            _check_answers(answers, x.shape[0] if hasattr(x, "shape") else None, target.offers)
         yield np.arange(len(answers)), answers
+
+
+def _check_answers(answers: Any, records: int | None, offers: Need) -> None:
+    """Refuse what the user's own target may not answer: nothing converts it.
+
+    Args:
+        answers: whatever it returned.
+        records: how many it was asked about; None where these are no array.
+        offers: what it says of itself.
+
+    Raises:
+        TargetError: it is no array of probabilities, or of values where it offers these.
+    """
+    advice = "return that from predict, or pass a function, whose answers divulge converts"
+    shape: tuple[int, ...] = getattr(answers, "shape", ())
+    dtype = getattr(answers, "dtype", type(answers).__name__)
+    fits = len(shape) == 2 and shape[1] > 0 and records in (None, shape[0])
+    if not (fits and isinstance(answers, np.ndarray) and dtype == np.float64):
+        wanted = "records" if records is None else records
+        raise TargetError(
+            f"expected an array of shape ({wanted}, classes) and type float64 from the target, "
+            f"got shape {shape} and type {dtype}: {advice}"
+        )
+    if not (Need.PROBABILITIES | Need.HARD_LABELS) & offers:
+        return
+    sums = answers.sum(axis=1)
+    if (
+        not ((answers >= -_ROUNDED) & (answers <= 1 + _ROUNDED)).all()
+        or not (np.abs(sums - 1) <= _ROUNDED).all()
+    ):
+        raise TargetError(
+            "expected probabilities from 0 to 1 with rows that sum to 1 from the target, got "
+            f"{answers.min():.6g} to {answers.max():.6g} with sums from {sums.min():.6g} to "
+            f"{sums.max():.6g}: {advice}"
+        )
 
 
 class LastLayer(NamedTuple):
