@@ -125,12 +125,26 @@ def test_records_in_both_sets_make_the_inputs_doubtful(columns: int, copied: int
     data, member = draw(0, 1, columns=columns)
     x = data.x.copy()
     x[200 : 200 + copied] = x[:copied].astype(np.float32)
-    check = checked(Records(x, data.y), member)["records in both sets"]
+    check = checked(Records(x, data.y), member)["records in two sets"]
     assert check.verdict is Verdict.WARNING
     doubt = doubts.find_doubt([check], leaks=True, trained=False)
     assert doubt is not None
     assert doubt.wording.level == "inputs doubtful"
-    assert "records in both sets" not in checked(data, member)
+    assert "records in two sets" not in checked(data, member)
+
+
+@pytest.mark.parametrize("known", ["members", "non-members"])
+def test_candidates_in_the_reference_make_the_inputs_doubtful(known: str) -> None:
+    """An attack that compares them with the reference would be told who they are."""
+    data, member = draw(0, 1)
+    sets = data.take(member), data.take(~member)
+    copied = sets[known == "non-members"]
+    changed = Records(copied.x.astype(np.float32).astype(float), copied.y)
+    shared = blind_baseline.check_separation(*sets, changed)[-1]
+    assert shared.name == "records in two sets"
+    assert f"are {known}, far more often" in shared.text
+    apart = blind_baseline.check_separation(*sets, draw(1, 1)[0])[-1]
+    assert apart.name == "reference baseline"
 
 
 def test_sets_drawn_at_random_are_rarely_taken_for_each_other() -> None:

@@ -43,6 +43,8 @@ class Separation(NamedTuple):
     """Above one half: the sets differ. Of the records that were scored."""
     p_value: float
     """The chance of as high an AUC where both sets are drawn from one population."""
+    shared: bool = False
+    """Whether records of one set stand in the other, changed a little."""
 
 
 _LAST = RecentResults[tuple[Check, ...]](2)
@@ -90,7 +92,20 @@ def check_separation(
         for which, group in groups.items()
         if (other := separate(group, reference, stream(seed, BLIND, which))) is not None
     }
-    return (_blind(separation, beside), _reference(beside))
+    return (_blind(separation, beside), _reference(beside), *_shared(beside))
+
+
+def _shared(beside: Mapping[str, Separation]) -> tuple[Check, ...]:
+    """A warning where the attacker's own records are candidates."""
+    known = [which for which, separation in beside.items() if separation.shared]
+    if not known:
+        return ()
+    text = (
+        f"Nearest neighbours of reference records are {' and '.join(known)}, far more often than "
+        "neighbours further away: candidates stand in the reference, rounded or otherwise changed "
+        "a little."
+    )
+    return (Check(near_copies.TWICE, Verdict.WARNING, text),)
 
 
 def _blind(separation: Separation, beside: Mapping[str, Separation]) -> Check:
@@ -158,8 +173,11 @@ def separate(first: Records, second: Records, rng: np.random.Generator) -> Separ
     order = rng.permutation(sum(map(len, groups)))
     records, which = groups[0].joined(groups[1]).take(order), order < len(groups[0])
     x = describe_features(records, int(rng.integers(2**31)))
+    shared = False
     if (person := records.people) is None:
-        distinct = near_copies.keep_one_of_each(near_copies.find_clumps(x, which), rng)
+        clumps = near_copies.find_clumps(x, which)
+        shared = clumps.apart > near_copies.SEEN
+        distinct = near_copies.keep_one_of_each(clumps, rng)
         x, records, which = x[distinct], records.take(distinct), which[distinct]
         person = np.arange(len(which))
     which = people.first_of_each(which, person)  # from here on of each person
@@ -169,7 +187,7 @@ def separate(first: Records, second: Records, rng: np.random.Generator) -> Separ
     score = _scores(np.column_stack([x, records.y]), which, part, person, rng)
     tested = part > 0
     p_value = rank_sum_p(score[tested], which[tested], part[tested], rng, two_sided=False)
-    return Separation(membership.auc(score[tested], which[tested]), p_value)
+    return Separation(membership.auc(score[tested], which[tested]), p_value, shared)
 
 
 def _sample(records: Records, rng: np.random.Generator) -> Int[np.ndarray, " chosen"]:

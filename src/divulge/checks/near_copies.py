@@ -20,8 +20,8 @@ from divulge._util.random import stream
 from divulge.checks import repeats
 from divulge.core import Check, Verdict
 
-TWICE = "records in both sets"
-"""Name of the check that warns of near copies in the other set."""
+TWICE = "records in two sets"
+"""Name of the check that warns of near copies in another set."""
 
 COMPONENTS = 64
 """Principal components that stand for records with more features."""

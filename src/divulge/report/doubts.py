@@ -81,12 +81,12 @@ _REPEATS = Doubt(
     "or films have several records, say whose record each is (groups), and run the audit again.",
 )
 _TWICE = Doubt(
-    "records in both sets",
-    "records stand in both sets",
-    "records stand in both sets",
-    f"So {_NEITHER}: a non-member that was trained on looks like a member.",
-    "Draw non-members that the model never saw, also not rounded, resized or otherwise changed, "
-    "and run the audit again.",
+    "records in two sets",
+    "records stand in two sets",
+    "records stand in two sets",
+    f"So {_NEITHER}: non-members were trained on, or the attacker is told who is none.",
+    "Draw sets that share no record, also not rounded, resized or otherwise changed, and run the "
+    "audit again.",
 )
 _EQUAL = Doubt(
     "equal answers",
