@@ -86,6 +86,7 @@ Change = Callable[[ReceivedUpdate, dict[str, np.ndarray]], ReceivedUpdate]
 CHANGES: dict[str, Change] = {
     "NaN in its updates": infinite,
     "no records": untrained,
+    "more records than can be": lambda got, _: replace(got, records=10**18),
     "a number of records unsaid": silent,
 }
 HOLDS = {"one class": [0, 0, 20, 0], "one record": [0, 1, 0, 0]}

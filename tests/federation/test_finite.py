@@ -7,7 +7,7 @@ import pytest
 
 from divulge.core import ReceivedUpdate, Round
 from divulge.errors import DataError
-from divulge.federation.transcript.finite import UsableRounds, find_broken_rounds
+from divulge.federation.transcript.finite import MOST_RECORDS, UsableRounds, find_broken_rounds
 
 WHOLE, NAN = {"w": np.ones(2)}, {"w": np.array([1.0, np.nan])}
 
@@ -26,6 +26,15 @@ def test_who_claims_no_records_is_left_out_where_they_are_needed() -> None:
     assert found.by_client == {"b": {0}, "c": {1}}
     assert not found.unusable
     assert not find_broken_rounds(rounds, ("a", "b", "c")).by_client
+
+
+@pytest.mark.parametrize("records", [-1, MOST_RECORDS + 1, 10**30])
+def test_who_claims_what_cannot_be_costs_nobody_else_the_audit(records: int) -> None:
+    """Attacks draw so many records: memory ends, or the integers of NumPy."""
+    rounds = (played(0, {"a": MOST_RECORDS, "b": records}),)
+    found = find_broken_rounds(rounds, ("a", "b"), need_records=True)
+    assert found.unusable == {"b"}
+    assert found.notes[0].startswith("Client b claims no number of records from 1 to 100,000,000")
 
 
 def test_silence_counts_where_others_state_how_many_they_have() -> None:

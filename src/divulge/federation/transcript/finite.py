@@ -1,4 +1,4 @@
-"""Find the rounds of which nothing can be computed: NaN or infinity, or a client without records.
+"""Find the rounds of which nothing can be computed: NaN, infinity, or a false number of records.
 
 One client's broken update costs that client alone. Where the server averaged it, the weights that
 it sent out afterwards are broken too, and those rounds are lost for all clients.
@@ -12,6 +12,9 @@ import numpy as np
 
 from divulge.core import Round, Rounds, Tensors
 from divulge.errors import DataError
+
+MOST_RECORDS = 10**8
+"""The most records that a client may claim: attacks draw so many, and none trains on more."""
 
 
 class BrokenRounds(NamedTuple):
@@ -56,14 +59,14 @@ class UsableRounds:
 
 
 class _Claims(NamedTuple):
-    """In which rounds clients claim no records, or say nothing of them."""
+    """In which rounds clients claim records that cannot be, or say nothing of them."""
 
-    none: dict[str, set[int]]
+    false: dict[str, set[int]]
     silent: dict[str, set[int]]
 
     def unusable(self, *, stated: bool) -> dict[str, set[int]]:
         """Positions by client; silence counts where others state how many they have."""
-        return {c: at | (self.silent[c] if stated else set()) for c, at in self.none.items()}
+        return {c: at | (self.silent[c] if stated else set()) for c, at in self.false.items()}
 
 
 def is_finite(tensors: Tensors) -> bool:
@@ -102,8 +105,8 @@ def find_broken_rounds(
                 own[client].add(position)
             elif got.records is None:
                 claims.silent[client].add(position)
-            elif got.records < 1:
-                claims.none[client].add(position)
+            elif not 1 <= got.records <= MOST_RECORDS:
+                claims.false[client].add(position)
             else:
                 stated = True
     empty = claims.unusable(stated=stated) if need_records else _by_client(clients)
@@ -115,7 +118,7 @@ def find_broken_rounds(
         notes.append(f"The server sent out NaN or infinity in {where}, left out for everybody.")
     notes += [client_note(c, own[c], unusable=c in unusable) for c in clients if own[c]]
     notes += [
-        _note(f"Client {c} claims no records", empty[c], unusable=c in unusable)
+        _note(f"Client {c} claims no {_POSSIBLE}", empty[c], unusable=c in unusable)
         for c in clients
         if empty[c]
     ]
@@ -127,6 +130,9 @@ def find_broken_rounds(
     refuse_none_left(clients, unusable)
     by_client = {c: at for c, at in lost.items() if at}
     return BrokenRounds(frozenset(sent_out), by_client, unusable, tuple(notes))
+
+
+_POSSIBLE = f"number of records from 1 to {MOST_RECORDS:,}"
 
 
 def _by_client(clients: Sequence[str]) -> dict[str, set[int]]:
@@ -151,9 +157,9 @@ def refuse_none_left(clients: Sequence[str], unusable: frozenset[str]) -> None:
     """
     if len(unusable) == len(clients):
         raise DataError(
-            f"expected finite updates of records from some client, got NaN, infinity or no records "
-            f"from all {len(clients)}: look for the round in which training diverged, and at what "
-            "clients claim to have"
+            f"expected finite updates of records from some client, got NaN, infinity or no "
+            f"{_POSSIBLE} from all {len(clients)}: look for the round in which training diverged, "
+            "and at what clients claim to have"
         )
 
 
