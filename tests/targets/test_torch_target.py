@@ -3,6 +3,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import divulge
 from divulge.errors import TargetError
 from divulge.targets.torch import TorchTarget
 
@@ -110,6 +111,20 @@ class Odd(nn.Module):  # type: ignore[misc]
 def test_odd_answers_are_refused(answer: Any, message: str) -> None:
     with pytest.raises(TargetError, match=message):
         TorchTarget(Odd(answer), "logits", batch_size=3).predict(tiny.X)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: nn.Linear(4, 3, device="meta"), lambda: nn.LazyLinear(3)], ids=["meta", "lazy"]
+)
+def test_a_module_without_its_weights_is_refused(make: Any) -> None:
+    x, y = np.zeros((8, 4), np.float32), np.arange(8) % 3
+    with pytest.raises(TargetError, match="expected a module with its weights, got none yet"):
+        divulge.audit(
+            make(),
+            members=(x, y),
+            nonmembers=(x + 1, y),
+            access=divulge.Access(output="logits"),
+        )
 
 
 def test_records_in_any_memory_order() -> None:

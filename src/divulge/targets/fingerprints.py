@@ -7,6 +7,7 @@ import sysconfig
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from divulge.errors import TargetError
 from divulge.targets import boosters
 from divulge.targets.files import fingerprint_file
 from divulge.targets.http import HTTPTarget
@@ -58,6 +59,22 @@ def fingerprint_model(model: Any) -> str | None:
     return None
 
 
+def _read_bytes(name: str, value: "torch.Tensor") -> memoryview:
+    """A tensor's numbers as bytes, since NumPy does not know every type of PyTorch.
+
+    Raises:
+        TargetError: it holds none yet.
+    """
+    import torch
+
+    if value.is_meta or torch.nn.parameter.is_lazy(value):
+        raise TargetError(
+            f"expected a module with its weights, got none yet for {name!r}: load them, and call "
+            "the module once if it has lazy layers"
+        )
+    return value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
 def _fingerprint_module(module: "torch.nn.Module") -> str:
     import torch
 
@@ -70,9 +87,9 @@ def _fingerprint_module(module: "torch.nn.Module") -> str:
     for name, value in module.state_dict().items():
         digest.update(name.encode())
         if isinstance(value, torch.Tensor):
+            content = _read_bytes(name, value)
             digest.update(f"{value.dtype}{tuple(value.shape)}".encode())
-            # As bytes, since NumPy does not know every type of PyTorch.
-            digest.update(value.cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data)
+            digest.update(content)
         else:
             digest.update(repr(value).encode())
     return digest.hexdigest()
