@@ -234,7 +234,8 @@ def test_modules_in_any_form(tmp_path: Path, name: str) -> None:
     check_form(audit_module, tmp_path, name, FORMS[name].classes[-1])
 
 
-SCALED = {
+Convert = Callable[[Answers], np.ndarray]
+SCALED: dict[str, tuple[Convert, str]] = {
     "per mille": (lambda p: 1000 * p, "rows sum to about 1000"),
     "bytes": (lambda p: np.rint(255 * p), "rows sum to about 255"),
     "votes of 40 trees": (lambda p: np.rint(40 * p), "rows sum to about 40"),
@@ -292,7 +293,7 @@ def test_percentages_of_a_rare_class_are_asked_about() -> None:
     to_probabilities(rare[:20], "percentages", 20)  # of one batch all may be below 1
 
 
-STRAY = {
+STRAY: dict[str, Convert] = {
     "ids in any order": lambda p: np.random.default_rng(2).permutation(len(p)),
     "the predicted class": lambda p: p.argmax(axis=1),
     "a fold": lambda p: np.arange(len(p)) % 3,
