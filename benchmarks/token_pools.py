@@ -44,7 +44,7 @@ JOINED = 3
 WINDOW = "full, 3 verses at a time"
 """A model that can read other verses before one; there are no shadow models."""
 
-FULL = Size(6_000, 3, 4, 400, 8, 4, (1, 3, 10), ("full", "LoRA", WINDOW))
+FULL = Size(6_000, 3, 4, 400, 8, 8, (1, 3, 10), ("full", "LoRA", WINDOW))
 QUICK = Size(2_000, 1, 2, 240, 5, 5, (3,), ("full", WINDOW))
 
 
