@@ -75,6 +75,7 @@ from benchmarks import (
     start,
     table_intervals,
     threshold_signals,
+    token_speed,
     unknown_truth,
     which_client,
 )
@@ -254,6 +255,7 @@ BENCHMARKS = {
     "cluster": Benchmark(cluster.SUMMARY, cluster.run),
     "kills": Benchmark(kills.SUMMARY, kills.run),
     "language-models": Benchmark(language_models.SUMMARY, language_models.run),
+    "token-speed": Benchmark(token_speed.SUMMARY, token_speed.run),
     "growth": Benchmark(growth.SUMMARY, growth.run),
     "large-tables": Benchmark(large_tables.SUMMARY, large_tables.run),
     "large-tables-million": Benchmark(

@@ -1,18 +1,13 @@
-"""What attacks on tokens find in fine-tunes of a small language model, and what they cost."""
+"""What attacks on tokens find in fine-tunes of a small language model."""
 
 import csv
-import resource
 import sys
-import tempfile
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
-import divulge
 from benchmarks import fine_tunes
 from benchmarks.token_pools import FULL, JOINED, QUICK, WINDOW, Pool, fine_tune, split_texts
 from divulge.attacks import catalog
@@ -25,7 +20,7 @@ from divulge.secrets import wrapped
 from divulge.targets.cache import CachedTarget
 from divulge.targets.token_target import TokenTableTarget
 
-SUMMARY = "attacks on tokens: a small GPT on Bible verses, fine-tuned whole and by LoRA; and speed"
+SUMMARY = "attacks on tokens: a small GPT on Bible verses, fine-tuned whole and by LoRA"
 
 _KNOWN = 50
 """Members, and non-members, that an attacker knows; they are not scored."""
@@ -73,7 +68,7 @@ Found = dict[str, list[Measured]]
 
 
 def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
-    """Print what attacks find, as CSV, then which is first, p-values of blind baselines, the cost.
+    """Print what attacks find, as CSV, then which is first, and p-values of blind baselines.
 
     Args:
         quick: fewer texts and fine-tunes, one way to train.
@@ -102,7 +97,6 @@ def run(quick: bool) -> None:  # noqa: FBT001 (the flag of the command line)
     for k, (pool, tuned) in enumerate(zip(texts, pools, strict=True)):
         p_values = [_blind(pool, member, k) for member in tuned.member]
         print(f"pool {k}: p of blind baselines from {min(p_values):.2g} to {max(p_values):.2g}")
-    measure_speed(2_000 if quick else 10_000, 64 if quick else 256)
 
 
 def _blind(texts: Sequence[str], member: np.ndarray, seed: int) -> float:
@@ -204,32 +198,3 @@ def _interval(values: np.ndarray, lowest: float = 0.0) -> tuple[str, str, str]:
         return "", "", ""
     mean, (low, high) = values.mean(), student_mean(values.tolist())
     return f"{mean:.3f}", f"{max(low, lowest):.3f}", f"{min(high, 1.0):.3f}"
-
-
-def measure_speed(texts: int, tokens: int) -> None:
-    """Print CPU time and peak memory of an audit of a Parquet table, with texts and a reference."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    rng = np.random.default_rng(0)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "tokens.parquet"
-        numbers = -rng.exponential(size=(5, texts * tokens))
-        numbers[3] = -numbers[3]
-        ends = pa.array(np.arange(0, texts * tokens + 1, tokens, dtype=np.int32))
-        names = ("logprobs", "reference_logprobs", "mean", "sd")
-        lists = {
-            name: pa.ListArray.from_arrays(ends, pa.array(row))
-            for name, row in zip(names, numbers, strict=False)
-        }
-        top = pa.ListArray.from_arrays(ends, pa.array((numbers[0] > np.log(0.5)).astype(np.int8)))
-        words = np.array([f"word{k}" for k in range(2_000)])
-        said = [" ".join(rng.choice(words, tokens * 3 // 4)) for _ in range(texts)]
-        table = {"member": np.arange(texts) % 2, "text": said, **lists, "top1": top}
-        pa.parquet.write_table(pa.table(table), path)
-        del numbers, lists, said, table
-        begun = time.process_time()
-        divulge.audit_predictions(path, texts=divulge.Texts())
-        spent = time.process_time() - begun
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    print(f"\naudit of {texts:,} texts x {tokens} tokens: {spent:.1f} CPU s, peak {peak:.0f} MB")

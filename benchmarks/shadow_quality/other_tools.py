@@ -36,7 +36,7 @@ BUDGETS = (0, 1, 2, 4, 8, 16)
 OFTEN = (4, 16)
 """The numbers of shadows for attacks that take long: LeakPro's LiRA, ART's forest."""
 
-COSTLY = ("cifar-100", "cifar-10", "fashion-mnist", "regularised")
+COSTLY = ("cifar-100", "cifar-10")
 """Targets whose training takes long: online alone, with `FEW` shadows at most."""
 
 FEW = 4

@@ -2,6 +2,7 @@
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -91,9 +92,7 @@ def page(rows: Sequence[Row]) -> list[str]:
         f"* Of {len(rated)} rows (a mode, a number of shadows, an attack, a metric) divulge leads "
         f"in {len(clear)} by an interval above 0, and is behind in {len(behind)} by one below 0.",
         f"* By means on single targets {len(lost)} of {len(single)} comparisons are lost by more "
-        f"than {LOST}{': ' if lost else '.'}"
-        + "; ".join(_loss(*of) for of in lost)
-        + "." * bool(lost),
+        f"than {LOST}{_describe_losses(lost)}.",
         "",
     ]
     for mode in MODES:
@@ -149,11 +148,23 @@ def _difference(values: Sequence[float]) -> str:
     return f"{mean:+.4f} [{low:+.4f}, {high:+.4f}]"
 
 
-def _loss(comparison: Comparison, target: str) -> str:
-    return (
-        f"{target} {comparison.mode} with {comparison.shadows} in {comparison.metric}, by "
-        f"{comparison.attack}: {-comparison.differences[target]:+.3f}"
+def _describe_losses(lost: Sequence[tuple[Comparison, str]]) -> str:
+    """By number of shadows, and the largest loss of a metric, after a count of all."""
+    if not lost:
+        return ""
+    counts = Counter(comparison.shadows for comparison, _ in lost)
+    by_count = ", ".join(f"{number} with {count}" for count, number in sorted(counts.items()))
+    largest = []
+    for metric in METRICS:
+        of_metric = [(each, name) for each, name in lost if each.metric == metric]
+        if of_metric:
+            largest.append(min(of_metric, key=lambda pair: pair[0].differences[pair[1]]))
+    worst = "; ".join(
+        f"{target} {each.mode} with {each.shadows} in {each.metric}, by {each.attack}: "
+        f"{-each.differences[target]:+.3f}"
+        for each, target in largest
     )
+    return f" ({by_count} shadows). The largest: {worst}"
 
 
 def _table(rows: Sequence[Comparison]) -> list[str]:

@@ -43,7 +43,7 @@ class Sets:
 def test_records_of_nobody_are_counted_and_refused(missing: Any) -> None:
     sets = Sets()
     sets.who["out"][7] = sets.who["out"][9] = missing
-    with pytest.raises(DataError, match=r"no value for 2 records, the first at index 7: drop"):
+    with pytest.raises(DataError, match=r"for 2 records, the first at index 7: drop"):
         sets.audit()
 
 

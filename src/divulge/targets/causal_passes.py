@@ -79,18 +79,35 @@ def run(model: Any, batch: Sequence[Text], *, only: bool = False) -> list[np.nda
     with torch.inference_mode(), running.disable_adapter() if beneath else contextlib.nullcontext():
         logits = running(input_ids=ids, attention_mask=mask, use_cache=False).logits
         # in float32 whatever the weights are: bfloat16 has three digits
-        log_p = logits[:, :-1].float().log_softmax(dim=-1)
+        logits = logits[:, :-1].float()
         wanted = ids[:, 1:, None]
-        parts = [log_p.gather(2, wanted)[..., 0].clamp(max=0.0)]
-        if not only:
-            p = log_p.exp()
-            # 0 times minus infinity: a token that a model forbids adds nothing
-            mean = torch.where(p > 0, p * log_p, 0.0).sum(dim=-1)
-            # about the mean: a difference of squares would lose half of float32's digits
-            square = p * (log_p - mean[..., None]) ** 2
-            parts += [mean, torch.where(p > 0, square, 0.0).sum(dim=-1).sqrt()]
-            parts += [log_p.argmax(dim=-1) == wanted[..., 0]]
-        return [part.double().cpu().numpy() for part in parts]
+        if only:
+            log_p = logits.log_softmax(dim=-1).gather(2, wanted)[..., 0]
+            return [log_p.clamp(max=0.0).double().cpu().numpy()]
+        # text by text: what is computed on the way then fits the processor's cache
+        parts = [
+            torch.stack(_describe(row.log_softmax(dim=-1), token))
+            for row, token in zip(logits, wanted, strict=True)
+        ]
+        return list(torch.stack(parts, dim=1).double().cpu().numpy())
+
+
+def _describe(log_p: "torch.Tensor", wanted: "torch.Tensor") -> "list[torch.Tensor]":
+    """Of each place: log p of its token, mean and deviation over all, and 1 where it is likeliest.
+
+    Overwrites ``log_p``, of shape (places, vocabulary).
+    """
+    import torch
+
+    own = log_p.gather(1, wanted)[:, 0].clamp(max=0.0)
+    first = log_p.argmax(dim=-1) == wanted[:, 0]
+    p = log_p.exp()
+    # 0 times minus infinity: a token that a model forbids adds nothing
+    log_p.masked_fill_(p == 0, 0.0)
+    mean = torch.linalg.vecdot(p, log_p)
+    # about the mean: a difference of squares would lose half of float32's digits
+    square = torch.linalg.vecdot(p, log_p.sub_(mean[:, None]).square_())
+    return [own, mean, square.sqrt(), first.to(own.dtype)]
 
 
 def gradient_norm(model: Any, text: Text) -> float:
