@@ -8,10 +8,9 @@ from jaxtyping import Int64
 
 from divulge._util import imports
 from divulge._util.digest import digest
-from divulge.core import Assignment, AssignmentFacts, Collusion, FederationView, Records, Target
+from divulge.core import Assignment, AssignmentFacts, Collusion, FederationView
 from divulge.data import records
 from divulge.data.encoding import refuse_encoded
-from divulge.errors import DataError
 from divulge.federation import Transcript, TranscriptUpdates, prediction_tables
 from divulge.federation.transcript.finite import UsableRounds, find_broken_rounds
 from divulge.secrets.assignment import (
@@ -20,7 +19,7 @@ from divulge.secrets.assignment import (
     describe_assignment,
 )
 from divulge.secrets.base import FederationChallenge
-from divulge.secrets.posing.transcripts import choose_clients
+from divulge.secrets.posing.transcripts import check_network, choose_clients
 from divulge.targets import files
 
 Challenge = FederationChallenge[AssignmentFacts, FederationView]
@@ -46,7 +45,10 @@ def _pose_recorded(spec: AssignmentSpec, recorded: str, folder: Path) -> Challen
     broken = find_broken_rounds(transcript.rounds, clients)
     usable = tuple(client for client in clients if client not in broken.unusable)
     rounds, notes = UsableRounds(transcript.rounds, broken), broken.notes
-    updates = TranscriptUpdates(rounds, usable, imports.load_object(spec.network, folder))
+    made = imports.load_object(spec.network, folder)
+    for part, key in ((candidates, "candidates"), (external, "external")):
+        check_network(transcript, made, part, f"assignment.{key}")
+    updates = TranscriptUpdates(rounds, usable, made)
     view = FederationView(
         updates.models(),
         candidates,
@@ -55,7 +57,6 @@ def _pose_recorded(spec: AssignmentSpec, recorded: str, folder: Path) -> Challen
         Collusion.none(len(candidates)),
         updates,
     )
-    _check_classes(view.targets[0], candidates, external)
     truth = None
     if spec.truth is not None:
         participants = (*usable, *(client for client in clients if client in broken.unusable))
@@ -68,22 +69,6 @@ def _pose_recorded(spec: AssignmentSpec, recorded: str, folder: Path) -> Challen
     text = repr((transcript.header, transcript.entries(), facts, network))
     arrays = [array for part in (candidates, external) for array in (part.x, part.y)]
     return FederationChallenge(view, AssignmentSecret(facts), digest(text, *arrays))
-
-
-def _check_classes(target: Target, candidates: Records, external: Records) -> None:
-    """Refuse records that the network cannot read, or of other classes than it tells apart.
-
-    Raises:
-        TargetError: it cannot read them.
-        DataError: there are other classes.
-    """
-    for part, name in ((candidates, "candidates"), (external, "external")):
-        classes = target.predict(part.x[:1]).shape[1]
-        if len(part) and part.y.max() >= classes:
-            raise DataError(
-                f"expected classes below {classes} in assignment.{name}, got {part.y.max()}: "
-                "number them as the clients did"
-            )
 
 
 def _leave_out(

@@ -12,7 +12,7 @@ from divulge.federation import Transcript
 from divulge.federation.transcript.finite import find_broken_rounds
 from divulge.secrets.base import FederationChallenge
 from divulge.secrets.composition import CompositionSecret, UpdatesSpec
-from divulge.secrets.posing.transcripts import choose_clients, count_summed
+from divulge.secrets.posing.transcripts import check_network, choose_clients, count_summed
 
 
 def pose(
@@ -26,6 +26,7 @@ def pose(
     broken = find_broken_rounds(transcript.rounds, clients, need_records=True)
     clients = tuple(client for client in clients if client not in broken.unusable)
     counts = _counts(spec, clients)
+    _check_lengths(spec, check_network(transcript, network, reference, "updates.reference"))
     views = tuple(transcript.view(c, network, reference, broken.of(c)) for c in clients)
     name, notes = transcript.header.name, broken.notes
     sums = count_summed(transcript)
@@ -47,3 +48,23 @@ def _counts(spec: UpdatesSpec, clients: Sequence[str]) -> tuple[tuple[int, ...],
                 "clients that are attacked, or of none"
             )
     return tuple(spec.counts[client] for client in clients)
+
+
+def _check_lengths(spec: UpdatesSpec, classes: int) -> None:
+    """Refuse counts and names that are not one a class.
+
+    Raises:
+        SpecError: there are more or fewer than classes, or a name is there twice.
+    """
+    names = spec.class_names
+    if names and len(set(names)) != classes:
+        raise SpecError(
+            f"expected {classes} different updates.class_names, got {', '.join(names[:20])}: give "
+            "one a class that the network tells apart, in order"
+        )
+    for client, row in spec.counts.items():
+        if len(row) != classes:
+            raise SpecError(
+                f"expected {classes} numbers in updates.counts of client {client!r}, got "
+                f"{len(row)}: give one a class that the network tells apart, 0 where it has none"
+            )
