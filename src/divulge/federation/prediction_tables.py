@@ -242,7 +242,7 @@ def _check_columns(
 
 
 def _check_alike(tables: Sequence[_ClientTable]) -> None:
-    """Refuse files about other candidates, or with other classes."""
+    """Refuse files about other candidates, with other classes, or all of one model."""
     first = tables[0]
     for other in tables[1:]:
         if other.columns != first.columns and set(other.columns) == set(first.columns):
@@ -260,3 +260,11 @@ def _check_alike(tables: Sequence[_ClientTable]) -> None:
                 f"{'other' if not same else 'the same'} labels, and {first.answers.shape[1]} and "
                 f"{other.answers.shape[1]} classes: export them in one order"
             )
+    if all(
+        np.array_equal(*(t.answers[: t.candidates] for t in (first, other))) for other in tables
+    ):
+        raise DataError(
+            f"expected answers of each client's own model, got the same about all candidates in "
+            f"{', '.join(str(table.path) for table in tables[:20])}: export each client's model, "
+            "not the server's"
+        )

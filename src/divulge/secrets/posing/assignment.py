@@ -12,7 +12,11 @@ from divulge.core import Assignment, AssignmentFacts, Collusion, FederationView
 from divulge.data import records
 from divulge.data.encoding import refuse_encoded
 from divulge.federation import Transcript, TranscriptUpdates, prediction_tables
-from divulge.federation.transcript.finite import UsableRounds, find_broken_rounds
+from divulge.federation.transcript.finite import (
+    UsableRounds,
+    find_broken_rounds,
+    refuse_equal_updates,
+)
 from divulge.secrets.assignment import (
     AssignmentSecret,
     AssignmentSpec,
@@ -42,6 +46,7 @@ def _pose_recorded(spec: AssignmentSpec, recorded: str, folder: Path) -> Challen
     for part in (candidates, external):
         refuse_encoded(part, "a federation")
     clients = choose_clients(transcript, ())
+    refuse_equal_updates(transcript.rounds, clients)
     broken = find_broken_rounds(transcript.rounds, clients)
     usable = tuple(client for client in clients if client not in broken.unusable)
     rounds, notes = UsableRounds(transcript.rounds, broken), broken.notes

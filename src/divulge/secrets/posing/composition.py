@@ -9,7 +9,7 @@ from divulge.core import CompositionFacts, UpdateView
 from divulge.data import records
 from divulge.errors import SpecError
 from divulge.federation import Transcript
-from divulge.federation.transcript.finite import find_broken_rounds
+from divulge.federation.transcript.finite import find_broken_rounds, refuse_equal_updates
 from divulge.secrets.base import FederationChallenge
 from divulge.secrets.composition import CompositionSecret, UpdatesSpec
 from divulge.secrets.posing.transcripts import check_network, choose_clients, count_summed
@@ -23,6 +23,7 @@ def pose(
     reference = records.load_records(spec.reference, spec.label, folder)
     network = imports.load_object(spec.network, folder)
     clients = choose_clients(transcript, spec.clients)
+    refuse_equal_updates(transcript.rounds, clients)
     broken = find_broken_rounds(transcript.rounds, clients, need_records=True)
     clients = tuple(client for client in clients if client not in broken.unusable)
     counts = _counts(spec, clients)

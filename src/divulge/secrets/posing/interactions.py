@@ -12,7 +12,12 @@ from divulge.data import interactions
 from divulge.errors import DataError
 from divulge.federation import Transcript
 from divulge.federation.transcript import impressions
-from divulge.federation.transcript.finite import client_note, is_finite, refuse_none_left
+from divulge.federation.transcript.finite import (
+    client_note,
+    is_finite,
+    refuse_equal_updates,
+    refuse_none_left,
+)
 from divulge.federation.transcript.impressions import ClientImpressions
 from divulge.secrets.base import FederationChallenge
 from divulge.secrets.interactions import InteractionSecret, InteractionsSpec
@@ -27,6 +32,7 @@ def pose(
     transcript = Transcript.open(folder / spec.transcript)
     learner = imports.load_object(spec.learner, folder) if spec.learner else None
     clients, unshown = _shown_clients(transcript, spec.clients)
+    refuse_equal_updates(transcript.rounds, clients)
     shown, clients, notes = _finite(impressions.client_views(transcript, clients, learner))
     notes += unshown
     truth = None if spec.truth is None else _truth(folder / spec.truth, transcript, clients, shown)
