@@ -11,6 +11,7 @@ from divulge._util.json import JSON
 from divulge._util.showable import make_showable
 from divulge.core import Estimate
 from divulge.errors import SpecError
+from divulge.exports.outputs import refuse_run_file
 from divulge.finished_runs.changes import FigureChange, compare_figures, have_same_candidates
 from divulge.finished_runs.finished_run import GatedAudit, load
 from divulge.secrets.registry import lead_metric
@@ -70,11 +71,12 @@ class History:
         """Write a page with a chart a metric, one self-contained HTML file; returns its path.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: it cannot be written, or a run is read from the file that is there.
         """
         from divulge.exports import history_page  # draws, so it loads the chart library
 
         place = Path(path)
+        refuse_run_file(place.absolute(), "--page")
         story = history_page.HistoryStory(
             self.headline,
             tuple(

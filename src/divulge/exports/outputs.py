@@ -7,6 +7,7 @@ from pathlib import Path
 
 from divulge._util import atomic
 from divulge.errors import SpecError, StoreError
+from divulge.finished_runs.run_json import EARLIER, HEAD, has_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +28,8 @@ def check_places(files: Mapping[str, Path]) -> None:
 
     Raises:
         SpecError: two options name one place.
-        StoreError: a folder is missing or cannot be written, or something that is no file is there.
+        StoreError: a folder is missing or cannot be written, or something that is no file, or a
+            file that a run is read from, is there.
     """
     taken: dict[Path, str] = {}
     for option, path in files.items():
@@ -38,12 +40,32 @@ def check_places(files: Mapping[str, Path]) -> None:
                     f"expected a file at {path} for {option}, got a folder or a device: name a file"
                 )
             check_folder(path.parent)
+            refuse_run_file(place, option)
         if place in taken:
             raise SpecError(
                 f"expected a file of its own for each option, got {path} for {taken[place]} and "
                 f"{option}: name two"
             )
         taken[place] = option
+
+
+def refuse_run_file(place: Path, option: str) -> None:
+    """Refuse a file that a run is read from: what it holds could not be made again.
+
+    Raises:
+        StoreError: it is one.
+    """
+    stored = place.name in (HEAD, *EARLIER) or place.parent.name == "findings"
+    stored |= place.suffix in _ARRAYS
+    if stored and place.exists() and any(map(has_head, list(place.parents)[:2])):
+        raise StoreError(
+            f"expected a place for {option} that no run is read from, got {place}: name another "
+            "file"
+        )
+
+
+_ARRAYS = (".npz", ".npy", ".sqlite")
+"""Endings of the files in which runs keep arrays."""
 
 
 def check_folder(folder: Path) -> None:
