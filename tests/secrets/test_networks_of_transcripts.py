@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from divulge.core import LocalTraining, ReceivedUpdate, Round, Tensors
-from divulge.errors import DataError, DivulgeError
+from divulge.errors import DataError, DivulgeError, TargetError
 from divulge.federation.transcript import writer
 from divulge.training.engine.networks import load_network
 
@@ -106,7 +106,7 @@ def test_weights_without_a_place_are_refused_wherever_a_network_is_loaded() -> N
     import torch
 
     with pytest.raises(
-        DataError, match=r"a network with the tensor '0\.weight', it has weight, bias"
+        TargetError, match=r"a network with the tensor '0\.weight', it has weight, bias"
     ):
         load_network(lambda: torch.nn.Linear(3, 4), weights(0.0))
 

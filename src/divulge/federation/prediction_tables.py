@@ -260,11 +260,13 @@ def _check_alike(tables: Sequence[_ClientTable]) -> None:
                 f"{'other' if not same else 'the same'} labels, and {first.answers.shape[1]} and "
                 f"{other.answers.shape[1]} classes: export them in one order"
             )
-    if all(
-        np.array_equal(*(t.answers[: t.candidates] for t in (first, other))) for other in tables
-    ):
+    if all(_equal_answers(first, other) for other in tables[1:]):
         raise DataError(
             f"expected answers of each client's own model, got the same about all candidates in "
             f"{', '.join(str(table.path) for table in tables[:20])}: export each client's model, "
             "not the server's"
         )
+
+
+def _equal_answers(first: _ClientTable, other: _ClientTable) -> bool:
+    return np.array_equal(first.answers[: first.candidates], other.answers[: other.candidates])

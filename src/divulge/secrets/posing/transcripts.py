@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from divulge.core import Records
-from divulge.errors import DataError, SpecError, StoreError, did_you_mean
+from divulge.errors import DataError, SpecError, StoreError, TargetError, did_you_mean
 from divulge.federation import Transcript
 from divulge.targets.batching import translate_model_errors
 
@@ -55,9 +55,9 @@ def check_network(
         The number of classes that the network tells apart.
 
     Raises:
-        TargetError: the network cannot be made, has tensors of other shapes, or cannot be asked.
-        DataError: it lacks a tensor of the transcript, has random ones that the transcript lacks,
-            or the records are of other classes.
+        TargetError: the network cannot be made or asked, or has other tensors: it lacks some of the
+            transcript's, or has random ones that the transcript lacks.
+        DataError: the records are of other classes.
     """
     import torch
 
@@ -75,7 +75,7 @@ def check_network(
                 states.append(load_network(network, sent).state_dict())
         for name in states[0].keys() - sent.keys():
             if not torch.equal(*(state[name] for state in states)):
-                raise DataError(
+                raise TargetError(
                     f"expected the tensor {name!r} of the network in the transcript too, it has "
                     f"{', '.join(list(sent)[:20])}: name the function that made the clients' "
                     "network, with the weights that are not sent"

@@ -12,7 +12,7 @@ from torch.func import functional_call, grad, stack_module_state, vmap
 from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.dropout import _DropoutNd
 
-from divulge.errors import DataError
+from divulge.errors import TargetError
 from divulge.training.losses import Loss
 
 
@@ -55,13 +55,13 @@ def load_network(network: Callable[[], nn.Module], tensors: Mapping[str, np.ndar
     The random numbers of the caller are left alone.
 
     Raises:
-        DataError: the network has no place for one of the weights.
+        TargetError: the network has no place for one of the weights.
     """
     with torch.random.fork_rng([]):
         module = network()
     without_place = module.load_state_dict(as_state(tensors), strict=False).unexpected_keys
     if without_place:
-        raise DataError(
+        raise TargetError(
             f"expected a network with the tensor {without_place[0]!r}, it has "
             f"{', '.join(list(module.state_dict())[:20]) or 'no tensors'}: name the function that "
             "made the clients' network"
