@@ -101,11 +101,12 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
 
     Raises:
         StoreError: the file is missing or damaged.
-        DataError: a score is missing, or they are scores of other canaries.
+        DataError: a score is missing, all are equal, or they are scores of other canaries.
     """
     stored = read_arrays(path, "score", "about", "steps", more=True)
     score, about, steps = stored["score"], stored["about"], stored["steps"]
-    if about.dtype.kind != "U" or len(about) != 3 or about[0] not in _BOXES or len(steps) != 1:
+    readable = about.dtype.kind == "U" and len(about) == 3 and about[0] in _BOXES
+    if not readable or steps.dtype.kind not in "iu" or len(steps) != 1 or steps[0] < 0:
         raise atomic.damaged_file_error(path, ValueError("it does not say what it holds"))
     box = _BOXES[about[0] == "black"]
     if about[1] != canaries.digest:
@@ -113,13 +114,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
             f"expected scores of the canaries {canaries.digest[:16]}..., got those of "
             f"{str(about[1])[:16]}... in {path}: score the canaries of this folder"
         )
-    missing = len(canaries.y) - int(np.isfinite(score).sum()) if score.dtype.kind == "f" else None
-    if missing is None or missing or len(score) != len(canaries.y):
-        raise DataError(
-            f"expected {len(canaries.y):,} finite scores in {path}, got "
-            f"{'no numbers' if missing is None else f'{len(canaries.y) - missing:,}'}: score every "
-            "canary; a missing score is no low score"
-        )
+    score = _check_score(path, score, len(canaries.y))
     try:
         rounds, stated, rounding = _read_rounds(stored, len(score))
         batches, statistics = SeenBatches.from_arrays(stored), read_statistics(stored)
@@ -128,7 +123,7 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
     except (SpecError, ValueError) as error:
         raise atomic.damaged_file_error(path, error) from error
     return CanaryScores(
-        score.astype(np.float64),
+        score,
         box,
         str(about[1]),
         str(about[2]),
@@ -141,6 +136,32 @@ def read_scores(path: Path, canaries: Canaries) -> CanaryScores:
         noise,
         libraries,
     )
+
+
+def _check_score(path: Path, score: np.ndarray, count: int) -> Float64[np.ndarray, " canaries"]:
+    """The scores in float64.
+
+    Raises:
+        DataError: one is missing, or all are equal.
+    """
+    missing = None
+    if score.dtype.kind == "f":
+        with np.errstate(over="ignore"):  # what is beyond float64 counts as missing
+            score = score.astype(np.float64)
+        missing = count - int(np.isfinite(score).sum())
+    if missing is None or missing or len(score) != count:
+        raise DataError(
+            f"expected {count:,} finite scores in {path}, got "
+            f"{'no numbers' if missing is None else f'{count - missing:,}'}: score every "
+            "canary; a missing score is no low score"
+        )
+    if score.min() == score.max():
+        raise DataError(
+            f"expected scores that differ between canaries in {path}, got {score[0]:g} for each of "
+            f"{len(score):,}: they tell nothing of what was inserted; score the model that was "
+            "trained on them"
+        )
+    return score
 
 
 def _read_rounds(
@@ -160,6 +181,7 @@ def _read_rounds(
         or len(rounds) % canaries
         or len(stated) not in (0, 2)
         or len(rounding) > 1
+        or (rounding < 0).any()
     ):
         raise ValueError("its rounds are not of these canaries")
     return rounds, stated, rounding
