@@ -268,10 +268,15 @@ class Run:
             )
         fpr = deciding_fpr(int((~candidates.member).sum()))
         wanted = {"auc"} if fpr is None else {"auc", f"tpr@{fpr:g}"}
-        if entry.finding.status is Status.DONE and (lost := wanted - entry.finding.metrics.keys()):
-            raise atomic.damaged_file_error(
-                self.path / "findings" / f"{key}.json", ValueError(f"no metric {min(lost)}")
-            )
+        metrics, place = entry.finding.metrics, self.path / "findings" / f"{key}.json"
+        if entry.finding.status is Status.DONE and (lost := wanted - metrics.keys()):
+            raise atomic.damaged_file_error(place, ValueError(f"no metric {min(lost)}"))
+        for name, estimate in metrics.items():
+            lowest = -1.0 if name == "advantage" else 0.0
+            highest = np.inf if name == "epsilon" else 1.0
+            numbers = [estimate.value, estimate.low, estimate.high or estimate.value]
+            if not all(lowest <= number <= highest for number in numbers):
+                raise atomic.damaged_file_error(place, ValueError(f"{name} of {max(numbers):g}"))
 
 
 def _check_people(
