@@ -18,7 +18,7 @@ from divulge.core import Check, Estimate, Verdict
 from divulge.metrics import intervals
 from divulge.report import words
 
-NAME = "fit of labels"
+NAME, VALUES_NAME = "fit of labels", "fit of true values"
 
 RENAMED = "members, with classes renamed"
 """The accuracy that labels have under other names of the classes, where such names fit."""
@@ -34,6 +34,15 @@ BY_CHANCE = 1e-6
 
 MOST_CLASSES = 1000
 """The most classes for which other names are tried."""
+
+FEWEST_VALUES = 20
+"""Members below which nothing is said of true values."""
+
+ALIKE = 0.5
+"""The share of a spread, or of an order, from which answers are like true values in it."""
+
+UNIT = 0.1
+"""The share of what answers would explain in the right unit below which they are in another."""
 
 _SHOWN = 3
 """Renamed classes that are told."""
@@ -100,6 +109,48 @@ def check_labels(
         )
         return Check(NAME, Verdict.WARNING, text, {"members": accurate})
     return Check(NAME, Verdict.PASS, f"{accuracy}.")
+
+
+def check_values(
+    answers: Float64[np.ndarray, " members"], truth: Float64[np.ndarray, " members"]
+) -> Check | None:
+    """A warning where true values of members contradict the answers; None where they do not.
+
+    The error of an answer is compared with how far the true value is from the median: 1 less the
+    square of the ratio of their medians is a coefficient of determination that no outlier moves.
+    True values contradict the answers where it is below -1, as it is of values of other records or
+    with another zero; at most 0 although answers vary half as much as true values; or next to
+    nothing although both have much the same order, as in another unit.
+
+    Args:
+        answers: one value a member.
+        truth: the true ones.
+    """
+    spread = _median_distance(truth, float(np.median(truth)))
+    if len(truth) < FEWEST_VALUES or not spread > 0:
+        return None
+    with np.errstate(over="ignore"):
+        fit = 1 - (_median_distance(answers, truth) / spread) ** 2
+        own = (_median_distance(answers, float(np.median(answers))) / spread) ** 2
+    order = 0.0
+    if answers.min() < answers.max():
+        order = float(stats.spearmanr(answers, truth).statistic) ** 2
+    if not (fit < -1 or (fit <= 0 and own >= ALIKE) or (fit < UNIT * order and order >= ALIKE)):
+        return None
+    text = (
+        "Half of the true values of members are farther from the answers about them than half are "
+        f"from their median (1 - the square of the ratio is {fit:.2g})"
+        if fit <= 0
+        else "The answers hardly come near the true values of members, in the same order"
+    )
+    looks = "another unit" if order >= ALIKE else "those of other records, or in another unit"
+    return Check(VALUES_NAME, Verdict.WARNING, f"{text}: they look like {looks}.")
+
+
+def _median_distance(
+    values: Float64[np.ndarray, " members"], others: Float64[np.ndarray, " members"] | float
+) -> float:
+    return float(np.median(np.abs(values - others)))
 
 
 def _share(hits: int, trials: int) -> Estimate:

@@ -89,6 +89,8 @@ def check_for_doubts(subject: CheckInputs, *, alike: bool) -> tuple[Check, ...]:
         )
         if subject.declared:
             checks.append(of_answers.check_certain_answers(answers))
+    if records.regression:
+        checks.append(fit_of_labels.check_values(answers[member, 0], records.y[member]))
     return tuple(check for check in checks if check is not None)
 
 
