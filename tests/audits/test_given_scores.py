@@ -367,3 +367,28 @@ def test_few_values_are_not_taken_for_a_broken_instrument(tmp_path: Path) -> Non
         control = found.contents.entries[0].control
         assert control is not None
         assert control.sees
+
+
+@pytest.mark.parametrize(("share", "level"), [(0.4, "leak"), (0.97, "inputs doubtful")])
+def test_infinite_losses_of_most_records_take_back_a_reassurance(
+    share: float, level: str, tmp_path: Path
+) -> None:
+    loss, member = draw(1.0)
+    endless = np.random.default_rng(1).random(len(loss)) < share
+    table = write(tmp_path / "t.csv", member, loss=np.where(endless, np.inf, loss))
+    found = divulge.audit_predictions(table, loss="loss", options=DRAWN)
+    assert found.verdict.level == level
+
+
+@pytest.mark.parametrize(("metric", "value"), [("auc", 2.0), ("auc", -0.1), ("advantage", 1.5)])
+def test_a_stored_rate_out_of_range_is_refused(metric: str, value: float, tmp_path: Path) -> None:
+    loss, member = draw(0.5)
+    table = write(tmp_path / "t.csv", member, loss=loss)
+    run = tmp_path / "run"
+    divulge.audit_predictions(table, loss="loss", options=DRAWN, run=run)
+    (place,) = (run / "findings").glob("*.json")
+    stored = json.loads(place.read_text())
+    stored["finding"]["metrics"][metric]["value"] = value
+    place.write_text(json.dumps(stored))
+    with pytest.raises(StoreError, match=f"as divulge wrote it.*{metric} of "):
+        divulge.load(run)

@@ -7,7 +7,7 @@ from divulge.core import Check, Estimate, Verdict
 from divulge.metrics import intervals
 from divulge.report import words
 
-EQUAL, CERTAIN = "equal answers", "answers of 0 and 1"
+EQUAL, CERTAIN, ENDLESS = "equal answers", "answers of 0 and 1", "infinite numbers"
 """Names of the checks."""
 
 ROUNDING = 1e-5
@@ -62,3 +62,20 @@ def check_certain_answers(answers: Float64[np.ndarray, "records classes"]) -> Ch
         "they look like classes, or rounded, so nothing tells these records apart."
     )
     return Check(CERTAIN, Verdict.WARNING, text)
+
+
+def check_endless(kind: str, endless: int, records: int) -> tuple[Check, ...]:
+    """A warning where most records have an infinite loss, or a score of minus infinity.
+
+    Args:
+        kind: ``loss`` or ``score``.
+        endless: how many of them there are.
+        records: how many records there are in all.
+    """
+    if endless <= MOST * records:
+        return ()
+    text = (
+        f"{endless:,} of {records:,} records have an infinite {kind}, and are ranked as equals: "
+        "nothing tells them apart."
+    )
+    return (Check(ENDLESS, Verdict.WARNING, text),)

@@ -60,12 +60,12 @@ def find_doubt(checks: Sequence[Check], *, leaks: bool, trained: bool) -> Doubt 
 
 def find_weak_doubt(checks: Sequence[Check]) -> Doubt | None:
     """Find what takes back a reassurance, and no leak; None if nothing does."""
-    texts = (check.text for check in checks if check.name == _WEAK.check)
-    return next((replace(_WEAK, text=text) for text in texts), None)
+    texts = {check.name: check.text for check in checks}
+    return next((replace(d, text=texts[d.check]) for d in _WEAK if d.check in texts), None)
 
 
 def _casts_doubt(check: Check, *, leaks: bool, trained: bool) -> bool:
-    if check.name == _LABELS.check and trained:
+    if check.name in (_LABELS.check, _TRUE_VALUES.check) and trained:
         return _RENAMED in check.estimates
     return leaks or check.verdict is Verdict.WARNING
 
@@ -105,8 +105,17 @@ _LABELS = Doubt(
     "the columns), and that each is matched with the answer to its own record. If they are right, "
     "the model has not learned its members, or has unlearned them.",
 )
-_DOUBTS = (_EQUAL, _REPEATS, _TWICE, _LABELS)
-_WEAK = Doubt(
+_TRUE_VALUES = Doubt(
+    "fit of true values",
+    "the true values do not fit the answers",
+    "the true values do not fit the answers",
+    f"So {_NEITHER}: attacks read how far an answer is from the true value.",
+    "Check that true values and answers have one unit and one zero (scaled, as a logarithm), and "
+    "that each is matched with the answer to its own record. If they are right, the model has not "
+    "learned its members.",
+)
+_DOUBTS = (_EQUAL, _REPEATS, _TWICE, _LABELS, _TRUE_VALUES)
+_CERTAIN = Doubt(
     "answers of 0 and 1",
     "most answers are exactly 0 and 1",
     "most answers are exactly 0 and 1",
@@ -114,3 +123,12 @@ _WEAK = Doubt(
     'If these are classes, say so with output = "labels"; else give probabilities that are not '
     "rounded, or logits, and run the audit again.",
 )
+_ENDLESS = Doubt(
+    "infinite numbers",
+    "most records have no finite number",
+    "most records have no finite number",
+    f"So {_NEITHER}: no attack can rank records whose numbers are equal.",
+    "Compute the numbers in float64 and from logits, where they stay finite, and run the audit "
+    "again.",
+)
+_WEAK = (_CERTAIN, _ENDLESS)

@@ -31,6 +31,8 @@ class ScoreTable:
     """How the number was understood, in a sentence or two."""
     membership: str
     """Which value was taken for a member, in a sentence."""
+    endless: int = 0
+    """How many records have an infinite loss, or a score of minus infinity."""
 
     @property
     def target(self) -> TableTarget:
@@ -92,7 +94,7 @@ def read_scores(
     if endless:
         last = "an infinite loss" if kind == "loss" else "a score of minus infinity"
         how += f" {endless:,} of {len(score):,} records have {last} and rank last, as equals."
-    return ScoreTable(score, inside, how, sentence)
+    return ScoreTable(score, inside, how, sentence, endless)
 
 
 def _rank_endless(
