@@ -254,6 +254,39 @@ DOUBTFUL: dict[str, tuple[Rows, str]] = {
     "no norm": (changed("gradient_norm", lambda _: None, 3), "'gradient_norm', row 4, got None"),
     "norms of layers": (changed("gradient_norm", lambda v: [v, v], 0), "row 1, got ndarray"),
     "no date": ([{**r, "date": "spring"} for r in example()], "column 'date', row 1"),
+    "dates and numbers": (
+        [{**r, "date": k if k % 2 else f"2024-01-{k + 1:02d}"} for k, r in enumerate(example())],
+        "a date, as in the first row, in .*, column 'date', row 2, got a number",
+    ),
+    "numbers and dates": (
+        [{**r, "date": "2024-01-01" if k else 5} for k, r in enumerate(example())],
+        "a number, as in the first row, in .*, column 'date', row 2, got a date",
+    ),
+    "a flag as date": ([{**r, "date": True} for r in example()], "column 'date', row 1"),
+    "one date": (
+        [{**r, "date": "2024-01-01"} for r in example()],
+        "dates that differ between texts in .*, got the same in each of 20 rows",
+    ),
+    "a reference of placeholders": (
+        [{**r, "reference_logprobs": [-1.0] * len(r["logprobs"])} for r in example()],
+        "of another model in .*'reference_logprobs', got -1 for each of .* placeholders",
+    ),
+    "the model as its own reference": (
+        [{**r, "reference_logprobs": r["logprobs"]} for r in example()],
+        "of another model in .*'reference_logprobs', got those of the audited model",
+    ),
+    "tokens for means": (
+        [{**r, "mean": r["logprobs"]} for r in example()],
+        "column 'mean', got the log-probabilities of the tokens",
+    ),
+    "means above the likeliest token": (
+        [{**r, "mean": [0.0] * len(r["logprobs"])} for r in example()],
+        "column 'mean', got one above that of the likeliest token for 100%",
+    ),
+    "shadows of nothing": (
+        [{**r, "shadow_means": [-1e9, -2.0], "shadow_members": [0, 1]} for r in example()],
+        "'shadow_means', got numbers below -1000",
+    ),
     "no membership": ([{"logprobs": r["logprobs"]} for r in example()], "a column 'member'"),
 }  # fmt: skip
 

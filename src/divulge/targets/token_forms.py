@@ -51,8 +51,9 @@ def check_forms(path: Path, column: str, tokens: Tokens) -> None:
     for name, values in {column: tokens.logprob, **others}.items():
         if values is not None and values.size:
             _check_logarithms(f"{path}, column {name!r}", values.reshape(-1))
-    if tokens.shadow is not None:
-        _check_signs(f"{path}, column 'shadow_means'", tokens.shadow.reshape(-1))
+    if tokens.shadow is not None and tokens.shadow.size:
+        _check_logarithms(f"{path}, column 'shadow_means'", tokens.shadow.reshape(-1))
+    _check_references(f"{path}, column 'reference_logprobs'", tokens)
     _check_lists(f"{path}, column {column!r}", tokens)
     _check_spread(path, tokens)
     if tokens.top is not None:
@@ -117,6 +118,12 @@ def describe_base(tokens: Tokens) -> str:
             "without top1 or rank another base cannot be told. It would change what is said of "
             "extraction, and no rank of an attack but that of surprising tokens."
         )
+    others = tokens.logprob[~tokens.top]
+    if not ((others > -1 + SLACK) & (others <= _HALF + SLACK)).any():
+        return (
+            "Log-probabilities are taken as natural logarithms, which nothing in the table shows: "
+            "no token that is not the likeliest has a probability just below one half."
+        )
     return "Log-probabilities of tokens that are not the likeliest are those of natural logarithms."
 
 
@@ -164,6 +171,21 @@ def _check_lists(where: str, tokens: Tokens) -> None:
         )
 
 
+def _check_references(where: str, tokens: Tokens) -> None:
+    """Refuse a reference that says nothing of its own: it would vouch for texts it never read."""
+    for values in tokens.reference:
+        if len(values) > FEWEST and values.min() == values.max():
+            got = f"{values[0]:g} for each of {len(values):,} tokens: placeholders"
+        elif np.array_equal(values, tokens.logprob):
+            got = "those of the audited model"
+        else:
+            continue
+        raise DataError(
+            f"expected the log-probabilities of another model in {where}, got {got}; ask the model "
+            "before the fine-tuning, or leave the column out"
+        )
+
+
 def _check_spread(path: Path, tokens: Tokens) -> None:
     if tokens.mean is not None and (tokens.mean > ROUNDING).any():
         raise DataError(
@@ -175,6 +197,23 @@ def _check_spread(path: Path, tokens: Tokens) -> None:
             f"expected standard deviations in {path}, column 'sd', got some below 0: take the "
             "square root of the variance"
         )
+    if tokens.mean is None:
+        return
+    if len(tokens.mean) > FEWEST and np.array_equal(tokens.mean, tokens.logprob):
+        raise DataError(
+            f"expected the mean log-probability over the vocabulary in {path}, column 'mean', got "
+            "the log-probabilities of the tokens: weigh those of the whole vocabulary by their "
+            "probabilities, or leave mean and sd out"
+        )
+    if tokens.top is not None and tokens.top.any():
+        # the likeliest token is at least as likely as the average one
+        above = np.mean((tokens.mean > tokens.logprob + SLACK)[tokens.top])
+        if above > WRONG:
+            raise DataError(
+                f"expected a mean log-probability over the vocabulary in {path}, column 'mean', "
+                f"got one above that of the likeliest token for {above:.0%} of those that top1 or "
+                "rank calls so: weigh log-probabilities by probabilities, with the same logarithm"
+            )
 
 
 def _check_base(where: str, others: Numbers) -> None:

@@ -11,8 +11,9 @@ from jaxtyping import Float64
 
 from divulge.data import tables
 from divulge.data.typed_columns import as_text
+from divulge.errors import DataError
 from divulge.targets import token_forms
-from divulge.targets.blind_column import read_moment
+from divulge.targets.blind_column import is_date, read_moment
 
 TEXT, DATE, LOWERCASE, GRADIENT = "text", "date", "lowercase_logprobs", "gradient_norm"
 
@@ -42,6 +43,7 @@ class TextColumns:
         self.texts: list[str] = []
         self._packed: list[int] = []
         self._dates: list[float] = []
+        self._of_days = False
         self._lists: list[np.ndarray] = []
         self._norms: list[float] = []
         self.bytes = 0
@@ -79,7 +81,17 @@ class TextColumns:
         return fields
 
     def moments(self) -> Float64[np.ndarray, " texts"] | None:
-        """The dates of the texts; None where there are none."""
+        """The dates of the texts; None where there are none.
+
+        Raises:
+            DataError: all are equal.
+        """
+        if len(self._dates) > 1 and min(self._dates) == max(self._dates):
+            raise DataError(
+                f"expected dates that differ between texts in {self._path}, column {DATE!r}, got "
+                f"the same in each of {len(self._dates):,} rows: they explain nothing; correct "
+                "them, or leave the column out"
+            )
         return np.array(self._dates) if self._dates else None
 
     def _keep_text(self, row: int, text: Any) -> None:
@@ -91,9 +103,15 @@ class TextColumns:
         self.bytes += len(text)
 
     def _keep_date(self, row: int, cell: Any) -> None:
-        self._dates.append(read_moment(as_text(cell)))
-        if not np.isfinite(self._dates[-1]):
+        text = as_text(cell)
+        self._dates.append(read_moment(text))
+        if isinstance(cell, bool) or not np.isfinite(self._dates[-1]):
             raise refuse_cell(self._path, row, DATE, "a number or an ISO date", "something else")
+        if not row:
+            self._of_days = is_date(text)
+        if is_date(text) != self._of_days:
+            wanted, got = ("a date", "a number")[:: 1 if self._of_days else -1]
+            raise refuse_cell(self._path, row, DATE, f"{wanted}, as in the first row,", got)
 
     def _keep_lowercase(self, row: int, cell: Any) -> None:
         wanted = "a list with the log-probability of every token of the text in lower case"
