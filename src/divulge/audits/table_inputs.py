@@ -10,11 +10,14 @@ from divulge._util.random import stream
 from divulge.audits import data_sections
 from divulge.audits.subject import AuditInputs, claimed_guarantee
 from divulge.audits.texts import Completion
+from divulge.checks.answers import check_endless
+from divulge.checks.class_mix import compare_values
 from divulge.core import (
     Check,
     Records,
     Verdict,
 )
+from divulge.core.check_names import DATES, TOKENS_EACH
 from divulge.data import groups, ids
 from divulge.data.text_features import RowEncoding, describe_texts
 from divulge.errors import SpecError
@@ -107,6 +110,7 @@ def _inputs_from_scores(
         noticed=(
             Check("membership column", Verdict.PASS, table.membership),
             Check(f"{kind} column", Verdict.PASS, table.how),
+            *check_endless(kind, table.endless, len(rows)),
         ),
         fingerprint=files.fingerprint_file(path),
         guarantee=claimed_guarantee(spec),
@@ -142,7 +146,11 @@ def _inputs_from_tokens(
         noticed=(
             Check("membership column", Verdict.PASS, table.membership),
             Check("tokens", Verdict.PASS, " ".join(table.notes)),
-            *([Check("texts", Verdict.PASS, _SEEN)] if table.texts else []),
+            *(
+                [Check("texts", Verdict.PASS, _SEEN)]
+                if table.texts
+                else _compare_without_texts(table, records)
+            ),
         ),
         fingerprint=files.fingerprint_file(path),
         guarantee=claimed_guarantee(spec),
@@ -160,14 +168,26 @@ def _inputs_from_tokens(
 
 _SEEN = (
     "Checks that never see the model look at the words of a text, its threes of characters, its "
-    "length and kinds of signs, and its date if there is one. Texts are not stored."
+    "length, number of tokens and kinds of signs, and its date if there is one. Texts are not "
+    "stored."
 )
 
 
 def _describe_rows(table: TokenTable) -> Float64[np.ndarray, "rows columns"]:
     """What is known of each text without the model: its words and signs, and its date."""
-    described = describe_texts(table.texts)
-    return described if table.moment is None else np.column_stack([described, table.moment])
+    columns = [describe_texts(table.texts), table.tokens.count]
+    return np.column_stack(columns if table.moment is None else [*columns, table.moment])
+
+
+def _compare_without_texts(table: TokenTable, records: Records) -> list[Check]:
+    """Do members and non-members differ in what else is known of texts that are not given?"""
+    others = {TOKENS_EACH: ("numbers of tokens", table.tokens.count)}
+    if table.moment is not None:
+        others[DATES] = ("dates", table.moment)
+    return [
+        compare_values(name, what, records, values, table.member)
+        for name, (what, values) in others.items()
+    ]
 
 
 def _draw_known(

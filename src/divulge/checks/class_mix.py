@@ -1,10 +1,11 @@
 """Do members and non-members have one mix of classes, or one distribution of true values?"""
 
 import numpy as np
+from jaxtyping import Real
 
 from divulge._util.extras import stats
-from divulge.checks.question import CheckInputs
-from divulge.core import Check, Verdict
+from divulge.checks.question import CheckInputs, Mask
+from divulge.core import Check, Records, Verdict
 from divulge.core.check_names import CLASSES, VALUES
 from divulge.metrics import people
 
@@ -36,18 +37,32 @@ def check_class_shares(subject: CheckInputs) -> Check:
 
 def check_true_values(subject: CheckInputs) -> Check:
     """Do members and non-members have the same distribution of true values?"""
-    values, member = subject.records.y, subject.member
-    if (person := subject.records.people) is not None:
+    return compare_values(VALUES, "true values", subject.records, subject.records.y, subject.member)
+
+
+def compare_values(
+    name: str, what: str, records: Records, values: Real[np.ndarray, " records"], member: Mask
+) -> Check:
+    """Do members and non-members have the same distribution of what nobody asked the model about?
+
+    Args:
+        name: of the check.
+        what: the values are, in words.
+        records: all candidates; of a person the mean value counts.
+        values: one a record.
+        member: who was trained on.
+    """
+    if (person := records.people) is not None:
         member = people.first_of_each(member, person)
-        values = people.combine(values, person, "mean")
-    p_value = float(stats.ks_2samp(values[member], values[~member]).pvalue)
+        values = people.combine(np.asarray(values, np.float64), person, "mean")
+    p_value = float(stats.ks_2samp(values[member], values[~member], method="asymp").pvalue)
     shown = f"(Kolmogorov-Smirnov p = {p_value:.2g})"
     if p_value >= 0.001:
-        text = f"Members and non-members share one distribution of true values {shown}."
-        return Check(VALUES, Verdict.PASS, text)
+        text = f"Members and non-members share one distribution of {what} {shown}."
+        return Check(name, Verdict.PASS, text)
     return Check(
-        VALUES,
+        name,
         Verdict.WARNING,
-        f"Members and non-members differ in their true values {shown}: part of any AUC is that "
+        f"Members and non-members differ in their {what} {shown}: part of any AUC is that "
         "difference. Draw both sets from one population.",
     )

@@ -9,5 +9,6 @@ ALL, OTHERS = "surer of candidates than shadows", "surer of non-members than sha
 
 CLASSES, DUPLICATES = "class mix", "duplicates"
 RECORDS_EACH = "records each"
+TOKENS_EACH, DATES = "tokens each", "dates"
 PRECISION, VALUES = "precision", "true values"
 """The checks of what the sets hold, and of how they were written."""

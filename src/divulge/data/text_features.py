@@ -39,10 +39,14 @@ def describe_texts(texts: Sequence[str]) -> Features:
         n_features=2**12, analyzer="char_wb", ngram_range=(3, 3), alternate_sign=False
     )
     parts = [_measure(texts)]
+    # lone surrogates are no UTF-8, which words are hashed in
+    texts = [text.encode("utf-8", "replace").decode() for text in texts]
     beginnings = [text[:_BEGINNING] for text in texts]
     for counting, read in ((words, texts), (signs, beginnings)):
         counted = counting.transform(read)
         learned = counted[:LOOKED_AT]
+        if not learned.nnz:  # texts without words
+            continue
         size = min(COMPONENTS, learned.shape[0] - 1)
         with threadpool_limits(1):
             parts.append(TruncatedSVD(size, random_state=0).fit(learned).transform(counted))

@@ -7,10 +7,12 @@ from divulge.core import Check, ControlOutcome, Estimate, Verdict
 from divulge.core.check_names import (
     BLIND,
     CLASSES,
+    DATES,
     DIFFICULTY,
     DUPLICATES,
     PRECISION,
     RECORDS_EACH,
+    TOKENS_EACH,
     VALUES,
 )
 from divulge.report import words
@@ -40,6 +42,8 @@ _REASONS = {
     CLASSES: "they differ in their mix of classes",
     VALUES: "they differ in their true values",
     RECORDS_EACH: "people of one set have more records than those of the other",
+    TOKENS_EACH: "texts of one set have more tokens than those of the other",
+    DATES: "they are of different dates",
     PRECISION: "one of them was written with fewer digits than the other",
 }
 """Why a check that warns makes every figure mean something else, as a clause."""

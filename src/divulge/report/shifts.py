@@ -13,12 +13,14 @@ from divulge.core.check_names import (
     ALL,
     BLIND,
     CLASSES,
+    DATES,
     DIFFICULTY,
     DUPLICATES,
     OTHERS,
     PRECISION,
     RECORDS_EACH,
     SHADOWS,
+    TOKENS_EACH,
     VALUES,
 )
 from divulge.metrics.difference import auc_correlation, subtract
@@ -26,7 +28,17 @@ from divulge.metrics.difficulty_test import Ease, join_measures
 from divulge.metrics.membership import CHANCE_AUC, Member, Score
 from divulge.report.schema import AttackRow, Blind, Limits, ShadowKind
 
-CONFOUNDERS = (BLIND, DUPLICATES, DIFFICULTY, CLASSES, VALUES, PRECISION, RECORDS_EACH)
+CONFOUNDERS = (
+    BLIND,
+    DUPLICATES,
+    DIFFICULTY,
+    CLASSES,
+    VALUES,
+    PRECISION,
+    RECORDS_EACH,
+    TOKENS_EACH,
+    DATES,
+)
 """Checks that, when they warn, make every figure mean something else."""
 
 TAKEN_OFF = (DIFFICULTY, CLASSES)

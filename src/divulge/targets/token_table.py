@@ -29,6 +29,9 @@ SHADOW_TOKENS = "shadow_logprobs"
 _SEVERAL = (REFERENCE, SHADOW_TOKENS)
 """Lists of lists: of several models, one number a token each."""
 
+MANY = 10
+"""So many tokens in a row do not have the same log-probabilities by chance."""
+
 _OTHERS = (*_SEVERAL, *TOKEN_COLUMNS, *SHADOWS, *TEXT_COLUMNS)
 
 
@@ -55,10 +58,16 @@ class TokenTable:
 
     @property
     def first(self) -> Int[np.ndarray, " texts"]:
-        """By row, the first one with the same text: copies have one number."""
-        known: dict[str, int] = {}
-        rows = [known.setdefault(text, row) for row, text in enumerate(self.texts)]
-        return np.array(rows or range(len(self.member)), np.int64)
+        """By row, the first one with the same text: copies have one number.
+
+        Without texts, rows are copies that have the same log-probabilities of many tokens.
+        """
+        known: dict[str | bytes, int] = {}
+        contents: Sequence[str | bytes] = self.texts or [
+            part.tobytes() if len(part) >= MANY else str(row)
+            for row, part in enumerate(self.tokens.split(self.tokens.logprob))
+        ]
+        return np.array([known.setdefault(each, row) for row, each in enumerate(contents)])
 
 
 def has_shadows(path: Path) -> bool:
