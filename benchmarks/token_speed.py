@@ -53,6 +53,8 @@ def run(quick: bool) -> Outcome:  # noqa: FBT001 (the flag of the command line)
     target = CausalTarget(pipeline)
     repeats = 1 if quick else 5
     tokens = target.tokens(texts)
+    assert tokens.mean is not None
+    assert tokens.sd is not None
     everything = _read_by_hand(pipeline, texts, spread=True)
     parts = [tokens.split(part) for part in (tokens.logprob, tokens.mean, tokens.sd)]
     apart = max(

@@ -1,5 +1,6 @@
 """Nothing that is exported replaces what a run is read from."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -29,3 +30,12 @@ def test_other_files_may_stand_in_the_folder_of_a_run(run: Path) -> None:
     for _ in range(2):
         divulge.export(run, junit=run / "junit.xml")
     assert (run / "junit.xml").exists()
+
+
+def test_a_pack_does_not_replace_another_run(run: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(run, other)
+    before = (other / "run.json").read_bytes()
+    with pytest.raises(StoreError, match="place for the pack that no run is read from"):
+        divulge.evidence(run, other / "run.json")
+    assert (other / "run.json").read_bytes() == before

@@ -31,6 +31,7 @@ from divulge._util.showable import make_showable
 from divulge.errors import SpecError, StoreError
 from divulge.exports.ci.gather import gather_cases
 from divulge.exports.evidence import annex, minisign
+from divulge.exports.outputs import refuse_run_file
 from divulge.exports.trackers.tracked import SUMMARIES, gather_figures, name_figures, read_report
 from divulge.finished_runs.finished_run import FinishedRun, load
 from divulge.finished_runs.gate import Gate
@@ -117,6 +118,7 @@ def evidence(
     path, place = Path(run), Path(pack)
     if path.resolve() in place.resolve().parents:
         raise SpecError(f"expected a pack outside of {path}, got {place}: name another file")
+    refuse_run_file(place.absolute(), "the pack")
     signer = None if key is None else minisign.read_secret_key(Path(key), password)
     manifest, files = _gather(path)
     files[MANIFEST] = atomic.to_json(manifest, EvidenceManifest).encode()
