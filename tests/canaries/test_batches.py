@@ -284,7 +284,7 @@ def test_files_from_before_divisors_were_seen_are_the_same() -> None:
 @pytest.mark.parametrize("divisors", [[7.0], [0.0, 7.0, np.nan], [-1.0, 7.0, 7.0], [7, 7, 7]])
 def test_damaged_divisors_are_refused(tmp_path: Path, divisors: list[float]) -> None:
     folder = sets.make(tmp_path, 30)
-    path = sets.write_scores(folder, np.zeros(30))
+    path = sets.write_scores(folder, np.arange(30.0))
     batches = np.array([40.0, 0.5, 2.0, 3.0])
     held = dict(np.load(path)) | {"batches": batches, "divisors": np.array(divisors)}
     np.savez(path, **held, place=np.zeros(2))
@@ -306,7 +306,7 @@ def test_damaged_divisors_are_refused(tmp_path: Path, divisors: list[float]) -> 
 )
 def test_damaged_batches_are_refused(tmp_path: Path, held: list[float]) -> None:
     folder = sets.make(tmp_path, 30)
-    path = sets.write_scores(folder, np.zeros(30))
+    path = sets.write_scores(folder, np.arange(30.0))
     np.savez(path, **dict(np.load(path)), batches=np.array(held))
     with pytest.raises(StoreError, match=r"scores\.npz"):
         audit.audit_canaries(folder, [path], epsilon=1.0, delta=1e-5)

@@ -78,7 +78,7 @@ def test_a_training_that_continues_keeps_what_was_seen(tmp_path: Path) -> None:
 
 def test_damaged_names_are_refused(tmp_path: Path) -> None:
     folder = sets.make(tmp_path, 30)
-    path = sets.write_scores(folder, np.zeros(30))
+    path = sets.write_scores(folder, np.arange(30.0))
     np.savez(path, **dict(np.load(path)), statistics=np.zeros(2))
     with pytest.raises(StoreError, match=r"scores\.npz"):
         judge(folder, path)

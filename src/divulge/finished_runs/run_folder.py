@@ -272,10 +272,9 @@ class Run:
         if entry.finding.status is Status.DONE and (lost := wanted - metrics.keys()):
             raise atomic.damaged_file_error(place, ValueError(f"no metric {min(lost)}"))
         for name, estimate in metrics.items():
-            lowest = -1.0 if name == "advantage" else 0.0
             highest = np.inf if name == "epsilon" else 1.0
             numbers = [estimate.value, estimate.low, estimate.high or estimate.value]
-            if not all(lowest <= number <= highest for number in numbers):
+            if not all(-(name == "advantage") <= number <= highest for number in numbers):
                 raise atomic.damaged_file_error(place, ValueError(f"{name} of {max(numbers):g}"))
 
 
