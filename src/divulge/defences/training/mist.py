@@ -46,7 +46,8 @@ class MIST(TrainingDefence):
     all start from the model. First each learns its part. Then it goes through its part once more
     and minimises the cross-difference: the mean L1 distance between its probabilities and those of
     each other sub-model, none of which has seen these records in this epoch. The mean of all their
-    weights is the model. So what only those learn that saw a record is taken back.
+    weights is the model. So what only those learn that saw a record is taken back. Here ``way``
+    changes nothing.
 
     Args:
         models: how many sub-models there are, from 2.
