@@ -46,6 +46,19 @@ def test_poor_models_are_not_doubted(name: str) -> None:
     assert check_values(POOR[name], TRUTH) is None
 
 
+@pytest.mark.parametrize("explained", [0.05, 0.3, 0.6, 0.9])
+@pytest.mark.parametrize("sd", [0.5, 1.0])
+def test_right_models_of_the_mean_of_skewed_values_are_not_doubted(
+    explained: float, sd: float
+) -> None:
+    """Log-normal values: the expected value is far above most of them."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        known, rest = rng.normal(0, sd * np.sqrt([[explained], [1 - explained]]), (2, 300))
+        expected = np.exp(known + (1 - explained) * sd**2 / 2)
+        assert check_values(expected, np.exp(known + rest)) is None
+
+
 def test_nothing_is_said_of_few_or_equal_true_values() -> None:
     assert check_values(ANSWERS[:19], -TRUTH[:19]) is None
     assert check_values(ANSWERS[:20], -TRUTH[:20]) is not None

@@ -116,11 +116,12 @@ def check_values(
 ) -> Check | None:
     """A warning where true values of members contradict the answers; None where they do not.
 
-    The error of an answer is compared with how far the true value is from the median: 1 less the
-    square of the ratio of their medians is a coefficient of determination that no outlier moves.
-    True values contradict the answers where it is below -1, as it is of values of other records or
-    with another zero; at most 0 although answers vary half as much as true values; or next to
-    nothing although both have much the same order, as in another unit.
+    The error of an answer is compared with how far the true value is from the centre: 1 less the
+    square of their ratio is a coefficient of determination, of medians and of means. True values
+    contradict the answers where it is below -1, as it is of values of other records or with
+    another zero; at most 0 although answers vary half as much as true values; or next to nothing
+    although both have much the same order, as in another unit. Both have to: of skewed values a
+    right model of the mean is far from most of them, and one of the median from the largest.
 
     Args:
         answers: one value a member.
@@ -129,13 +130,16 @@ def check_values(
     spread = _median_distance(truth, float(np.median(truth)))
     if len(truth) < FEWEST_VALUES or not spread > 0:
         return None
-    with np.errstate(over="ignore"):
-        fit = 1 - (_median_distance(answers, truth) / spread) ** 2
-        own = (_median_distance(answers, float(np.median(answers))) / spread) ** 2
     order = 0.0
     if answers.min() < answers.max():
         order = float(stats.spearmanr(answers, truth).statistic) ** 2
-    if not (fit < -1 or (fit <= 0 and own >= ALIKE) or (fit < UNIT * order and order >= ALIKE)):
+    with np.errstate(over="ignore"):
+        fit = 1 - (_median_distance(answers, truth) / spread) ** 2
+        own = (_median_distance(answers, float(np.median(answers))) / spread) ** 2
+        variance = np.var(truth / spread)
+        mean_fit = float(1 - np.mean(((answers - truth) / spread) ** 2) / variance)
+        mean_own = float(np.var(answers / spread) / variance)
+    if not (_contradicts(fit, own, order) and _contradicts(mean_fit, mean_own, order)):
         return None
     text = (
         "Half of the true values of members are farther from the answers about them than half are "
@@ -145,6 +149,17 @@ def check_values(
     )
     looks = "another unit" if order >= ALIKE else "those of other records, or in another unit"
     return Check(VALUES_NAME, Verdict.WARNING, f"{text}: they look like {looks}.")
+
+
+def _contradicts(fit: float, own: float, order: float) -> bool:
+    """Whether a coefficient of determination is none of true values in the unit of the answers.
+
+    Args:
+        fit: the coefficient.
+        own: how much the answers vary, as a share of how much true values do.
+        order: how much of the order of true values the answers have.
+    """
+    return fit < -1 or (fit <= 0 and own >= ALIKE) or (fit < UNIT * order and order >= ALIKE)
 
 
 def _median_distance(
