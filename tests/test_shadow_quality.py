@@ -53,7 +53,7 @@ TASK = Task("memory", numbered, Memory, 2_000, 300, "a model of notes")
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Two attacks with one shadow, too few for the second; answers are kept."""
+    """Two attacks with one shadow, offline too few for the second; answers are kept."""
     monkeypatch.setattr(measure, "shadow_attacks", lambda: ("calibrated", "shadow-stack"))
     monkeypatch.setattr(measure, "BUDGETS", (1,))
     monkeypatch.setenv(measure.KEPT, str(tmp_path / "kept"))
@@ -85,8 +85,8 @@ def test_what_was_measured_before_a_kill_is_not_measured_again(
     assert [row.key for row in found.rows] == list(measure._wanted("memory", 2))
     assert found.rows[:2] == tuple(written[1:])
     assert Memory.trained == 2 + 2 * TARGETS
-    calibrated, stack = (found.rows[k] for k in (1, 2))
-    assert stack.reason.startswith("expected 2 or more shadows")
+    calibrated, stack = (found.rows[k] for k in (1, 5))
+    assert stack.reason.startswith("expected 2 or more offline shadows")
     assert not stack.values
     assert all(0.6 < auc < 0.99 for auc in calibrated.values["AUC"])
     assert len(calibrated.values["AUC"]) == TARGETS

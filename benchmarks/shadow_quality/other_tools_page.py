@@ -16,8 +16,12 @@ from divulge.metrics import intervals
 LOST = 0.005
 """A difference from which on a comparison counts as lost."""
 
-FIRST = {0: "two-sample", 1: "rmia"}
-"""Divulge's attack by number of shadows; with two or more it is `shadow-stack`."""
+FIRST = {
+    ("online", 0): "two-sample",
+    ("offline", 0): "two-sample",
+    ("offline", 1): "rmia",
+}
+"""Divulge's attack by mode and number of shadows where it is not `shadow-stack`."""
 
 
 class Comparison(NamedTuple):
@@ -44,9 +48,9 @@ def read_all(targets: Sequence[str]) -> list[Row]:
     return [row for row in rows if row.values]
 
 
-def own_attack(shadows: int) -> str:
+def own_attack(mode: str, shadows: int) -> str:
     """The attack that other tools' are compared with."""
-    return f"{OWN}, {FIRST.get(shadows, 'shadow-stack')}"
+    return f"{OWN}, {FIRST.get((mode, shadows), 'shadow-stack')}"
 
 
 def compare(rows: Sequence[Row]) -> Iterator[Comparison]:
@@ -54,7 +58,7 @@ def compare(rows: Sequence[Row]) -> Iterator[Comparison]:
     own = {
         (row.mode, row.shadows, row.target): row
         for row in rows
-        if row.attack == own_attack(row.shadows)
+        if row.attack == own_attack(row.mode, row.shadows)
     }
     others = [row for row in rows if row.shadows and not row.attack.startswith(OWN)]
     keys = dict.fromkeys((row.mode, row.shadows, row.attack) for row in others)
@@ -206,7 +210,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     own = {
         (row.mode, row.shadows, row.target): row
         for row in rows
-        if row.attack == own_attack(row.shadows)
+        if row.attack == own_attack(row.mode, row.shadows)
     }
     for key in sorted({(row.mode, row.shadows, row.attack) for row in rows}):
         same = [row for row in rows if (row.mode, row.shadows, row.attack) == key]

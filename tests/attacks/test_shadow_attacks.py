@@ -619,7 +619,7 @@ def test_the_stack_scores_a_record_by_what_its_rows_never_taught(
             del rows
             return np.asarray
 
-    monkeypatch.setattr(stack, "leave_one_out_rows", keep_rows)
+    monkeypatch.setattr(stack_rows, "leave_one_out_rows", keep_rows)
     monkeypatch.setattr(networks, "train", spy)
     monkeypatch.setattr(stack, "networks_share", weigh)
     monkeypatch.setattr(stack, "Surprise", AsTheyAre)
@@ -773,21 +773,64 @@ def test_a_class_has_a_model_of_its_own_from_100_of_either_kind_on(
     assert fitted == [398, 200]
 
 
-def test_the_stack_needs_two_shadows() -> None:
+def beside_one_shadow(phi: np.ndarray, member: np.ndarray, y: np.ndarray) -> ModelView:
+    """A target, φ of column 0, and one shadow, φ of column 1 and trained on these members."""
+    asked = Records(np.arange(len(y), dtype=float)[:, None], y)
+    shadow = Shadows(phi[:, 1:], member[:, None], np.zeros((0, 1)))
+    return ModelView(turns.replay(phi[:, 0], y), asked, shadows=shadow)
+
+
+def two_models(gain: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """φ, members and classes of two models, which say more by `gain` of their members."""
+    dice = np.random.default_rng(3)
+    member, y = dice.random((2_000, 2)) < 0.5, dice.integers(0, 3, 2_000)
+    phi = dice.normal(size=(2_000, 1)) + gain * member + 0.5 * dice.normal(size=member.shape)
+    return phi, member, y
+
+
+def test_a_single_shadow_and_the_target_stand_in_each_others_place() -> None:
+    phi, member, y = two_models(1.0)
+    found = []
+    for order in (phi, phi[:, ::-1]):
+        view = beside_one_shadow(order, member[:, 1], y)
+        signals = shadow_signals.scaled_logits(view)
+        lessons, (turn,), _ = stack_rows.compare_pair(signals, y, 3)
+        by_record = np.empty_like(lessons.features)
+        by_record[np.argsort(shadow_signals.rank_records(signals.blocks()))] = lessons.features
+        found.append((by_record, turn))
+    # what the shadow teaches in one view is what is read of the target in the other
+    for taught, read in ((found[0][0], found[1][1]), (found[1][0], found[0][1])):
+        np.testing.assert_allclose(taught, read, rtol=0, atol=1e-9)
+
+
+def test_a_single_shadow_teaches_by_whom_it_was_trained_on() -> None:
+    phi, member, y = two_models(1.0)
+    found = membership.auc(
+        ShadowStack()(beside_one_shadow(phi, member[:, 1], y), rng()).score, member[:, 0]
+    )
+    loss = membership.auc(phi[:, 0], member[:, 0])
+    assert found.low > loss.high
+    phi, member, y = two_models(0.0)
+    none = membership.auc(
+        ShadowStack()(beside_one_shadow(phi, member[:, 1], y), rng()).score, member[:, 0]
+    )
+    assert none.low < 0.5 < none.high
+
+
+def test_the_stack_needs_two_offline_shadows() -> None:
     view = forests.leaky().view
     assert view.shadows is not None
-    for models in (2, 1):
-        few = with_shadows(
-            view,
-            phi=view.shadows.phi[:, :models],
-            member=view.shadows.member[:, :models],
-            reference_phi=view.shadows.reference_phi[:, :models],
-        )
-        if models == 2:
-            assert len(ShadowStack()(few, rng()).score) == len(view.records)
-        else:
-            with pytest.raises(NotApplicable, match="expected 2 or more shadows"):
-                ShadowStack()(few, rng())
+    one = with_shadows(
+        view,
+        phi=view.shadows.phi[:, :1],
+        member=view.shadows.member[:, :1],
+        reference_phi=view.shadows.reference_phi[:, :1],
+    )
+    assert len(ShadowStack()(one, rng()).score) == len(view.records)
+    pool = pool_of(1)
+    alone = PoolPredictions(pool.y, pool.phi[:, :1], pool.member[:, :1])
+    with pytest.raises(NotApplicable, match="expected 2 or more offline shadows"):
+        ShadowStack()(offline(one, alone), rng())
 
 
 def test_what_one_shadow_varies_by_is_taken_from_all_records() -> None:

@@ -1,5 +1,6 @@
 """Rows of features: each shadow in the target's place, and the target itself."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -9,6 +10,7 @@ from divulge.attacks.membership.shadow_stack import features
 from divulge.attacks.membership.shadow_stack.features import Features
 from divulge.attacks.shared.shadow_signals import (
     AttackTrainingSet,
+    RecordBlock,
     ShadowSignals,
     mean_over_queries,
     rank_records,
@@ -24,6 +26,16 @@ TARGET_REPEATS = 8
 Ranks = Int[np.ndarray, " rows"]
 
 
+class Comparison(NamedTuple):
+    """Models in the target's place beside others, and the target."""
+
+    lessons: "LeaveOneOutRows"
+    turns: list[Features]
+    """Features of the target, once for each turn."""
+    ratios: Features
+    """RMIA's ratios of the target."""
+
+
 class LeaveOneOutRows(NamedTuple):
     """What is learned from: each shadow in the target's place, on some of the records."""
 
@@ -34,6 +46,73 @@ class LeaveOneOutRows(NamedTuple):
     """Rank of the record that each row is about."""
     shadow: Ranks
     """Number of the shadow in the target's place."""
+
+
+def compare_models(
+    signals: ShadowSignals,
+    known: AttackTrainingSet,
+    y: Int[np.ndarray, " records"],
+    folds: int,
+    rng: np.random.Generator,
+) -> Comparison:
+    """Each shadow beside the others, and the target beside all but one of them.
+
+    Args:
+        signals: of the candidates.
+        known: what the shadows answer for records whose membership is known.
+        y: the class of each candidate.
+        folds: parts of the candidates, each scored by networks fitted to the others.
+        rng: draws the shadows that are left out.
+    """
+    usual = features.pooled_statistics(signals.blocks(known.shadows))
+    return Comparison(
+        leave_one_out_rows(signals, known, usual, folds),
+        target_in_turn(signals, y, usual, rng),
+        ratios_by_all_shadows(signals, usual),
+    )
+
+
+def compare_pair(signals: ShadowSignals, y: Int[np.ndarray, " records"], folds: int) -> Comparison:
+    """A single shadow beside the target, and the target beside the shadow.
+
+    Either sees the other as a model whose members are not known, or the two would not compare:
+    whom the target was trained on is what is asked.
+    """
+    place = rank_records(signals.blocks())
+    usual = features.pooled_statistics(_pairs(signals))
+    blocks: list[tuple[features.RecordFeatures, ...]] = []
+    for pair in _pairs(signals):
+        others, every = features.leave_one_out_sums(pair), slice(None)
+        blocks.append(
+            tuple(
+                features.leave_one_out_features(pair.phi[0][:, k], others.column(k, every), usual)
+                for k in range(2)
+            )
+        )
+    shadow, target = (
+        features.RecordFeatures(*map(np.concatenate, zip(*parts, strict=True)))
+        for parts in zip(*blocks, strict=True)
+    )
+    order = np.argsort(place)
+    # as many rows as of several shadows, by the rank of the record as there
+    order = order[np.arange(len(order)) // folds % -(-len(order) // TRAINING_ROWS) == 0]
+    lessons = LeaveOneOutRows(
+        features.add_class_shifts(shadow.learned[order], y[order], place[order]),
+        shadow.ratios[order],
+        np.asarray(signals.shadows.member[:, 0])[order],
+        place[order],
+        np.zeros(len(order), np.int64),
+    )
+    turn = features.add_class_shifts(target.learned, y, place)
+    return Comparison(lessons, [turn], target.ratios)
+
+
+def _pairs(signals: ShadowSignals) -> Iterator[RecordBlock]:
+    """φ under the single shadow and the target, neither said to have been trained on anything."""
+    target = mean_over_queries(signals.target)
+    for block in signals.blocks():
+        both = np.column_stack([mean_over_queries(block.phi), target[block.rows]])
+        yield RecordBlock(block.rows, (both,), np.zeros(both.shape, np.bool_))
 
 
 def leave_one_out_rows(
