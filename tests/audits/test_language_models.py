@@ -155,6 +155,7 @@ def test_without_texts_or_a_reference_a_leak_may_be_a_shift(tmp_path: Path) -> N
     assert found.verdict.level == "leak or shift"
 
 
+@pytest.mark.slow
 def test_a_random_split_is_told_apart_as_rarely_as_promised() -> None:
     rng = np.random.default_rng(6)
     rows = np.arange(160)[:, None]

@@ -138,6 +138,7 @@ def test_a_plan_has_a_row_for_each_fault(monkeypatch: pytest.MonkeyPatch) -> Non
     assert [one.epsilon for one in plan.faults] == [1.5, 2.0, 4.0, math.inf]
 
 
+@pytest.mark.slow
 def test_false_contradictions_are_as_rare_as_promised(tmp_path: Path) -> None:
     """The scores of Gaussian noise that keeps ε = 1 exactly; 200 draws of coins."""
     folder, mu = sets.make(tmp_path, 200), gaussian_mu(1.0, 1e-5)

@@ -58,6 +58,7 @@ def test_probabilities_are_those_of_the_slow_twin() -> None:
     assert found.faults == ()
 
 
+@pytest.mark.slow
 def test_batches_that_are_drawn_as_stated_are_hardly_ever_accused() -> None:
     rng = np.random.default_rng(0)
     for stated in (STATED, StatedSampling(1500, 0.25, 20), StatedSampling(200, 0.004, 50)):

@@ -37,6 +37,7 @@ def test_noisier_non_members_are_harder(numbers: bool, auc: float) -> None:
     assert found.estimates["auc"].value == golden(auc)
 
 
+@pytest.mark.slow
 def test_one_population_is_as_hard_in_both_sets() -> None:
     """It warns with a probability of .005: more than twice in 20 in 1 of 10,000 runs."""
     warned = [check(draw(60, k), k).verdict is Verdict.WARNING for k in range(20)]

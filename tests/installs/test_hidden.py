@@ -101,7 +101,7 @@ def _run(place: Path, folder: Path, install: str, code: str) -> subprocess.Compl
     )
 
 
-QUICK = ("base", "torch")
+QUICK = ("base",)
 
 
 @pytest.mark.parametrize("install", [*QUICK, *(slow(name) for name in WORKS if name not in QUICK)])

@@ -75,7 +75,7 @@ def test_what_needs_another_extra_is_left_out(text: str, tmp_path: Path) -> None
     assert (code, counts) == (0, {"passed": 0, "failed": 0, "skipped": 1, "files": 0})
 
 
-@pytest.mark.parametrize("workers", [[], ["-n1"]])
+@pytest.mark.parametrize("workers", [[], slow(["-n1"])])
 def test_a_file_that_cannot_be_imported_is_counted(workers: list[str], tmp_path: Path) -> None:
     (tmp_path / "test_more.py").write_text(PASSES)
     code, counts = run(tmp_path, NEEDS_IN_A_FILE, "torch", *workers)

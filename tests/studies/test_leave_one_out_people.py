@@ -141,6 +141,7 @@ def test_joint_permutations_permute_people(monkeypatch: pytest.MonkeyPatch) -> N
     assert add_deviations(scores, members)[0] > found.drawn[2, 0].max()
 
 
+@pytest.mark.slow
 def test_models_of_other_people_leak_nobody() -> None:
     levels = [
         audit_in_turn(

@@ -53,6 +53,7 @@ def test_weights_of_another_network_are_refused() -> None:
         list(fleet.networks(pool_for(linear), subsets(), SEEDS, conv2d().state_dict()))
 
 
+@pytest.mark.slow
 def test_processes_train_what_one_thread_trains_bit_for_bit() -> None:
     one, other = (trained(Fleet(brief(conv2d), way, workers=w)) for way, w in EQUAL)
     for a, b in zip(one, other, strict=True):
