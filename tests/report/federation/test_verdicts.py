@@ -126,6 +126,21 @@ def test_guesses_that_point_the_wrong_way_make_the_inputs_doubtful() -> None:
     assert found.p_value <= ERROR
 
 
+def test_shares_that_are_read_from_reversed_updates_make_the_inputs_doubtful() -> None:
+    """What a client holds most of is then what it seems to hold least of."""
+    truth = shares(1.0).truth or ()
+    turned = [replace_share(one, 1 - one.share) for one in truth]
+    tested = composition.randomise([turned], truth, rng())
+    found = judge_federation(CompositionWords([turned], truth, tested), [DONE])
+    assert (found.level, found.attack) == ("inputs doubtful", "a")
+    assert "counts in [updates]" in found.next_step
+    assert "the sign of what clients sent" in found.next_step
+
+
+def replace_share(one: Proportions, weight: np.ndarray) -> Proportions:
+    return Proportions(weight / weight.sum(), weight <= 0)
+
+
 def test_a_leak_stands_where_another_attack_points_the_wrong_way() -> None:
     case = clicks(1.0)
     (guess,) = case.guesses

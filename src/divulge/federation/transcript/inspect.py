@@ -10,6 +10,7 @@ from divulge._util.norms import euclidean_norm
 from divulge._util.progress import Progress, as_track
 from divulge.core import Guarantee, Round, Tensors
 from divulge.errors import NotApplicable, StoreError
+from divulge.federation.transcript.consistency import explain_misread
 from divulge.federation.transcript.reader import Transcript
 
 RECORDS_OUTLIER_FACTOR: Final = 100
@@ -142,6 +143,8 @@ def _global_flags(played: Round) -> Iterator[Flag]:
     for what, tensors in groups.items():
         if odd := _not_finite(tensors):
             yield Flag(played.number, None, f"{odd} in {what}")
+    if misread := explain_misread(played, played.aggregated):
+        yield Flag(played.number, None, f"clients sent another kind than declared: {misread}")
 
 
 def _client_flags(

@@ -88,16 +88,12 @@ class RandomisationTest:
         )
 
     def reverse(self) -> "RandomisationTest":
-        """The same test of the AUCs alone, where a low one counts: is the truth reversed?
+        """The same test where low statistics count: is the truth, or what was seen, reversed?
 
-        Other statistics are left out: a guess that is right less often than by chance need not be
-        the opposite of a right one.
+        Guesses that know nothing are no worse than chance either, so that what is further below
+        than chance explains knows the truth, and shows it the wrong way round.
         """
-        places = [k for k, (_, name) in enumerate(self.columns) if name == "auc"]
-        columns = tuple(self.columns[k] for k in places)
-        return RandomisationTest(
-            columns, tuple(-table[:, places] for table in self.draws), self.smallest
-        )
+        return RandomisationTest(self.columns, tuple(-table for table in self.draws), self.smallest)
 
     def observed_value(self, attack: int, name: str) -> float:
         """The observed value of a statistic of an attack."""

@@ -12,6 +12,7 @@ from divulge.core import Assignment, AssignmentFacts, Collusion, FederationView
 from divulge.data import records
 from divulge.data.encoding import refuse_encoded
 from divulge.federation import Transcript, TranscriptUpdates, prediction_tables
+from divulge.federation.transcript.consistency import refuse_misread_updates
 from divulge.federation.transcript.finite import (
     UsableRounds,
     find_broken_rounds,
@@ -47,6 +48,7 @@ def _pose_recorded(spec: AssignmentSpec, recorded: str, folder: Path) -> Challen
         refuse_encoded(part, "a federation")
     clients = choose_clients(transcript, ())
     refuse_equal_updates(transcript.rounds, clients)
+    refuse_misread_updates(transcript.rounds, transcript.header.rule)
     broken = find_broken_rounds(transcript.rounds, clients)
     usable = tuple(client for client in clients if client not in broken.unusable)
     rounds, notes = UsableRounds(transcript.rounds, broken), broken.notes

@@ -9,6 +9,7 @@ from divulge.core import CompositionFacts, UpdateView
 from divulge.data import records
 from divulge.errors import SpecError
 from divulge.federation import Transcript
+from divulge.federation.transcript.consistency import refuse_misread_updates
 from divulge.federation.transcript.finite import find_broken_rounds, refuse_equal_updates
 from divulge.secrets.base import FederationChallenge
 from divulge.secrets.composition import CompositionSecret, UpdatesSpec
@@ -24,6 +25,7 @@ def pose(
     network = imports.load_object(spec.network, folder)
     clients = choose_clients(transcript, spec.clients)
     refuse_equal_updates(transcript.rounds, clients)
+    refuse_misread_updates(transcript.rounds, transcript.header.rule)
     broken = find_broken_rounds(transcript.rounds, clients, need_records=True)
     clients = tuple(client for client in clients if client not in broken.unusable)
     counts = _counts(spec, clients)

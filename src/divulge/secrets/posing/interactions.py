@@ -12,6 +12,7 @@ from divulge.data import interactions
 from divulge.errors import DataError
 from divulge.federation import Transcript
 from divulge.federation.transcript import impressions
+from divulge.federation.transcript.consistency import refuse_misread_updates
 from divulge.federation.transcript.finite import (
     client_note,
     is_finite,
@@ -33,6 +34,7 @@ def pose(
     learner = imports.load_object(spec.learner, folder) if spec.learner else None
     clients, unshown = _shown_clients(transcript, spec.clients)
     refuse_equal_updates(transcript.rounds, clients)
+    refuse_misread_updates(transcript.rounds, transcript.header.rule)
     shown, clients, notes = _finite(impressions.client_views(transcript, clients, learner))
     notes += unshown
     truth = None if spec.truth is None else _truth(folder / spec.truth, transcript, clients, shown)

@@ -180,7 +180,8 @@ def _conclude_doubtful(
             "If the truth is right, a defence overshoots, and whoever reverses the guesses finds "
             "the secret: this audit neither shows a leak nor rules one out.",
         ),
-        f"Check the truth ({case.setting}): what its values mean, and its order. Then {_AGAIN}.",
+        f"Check the truth ({case.setting}), what its values mean and its order, and the sign of "
+        f"what clients sent. Then {_AGAIN}.",
         p,
         showable.make_showable(findings[attack].label),
     )
