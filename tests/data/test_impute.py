@@ -161,6 +161,17 @@ def test_one_hot_columns_stay_valid() -> None:
     assert (group.sum(axis=1)[~fixed.all(axis=1)] == 1).all()
 
 
+@pytest.mark.parametrize("group", [(0, 1), (1, 2), (2, 3), (2,)])
+def test_columns_that_are_no_category_are_not_filled_in_as_one(group: tuple[int, ...]) -> None:
+    """One of them would become 1 in each record, whatever they hold."""
+    random = rng()
+    own = Records(np.hstack([random.normal(size=(80, 2)), np.eye(3)[random.integers(0, 3, 80)]]),
+                  random.integers(0, 2, 80))  # fmt: skip
+    wanted = f"from number {group[0]} to {group[-1]} of each reference record"
+    with pytest.raises(DataError, match=wanted):
+        imputation.impute(own, mask(own), own, "mean", rng(), one_hot=((2, 3, 4), group))
+
+
 def test_whole_numbers_stay_whole() -> None:
     own = Records(rng().integers(0, 9, (40, 3)), np.zeros(40, np.int64))
     known = mask(own)

@@ -49,6 +49,17 @@ def test_columns_are_the_same_for_every_record() -> None:
     assert known.tolist() == [[True, True, False, True]] * 3
 
 
+@pytest.mark.parametrize("pattern", ["random", "pixels", "block", "rows", "columns"])
+@pytest.mark.parametrize("share", [0.0, 0.04])
+def test_who_knows_nothing_of_a_record_is_refused(
+    pattern: known_features.Pattern, share: float
+) -> None:
+    """All records of a class would be filled in alike, so that no attack could find anything."""
+    with pytest.raises(DataError, match=f"got none by share={share} of 10: .* raise share"):
+        KnownFeatures(share=share, pattern=pattern).mask((3, 10), (), rng())
+    assert KnownFeatures(share=0.1, pattern=pattern).mask((3, 10), (), rng()).any()
+
+
 def test_an_unknown_column_names_the_nearest() -> None:
     with pytest.raises(DataError, match="did you mean 'age'"):
         KnownFeatures(columns=("agee",)).mask((3, 1), ("age",), rng())

@@ -82,7 +82,7 @@ def impute(
             record, unless given.
 
     Raises:
-        DataError: there are too few own records.
+        DataError: there are too few own records, or they are not one-hot where they should be.
     """
     hidden = hide_unknown(hidden, known)
     if fill == "zero" or known.all():
@@ -93,6 +93,7 @@ def impute(
             f'{0 if own is None else len(own)}: give more, or use fill = "zero"'
         )
     x, mask, theirs = (_flatten_records(part) for part in (hidden.x, known, own.x))
+    _refuse_no_one_hot(theirs, one_hot)
     shape = as_grid(grid or hidden.x.shape[1:])
     task = _ImputationTask(
         x, mask.astype(np.bool_), hidden.stratum, theirs, own.stratum, count, shape
@@ -147,6 +148,18 @@ def snap_one_hot(x: FlatRecords, known: KnownMask, one_hot: OneHotGroups) -> Fla
         chosen = np.eye(len(group))[best] * ~taken[:, None]
         x[:, group] = np.where(fixed, values, chosen)
     return x
+
+
+def _refuse_no_one_hot(own: FlatRecords, one_hot: OneHotGroups) -> None:
+    """Refuse groups of columns in which own records do not have exactly one 1 and else 0."""
+    for group in one_hot:
+        values = own[:, group]
+        if not (np.isin(values, (0, 1)).all() and (values.sum(axis=1) == 1).all()):
+            raise DataError(
+                f"expected a single 1 and else 0 in the {len(group)} columns of one_hot from "
+                f"number {group[0]} to {group[-1]} of each reference record, got others: name "
+                "columns of one category alone, with a column for each of its values, not scaled"
+            )
 
 
 def _impute_means(task: _ImputationTask, rng: np.random.Generator) -> list[FlatRecords]:

@@ -96,9 +96,25 @@ class KnownFeatures:
             reference: the attacker's own records, for ``telling-columns``.
 
         Raises:
-            DataError: there are no such columns, the grid does not fit the records, or reference
-                records are missing.
+            DataError: there are no such columns, the grid does not fit the records, reference
+                records are missing, or nothing is known.
         """
+        known = self._mask(shape, names, rng, reference)
+        if known.size and not known.any():
+            raise DataError(
+                f"expected one known feature of a record or more, got none by share={self.share} "
+                f"of {prod(shape[1:])}: who knows none asks the same about all records of a class; "
+                "raise share"
+            )
+        return known
+
+    def _mask(
+        self,
+        shape: tuple[int, ...],
+        names: tuple[str, ...],
+        rng: np.random.Generator,
+        reference: Records | None,
+    ) -> Bool[np.ndarray, "records *features"]:
         if self.columns:
             positions = [
                 column for pattern in self.columns for column in match_columns(pattern, names)
