@@ -42,6 +42,17 @@ def test_a_leak_contradicts_and_noise_does_not(tmp_path: Path) -> None:
     assert found.bound == 0
 
 
+def test_canaries_that_nothing_shows_may_have_been_left_out(tmp_path: Path) -> None:
+    """Of these and of a small ε scores show the same, so that the reader has to look."""
+    lost, seen = sets.make(tmp_path, seed=1), sets.make(tmp_path, seed=2)
+    found = judge(lost, sets.write_scores(lost, sets.leak(lost, 0.0)), epsilon=2.0)
+    assert found.verdict.level == "consistent"
+    assert "were trained on, which nothing shows" in found.verdict.next_step
+    found = judge(seen, sets.write_scores(seen, sets.leak(seen, 1.0)), epsilon=3.0)
+    assert found.verdict.level == "consistent"
+    assert "used up by this look" in found.verdict.next_step
+
+
 @pytest.mark.parametrize("epsilon", [1.0, 8.0], ids=["could be decided", "undecidable"])
 def test_scores_with_their_sign_reversed_make_the_inputs_doubtful(
     tmp_path: Path, epsilon: float

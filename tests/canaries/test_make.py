@@ -107,6 +107,29 @@ def test_what_makes_no_canaries_is_refused(
     assert not (tmp_path / "c").exists()
 
 
+REPEATED = Records(np.repeat(np.eye(10), 8, axis=0), np.repeat(np.arange(10) % 2, 8))
+
+
+@pytest.mark.parametrize(
+    ("given", "kind", "advice"),
+    [
+        ([" ", ""] * 40, None, "more different words"),
+        (["one two", "two one"] * 40, None, "more different words"),
+        (["one two three four", "five six seven"] * 40, "in-distribution", "keep one of each"),
+        (REPEATED, "in-distribution", "keep one of each"),
+        (REPEATED, "mislabelled", "keep one of each"),
+        (Records(REPEATED.x[:, :2].astype(np.int64), REPEATED.y), None, "more different words"),
+    ],
+)
+def test_canaries_that_repeat_are_refused(
+    given: object, kind: CanaryKind | None, advice: str, tmp_path: Path
+) -> None:
+    """A training that got the one of two equal canaries shows the other as much."""
+    with pytest.raises(DataError, match=f"canaries that differ from each other, .*{advice}"):
+        make_canaries(given, tmp_path / "c", 80, kind=kind)
+    assert not (tmp_path / "c").exists()
+
+
 def test_a_folder_is_used_once(tmp_path: Path) -> None:
     sets.make(tmp_path)
     with pytest.raises(StoreError, match="expected a new"):

@@ -59,7 +59,6 @@ class BoxResult:
     at."""
     backwards: bool = False
     """Whether inserted canaries score further below the others than chance explains."""
-
     exposure: Estimate | None = None
     """Of texts the mean exposure of inserted canaries, in bits; see `metrics.exposure`."""
 
@@ -235,6 +234,11 @@ class CanaryFacts:
             )
         if self.level == "undecidable":
             return "Make more canaries (divulge canary plan says how many), and train again."
+        if all(result.auc.low <= 0.5 for result in self.results):
+            return (
+                "Check that the inserted canaries were trained on, which nothing shows, and that "
+                "scores are in their order. Then test the next training, with new canaries."
+            )
         if all(result.box == "black" for result in self.results):
             return "Score the white box, too, with the next training: it sees far more."
         return "Test the next training, too, with new canaries: these were used up by this look."

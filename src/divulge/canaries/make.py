@@ -53,6 +53,10 @@ class MadeCanaries(NamedTuple):
     """How many records each canary has."""
 
 
+_MOST_COPIES = 0.1
+"""The share of canaries that may be copies of others: so many, of few words, do little harm."""
+
+
 @check_arguments
 def make_canaries(
     records: Any,
@@ -88,8 +92,8 @@ def make_canaries(
             coins. By default all are drawn from the system's entropy.
 
     Raises:
-        DataError: the records are neither arrays of numbers nor texts, have no two classes, or are
-            fewer than the canaries that are made of them.
+        DataError: the records are neither arrays of numbers nor texts, have no two classes, are
+            fewer than the canaries that are made of them, or canaries would repeat.
         SpecError: texts and ``direction``, or records that are grouped by person, and one record a
             canary.
         StoreError: the folder is not new, or cannot be written.
@@ -108,7 +112,9 @@ def make_canaries(
             "the bound on ε would be for one record; pass records_each, or leave groups out"
         )
     rng = np.random.default_rng(secrets.randbits(128) if seed is None else seed)
-    made = _repeat(_make(examples, kind, count, rng), records_each)
+    made = _make(examples, kind, count, rng)
+    _refuse_copies(made)
+    made = _repeat(made, records_each)
     # of its own: who sees the canaries could work out what else their generator drew
     coins = np.random.default_rng(secrets.randbits(128)) if seed is None else rng
     inserted = flip_coins(coins, count)
@@ -179,6 +185,26 @@ def _make(
         return _Content(kind, _draw_directions(rows, count, rng), labels)
     draw = _draw_words if texts else _draw_features
     return _Content(kind, draw(rows, count, rng), labels)
+
+
+def _refuse_copies(made: _Content) -> None:
+    """Refuse canaries of which more than a tenth repeat.
+
+    A training that got one of two equal canaries shows both, so that their coins cannot be told:
+    what gives away every canary would contradict nothing.
+    """
+    keys = {(row.tobytes(), label) for row, label in zip(made.x, made.y.tolist(), strict=True)}
+    copies = len(made.y) - len(keys)
+    if copies > _MOST_COPIES * len(made.y):
+        advice = (
+            "keep one of each record"
+            if made.kind in ("in-distribution", "mislabelled")
+            else "give records of more different words or values, or make fewer canaries"
+        )
+        raise DataError(
+            f"expected canaries that differ from each other, got {copies:,} copies among "
+            f"{len(made.y):,} of kind {made.kind}, whose coins nothing could tell: {advice}"
+        )
 
 
 def _repeat(made: _Content, each: int) -> _Content:
