@@ -327,3 +327,66 @@ def test_nothing_is_said_where_even_fitting_labels_could_not_exceed_guessing(
     label = np.random.default_rng(0).permutation(label)
     found = fits(as_sure(answered, 0.9), label)
     assert (found is None) == silent
+
+
+def asked_twice(noise: float, records: int = 32, seed: int = 0) -> Check | None:
+    """Of answers whose probability of the true class varies by .2, and by noise from time to time.
+
+    Half of the variance is due to chance at a noise of .2.
+    """
+    rng = np.random.default_rng(seed)
+    own, truth = 0.5 + 0.2 * rng.normal(size=records), rng.integers(0, 2, records)
+
+    def ask() -> np.ndarray:
+        sure = own + noise * rng.normal(size=records)
+        return np.where(np.arange(2) == truth[:, None], sure[:, None], 1 - sure[:, None])
+
+    return of_answers.check_changing_answers(ask(), ask(), truth, 1e-3)
+
+
+def test_answers_that_are_mostly_chance_are_doubted() -> None:
+    for seed in range(100):
+        assert asked_twice(0.0, seed=seed) is None
+        assert asked_twice(0.05, seed=seed) is None
+        assert "chance makes up" in warned(asked_twice(1.0, records=200, seed=seed))
+    assert asked_twice(1.0, records=9) is None
+
+
+def test_values_by_chance_are_doubted_by_their_errors_and_not_by_their_spread() -> None:
+    rng = np.random.default_rng(0)
+    truth = 100 * rng.normal(size=32)
+    first, second = (truth + rng.normal(size=32) for _ in range(2))
+    assert of_answers.check_changing_answers(first[:, None], second[:, None], truth, 0.1)
+    assert not of_answers.check_changing_answers(first[:, None], first[:, None], truth, 0.1)
+
+
+def learned(answers: np.ndarray, label: np.ndarray, easy: float = 0.6) -> Check | None:
+    ease = np.random.default_rng(4).normal(easy, 0.2, (2, len(label)))
+    return fit_of_labels.check_learning(answers, label, ease)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 10])
+def test_a_model_that_knows_nothing_of_classes_that_are_easy_is_doubted(classes: int) -> None:
+    truth = labels(classes)
+    rng = np.random.default_rng(3)
+    unsure = rng.dirichlet(np.full(classes, 50.0), len(truth))
+    easy = 1 / classes + 0.3
+    assert "do not depend on their classes" in warned(learned(unsure, truth, easy))
+    assert learned(unsure, truth, easy=1 / classes) is None  # nor does any other model
+    assert learned(unsure + 0.01 * np.eye(classes)[truth], truth, easy) is None
+
+
+def test_variance_over_permutations_is_that_of_many() -> None:
+    """With a gain of two standard deviations nothing is said, and below there is."""
+    truth, rng = labels(3, 60), np.random.default_rng(3)
+    answers = rng.dirichlet(np.ones(3), 60)
+    drawn = [answers[np.arange(60), rng.permutation(truth)].mean() for _ in range(20_000)]
+    limit = np.mean(drawn) + 2 * np.std(drawn)
+    seen = []
+    for _ in range(300):
+        label = rng.permutation(truth)
+        own = answers[np.arange(60), label].mean()
+        if abs(own - limit) > 0.003:  # three standard errors of the limit by draws
+            seen.append((own < limit) == (learned(answers, label, 0.9) is not None))
+    assert len(seen) > 250
+    assert all(seen)

@@ -17,6 +17,7 @@ from divulge.report.verdict import judge_models
 from tests.report import cases
 
 STRONG = ("fit of labels", "equal answers", "repeated rows")
+WEAK = ("answers of 0 and 1", "infinite numbers", "answers by chance", "nothing learned")
 RENAMED = {"members, with classes renamed": Estimate(0.97, 0.95, 0.98)}
 
 
@@ -58,7 +59,7 @@ def test_a_doubt_comes_before_sets_that_differ() -> None:
 
 
 @pytest.mark.parametrize("gate", [Gate(fail_on=("leak",)), Gate(fail_above={"auc": 0.99})])
-@pytest.mark.parametrize("name", [*STRONG, "answers of 0 and 1"])
+@pytest.mark.parametrize("name", [*STRONG, *WEAK])
 def test_a_doubt_leaves_every_gate_undecided(name: str, gate: Gate) -> None:
     verdict = judged(told(name), 0.0).verdict
     ruling = hold_against_gate(gate, verdict, verdict.limits)
@@ -67,11 +68,12 @@ def test_a_doubt_leaves_every_gate_undecided(name: str, gate: Gate) -> None:
     assert ruling.undecided == (f"{verdict.headline}. {verdict.next_step}",)
 
 
-def test_answers_of_0_and_1_take_back_a_reassurance_and_no_leak() -> None:
-    check = told("answers of 0 and 1")
+@pytest.mark.parametrize("name", WEAK)
+def test_what_ranks_no_record_takes_back_a_reassurance_and_no_leak(name: str) -> None:
+    check = told(name)
     quiet, loud, low = (judged(check, by).verdict for by in (0.0, 1.0, -1.0))
     assert quiet.level == "inputs doubtful"
-    assert 'output = "labels"' in quiet.next_step
+    assert "run the audit again" in quiet.next_step
     assert loud.level == "leak"
     assert not loud.doubt
     assert any(check.text in line for line in loud.warnings)
@@ -101,6 +103,8 @@ def test_labels_of_models_that_divulge_trained_are_doubted_for_their_order_alone
     assert trained(told("fit of labels")).level == "no leak found"
     assert trained(told("fit of labels", estimates=RENAMED)).level == "inputs doubtful"
     assert trained(told("equal answers")).level == "inputs doubtful"
+    assert trained(told("nothing learned")).level == "no leak found"
+    assert trained(told("answers by chance")).level == "inputs doubtful"
 
 
 def test_nothing_is_said_of_a_claim() -> None:

@@ -8,6 +8,7 @@ from divulge.metrics import intervals
 from divulge.report import words
 
 EQUAL, CERTAIN, ENDLESS = "equal answers", "answers of 0 and 1", "infinite numbers"
+CHANCE = "answers by chance"
 """Names of the checks."""
 
 ROUNDING = 1e-5
@@ -17,7 +18,10 @@ OF_VALUES = (1e-6, 1e-3)
 """The same of equal values: as a share of them, and in standard deviations of the true ones."""
 
 MOST = 0.5
-"""The share of answers that are exactly 0 and 1 above which they are most."""
+"""The share of answers that are exactly 0 and 1, or of variance, above which it is most."""
+
+FEWEST_ASKED = 10
+"""Records asked about twice, with fewer of which nothing is said of chance."""
 
 
 def check_equal_answers(
@@ -62,6 +66,41 @@ def check_certain_answers(answers: Float64[np.ndarray, "records classes"]) -> Ch
         "they look like classes, or rounded, so nothing tells these records apart."
     )
     return Check(CERTAIN, Verdict.WARNING, text)
+
+
+def check_changing_answers(
+    first: Float64[np.ndarray, "asked columns"],
+    second: Float64[np.ndarray, "asked columns"],
+    truth: Real[np.ndarray, " asked"],
+    same: float,
+) -> Check | None:
+    """A warning where chance makes up half of what tells records apart; None elsewhere.
+
+    Looked at is the probability of the true class, or the error of a value. Half of the variance of
+    its change from one answer to the other is due to chance; compared with all of its variance.
+
+    Args:
+        first: answers about some candidates.
+        second: those when asked again.
+        truth: their classes, or their true values.
+        same: the change up to which an answer is the same one.
+    """
+    if first.shape[1] > 1:
+        rows = np.arange(len(truth))
+        one, other = first[rows, truth.astype(np.int64)], second[rows, truth.astype(np.int64)]
+    else:
+        one, other = truth - first[:, 0], truth - second[:, 0]
+    changed = int((np.abs(one - other) > same).sum())
+    if len(truth) < FEWEST_ASKED or changed <= MOST * len(truth):
+        return None
+    share = float(np.var(one - other) / 2 / np.var(np.concatenate([one, other])))
+    if share <= MOST:
+        return None
+    text = (
+        f"Asked twice about {len(truth)} records, the model changed what it says of the truth for "
+        f"{changed} of them: chance makes up {min(share, 1.0):.0%} of the variance between records."
+    )
+    return Check(CHANCE, Verdict.WARNING, text)
 
 
 def check_endless(kind: str, endless: int, records: int) -> tuple[Check, ...]:

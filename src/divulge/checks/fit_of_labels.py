@@ -18,7 +18,7 @@ from divulge.core import Check, Estimate, Verdict
 from divulge.metrics import intervals
 from divulge.report import words
 
-NAME, VALUES_NAME = "fit of labels", "fit of true values"
+NAME, VALUES_NAME, LEARNING = "fit of labels", "fit of true values", "nothing learned"
 
 RENAMED = "members, with classes renamed"
 """The accuracy that labels have under other names of the classes, where such names fit."""
@@ -109,6 +109,42 @@ def check_labels(
         )
         return Check(NAME, Verdict.WARNING, text, {"members": accurate})
     return Check(NAME, Verdict.PASS, f"{accuracy}.")
+
+
+def check_learning(
+    answers: Float64[np.ndarray, "members classes"],
+    label: Classes,
+    ease: Float64[np.ndarray, "models members"],
+) -> Check | None:
+    """A warning where a model knows nothing of labels that simple models predict; None elsewhere.
+
+    The mean probability of the true class is compared with that for labels that are exchanged among
+    members: its mean and variance over all permutations are known (Hoeffding 1951). A simple model
+    that only knows how frequent classes are has a mean ease of Σ p².
+
+    Args:
+        answers: probabilities about members.
+        label: their classes.
+        ease: the probability of its class that simple models give each member, without having
+            learned from it.
+    """
+    records, classes = answers.shape
+    shares = np.bincount(label, minlength=classes) / records
+    gain = ease - float(shares @ shares)
+    sure = gain.mean(axis=1) / np.maximum(gain.std(axis=1), 1e-12) * np.sqrt(records)
+    apart = answers - (answers @ shares)[:, None]
+    apart -= apart.mean(axis=0)
+    spread = float(np.sqrt((apart**2).sum(axis=0) @ shares / (records - 1) / records))
+    known = float(apart[np.arange(records), label].mean())
+    if sure.max() < ROOM or known >= NEAR * spread:
+        return None
+    best = ease[int(sure.argmax())].mean()
+    text = (
+        "The model's answers about its own training records do not depend on their classes, while "
+        f"a simple model of ours gives the classes of members that it never saw {best:.2f} on "
+        f"average, where their shares alone give {shares @ shares:.2f}."
+    )
+    return Check(LEARNING, Verdict.WARNING, text)
 
 
 def check_values(

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from divulge.checks.question import CheckInputs
+from divulge.checks.answers import check_changing_answers
+from divulge.checks.question import CheckInputs, SecondPredictions
 from divulge.core import Check, Estimate, Verdict
 from divulge.metrics import intervals, people
 
@@ -99,8 +100,7 @@ def check_repeatability(subject: CheckInputs) -> Check:
     rows, answers = subject.again
     apart = np.abs(answers - subject.answers[rows]).max(axis=1)
     regression = subject.records.regression
-    same = SAME * (float(np.std(subject.records.y)) or 1.0) if regression else SAME
-    changed = int((apart > same).sum())
+    changed = int((apart > _same(subject)).sum())
     if not changed:
         text = f"The model was asked twice about {len(rows)} records, and gave the same answers."
         return Check(name, Verdict.PASS, text)
@@ -113,6 +113,20 @@ def check_repeatability(subject: CheckInputs) -> Check:
         "on the other records of a batch, blur every figure: switch off dropout and batch "
         "statistics (model.eval() in PyTorch), or fix the seed of the answers.",
     )
+
+
+def check_chance(subject: CheckInputs, again: SecondPredictions) -> Check | None:
+    """Does chance make up most of what answers say of the truth? None if it does not."""
+    rows, second = again
+    truth = subject.records.y[rows]
+    return check_changing_answers(subject.answers[rows], second, truth, _same(subject))
+
+
+def _same(subject: CheckInputs) -> float:
+    """The change up to which an answer is the same one."""
+    if not subject.records.regression:
+        return SAME
+    return SAME * (float(np.std(subject.records.y)) or 1.0)
 
 
 def check_saturation(subject: CheckInputs) -> Check:

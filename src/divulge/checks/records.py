@@ -89,8 +89,16 @@ def check_for_doubts(subject: CheckInputs, *, alike: bool) -> tuple[Check, ...]:
         )
         if subject.declared:
             checks.append(of_answers.check_certain_answers(answers))
+        if subject.ease is not None and not subject.blind and records.people is None:
+            checks.append(
+                fit_of_labels.check_learning(
+                    answers[member], records.y[member], subject.ease[:, member]
+                )
+            )
     if records.regression:
         checks.append(fit_of_labels.check_values(answers[member, 0], records.y[member]))
+    if subject.again is not None:
+        checks.append(of_model.check_chance(subject, subject.again))
     return tuple(check for check in checks if check is not None)
 
 

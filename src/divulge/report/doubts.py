@@ -1,8 +1,8 @@
 """Checks of rows, answers and labels that make the inputs doubtful, and what they are to a verdict.
 
 What they found comes before all other verdicts, a leak too, since no figure means what it says.
-Answers that are exactly 0 and 1 are another matter: a leak that they show is one, and only what
-would reassure is taken back.
+Answers that are exactly 0 and 1, or depend on chance, are another matter: a leak that they show is
+one, and only what would reassure is taken back.
 """
 
 from collections.abc import Sequence
@@ -58,9 +58,16 @@ def find_doubt(checks: Sequence[Check], *, leaks: bool, trained: bool) -> Doubt 
     return None
 
 
-def find_weak_doubt(checks: Sequence[Check]) -> Doubt | None:
-    """Find what takes back a reassurance, and no leak; None if nothing does."""
+def find_weak_doubt(checks: Sequence[Check], *, trained: bool) -> Doubt | None:
+    """Find what takes back a reassurance, and no leak; None if nothing does.
+
+    Args:
+        checks: the checks of the audit.
+        trained: whether divulge trained the models; what learned nothing then has learned nothing.
+    """
     texts = {check.name: check.text for check in checks}
+    if trained:
+        texts.pop(_UNLEARNED.check, None)
     return next((replace(d, text=texts[d.check]) for d in _WEAK if d.check in texts), None)
 
 
@@ -131,4 +138,21 @@ _ENDLESS = Doubt(
     "Compute the numbers in float64 and from logits, where they stay finite, and run the audit "
     "again.",
 )
-_WEAK = (_CERTAIN, _ENDLESS)
+_CHANCE = Doubt(
+    "answers by chance",
+    "answers depend on chance",
+    "answers depend on chance",
+    f"So {_NEITHER}: who asks often averages chance away, and this audit asked once.",
+    "Switch off dropout and batch statistics (model.eval() in PyTorch), or fix the seed of the "
+    "answers; if they are meant to change, audit the mean of many. Then run the audit again.",
+)
+_UNLEARNED = Doubt(
+    "nothing learned",
+    "the model knows nothing of its training records",
+    "the model knows nothing of its training records",
+    f"So {_NEITHER}: a model that gets records in another form than in training says as little.",
+    "Check that the weights are those of the trained model, and that records are prepared as in "
+    "training (order of features, scale, layout), and run the audit again. If all is right, the "
+    "model has not learned.",
+)
+_WEAK = (_CERTAIN, _ENDLESS, _CHANCE, _UNLEARNED)
