@@ -8,6 +8,7 @@ from jaxtyping import Float64, Int64
 
 from divulge.core.tokens import Tokens
 from divulge.errors import DataError
+from divulge.targets.token_alignment import check_alignment, check_padding
 
 ROUNDING = 1e-3
 """What half precision leaves of a log-probability of 0."""
@@ -54,6 +55,10 @@ def check_forms(path: Path, column: str, tokens: Tokens) -> None:
     if tokens.shadow is not None and tokens.shadow.size:
         _check_logarithms(f"{path}, column 'shadow_means'", tokens.shadow.reshape(-1))
     _check_references(f"{path}, column 'reference_logprobs'", tokens)
+    for name, values in others.items():
+        for model in values if values is not None else ():
+            check_alignment(f"{path}, column {name!r}", tokens, model)
+    check_padding(f"{path}, column {column!r}", tokens)
     _check_lists(f"{path}, column {column!r}", tokens)
     _check_spread(path, tokens)
     if tokens.top is not None:

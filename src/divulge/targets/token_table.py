@@ -16,6 +16,7 @@ from divulge.data.typed_columns import as_text
 from divulge.errors import DataError
 from divulge.targets import token_forms
 from divulge.targets.member_column import read_members
+from divulge.targets.token_alignment import check_vocabulary
 from divulge.targets.token_target import TokenTableTarget
 from divulge.targets.token_text_columns import TEXT_COLUMNS, TextColumns, refuse_cell
 
@@ -127,6 +128,7 @@ def read_tokens(
     inside, sentence = read_members(path, member, read.members, member_value)
     tokens = read.join()
     token_forms.check_forms(path, column, tokens)
+    check_vocabulary(path, tokens, inside)
     return TokenTable(
         tokens,
         inside,
