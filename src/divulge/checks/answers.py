@@ -87,13 +87,13 @@ def check_changing_answers(
     """
     if first.shape[1] > 1:
         rows = np.arange(len(truth))
-        one, other = first[rows, truth.astype(np.int64)], second[rows, truth.astype(np.int64)]
+        before, after = (given[rows, truth.astype(np.int64)] for given in (first, second))
     else:
-        one, other = truth - first[:, 0], truth - second[:, 0]
-    changed = int((np.abs(one - other) > same).sum())
+        before, after = truth - first[:, 0], truth - second[:, 0]
+    changed = int((np.abs(before - after) > same).sum())
     if len(truth) < FEWEST_ASKED or changed <= MOST * len(truth):
         return None
-    share = float(np.var(one - other) / 2 / np.var(np.concatenate([one, other])))
+    share = float(np.var(before - after) / 2 / np.var(np.concatenate([before, after])))
     if share <= MOST:
         return None
     text = (

@@ -63,7 +63,8 @@ def find_weak_doubt(checks: Sequence[Check], *, trained: bool) -> Doubt | None:
 
     Args:
         checks: the checks of the audit.
-        trained: whether divulge trained the models; what learned nothing then has learned nothing.
+        trained: whether divulge trained the models, or a privacy guarantee is claimed: noise may
+            leave nothing of what was learned.
     """
     texts = {check.name: check.text for check in checks}
     if trained:

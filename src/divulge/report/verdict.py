@@ -139,7 +139,7 @@ def judge_models(
     if claim is not None and claim.outcome == "contradicted" and not confounding:
         chosen = _break_claim(chosen, claim, case, evidence)
     if chosen.wording.level in ("no leak found", "undecided"):
-        doubt = doubts.find_weak_doubt(checks, trained=terms.trained)
+        doubt = doubts.find_weak_doubt(checks, trained=terms.trained or claim is not None)
         chosen = chosen._replace(doubt=doubt, wording=doubt.wording if doubt else chosen.wording)
     conclusion = _conclude(chosen, case, rows, checks, evidence, test)
     return replace(conclusion, confounding=confounding, limits=limits)

@@ -1,4 +1,4 @@
-"""Refuse tables whose lists are about other tokens than they stand beside, or than the text has."""
+"""Refuse tables whose lists are about other tokens than those of the same text and place."""
 
 from pathlib import Path
 
@@ -30,10 +30,10 @@ Numbers = Float64[np.ndarray, " tokens"]
 
 
 def check_alignment(where: str, tokens: Tokens, values: Numbers) -> None:
-    """Refuse another model's numbers that stand beside other tokens than they are about.
+    """Refuse another model's numbers that are about other tokens than those of the same place.
 
     What one language model finds hard another does too, so that both numbers of a token are
-    correlated: not at all beside those of other tokens, but beside those of a neighbour if they are
+    correlated: not at all with those of other tokens, but with those of a neighbour if they are
     shifted.
 
     Args:
@@ -69,10 +69,10 @@ def check_alignment(where: str, tokens: Tokens, values: Numbers) -> None:
         )
 
 
-def _correlation(one: Numbers, other: Numbers) -> float:
-    if len(one) < ALIGNED / 2 or one.min() == one.max() or other.min() == other.max():
+def _correlation(own: Numbers, other: Numbers) -> float:
+    if len(own) < ALIGNED / 2 or own.min() == own.max() or other.min() == other.max():
         return 0.0
-    return float(np.corrcoef(one, other)[0, 1])
+    return float(np.corrcoef(own, other)[0, 1])
 
 
 def check_padding(where: str, tokens: Tokens) -> None:

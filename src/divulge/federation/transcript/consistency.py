@@ -51,23 +51,23 @@ def refuse_misread_updates(rounds: Rounds, rule: str = "") -> None:
             another kind or sign, and not under the declared one; or the server averages, and its
             steps are of another length than the mean update.
     """
-    reason, told = "", 0
+    reason, contradictory = "", 0
     for position, played in enumerate(rounds):
         following = played.aggregated
         if following is None and position + 1 < len(rounds):
             following = rounds[position + 1].sent
-        found = explain_misread(played, following)
-        if found is None:
+        explained = explain_misread(played, following)
+        if explained is None:
             continue
-        if not found:
+        if not explained:
             _check_length(played, following, rule)
             return
-        reason, told = found, told + 1
+        reason, contradictory = explained, contradictory + 1
     if reason:
         raise DataError(
             f"expected from clients what leads from the weights that they were sent to later ones, "
-            f"got the contrary in {told} of {len(rounds)} rounds, and in no round the right: "
-            f"{reason}"
+            f"got the contrary in {contradictory} of {len(rounds)} rounds, and in no round the "
+            f"right: {reason}"
         )
 
 
@@ -140,19 +140,19 @@ def _means(
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Each tensor as sent, its mean over clients, and afterwards; as sent if nothing is known."""
     got = list(played.received.values())
-    claims = [one.records or 0 for one in got]
+    claims = [update.records or 0 for update in got]
     shares = claims if min(claims, default=0) > 0 else [1] * len(got)
     for name in got[0].tensors if got else ():
         if played.sent[name].dtype.kind != "f":
             continue
         sent = played.sent[name].astype(np.float64)
         mean = np.zeros_like(sent)
-        for one, share in zip(got, shares, strict=True):
-            mean += share / sum(shares) * one.tensors[name]
+        for update, share in zip(got, shares, strict=True):
+            mean += share / sum(shares) * update.tensors[name]
         known = following is not None and name in following
         yield sent, mean, following[name].astype(np.float64) if known and following else sent
 
 
-def _cosine(product: float, one: float, other: float) -> float:
-    """The cosine of two arrays; 0 where one of them is zero."""
-    return product / math.sqrt(one * other) if one > 0 and other > 0 else 0.0
+def _cosine(product: float, square: float, other: float) -> float:
+    """The cosine of two arrays, by their product and squares; 0 where one of them is zero."""
+    return product / math.sqrt(square * other) if square > 0 and other > 0 else 0.0
