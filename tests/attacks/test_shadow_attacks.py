@@ -809,11 +809,15 @@ def test_a_single_shadow_teaches_by_whom_it_was_trained_on() -> None:
         ShadowStack()(beside_one_shadow(phi, member[:, 1], y), rng()).score, member[:, 0]
     )
     loss = membership.auc(phi[:, 0], member[:, 0])
+    assert found.low is not None
+    assert loss.high is not None
     assert found.low > loss.high
     phi, member, y = two_models(0.0)
     none = membership.auc(
         ShadowStack()(beside_one_shadow(phi, member[:, 1], y), rng()).score, member[:, 0]
     )
+    assert none.low is not None
+    assert none.high is not None
     assert none.low < 0.5 < none.high
 
 

@@ -63,8 +63,8 @@ class ShadowStack:
     For a model in the target's place, 16 features of a record come from its answer and from the
     other shadow models; eleven of them also less what all records of the class share in this model.
     Two networks learn from all shadow models' rows whether a record was trained on. No record is
-    scored by networks that were fitted to its rows. A single shadow model, trained on random
-    candidates, is compared with the target, and the target with it.
+    scored by networks that were fitted to its rows. A single online shadow model and the target
+    are compared with each other.
 
     If rows are few or show little, networks learn noise. So the score mixes their log odds with
     `RMIA`'s ratio, each as minus the log of the share of the shadow models' rows above it; a
