@@ -18,6 +18,7 @@ from benchmarks import (
     coverage,
     decaf,
     decaf_curve,
+    decaf_digits,
     decaf_full_width,
     decaf_rates,
     decaf_settings,
@@ -64,6 +65,7 @@ from benchmarks import (
     raifle,
     raifle_curve,
     raifle_images,
+    raifle_images_descent,
     raifle_released,
     raifle_reversed,
     recorded_rounds,
@@ -161,6 +163,7 @@ BENCHMARKS = {
     "raifle": Benchmark(raifle.SUMMARY, raifle.run),
     "raifle-curve": Benchmark(raifle_curve.SUMMARY, raifle_curve.run),
     "raifle-images": Benchmark(raifle_images.SUMMARY, raifle_images.run),
+    "raifle-images-descent": Benchmark(raifle_images_descent.SUMMARY, raifle_images_descent.run),
     "raifle-released": Benchmark(raifle_released.SUMMARY, raifle_released.run),
     "raifle-reversed": Benchmark(raifle_reversed.SUMMARY, raifle_reversed.run),
     "raifle-noise": Benchmark(raifle_reversed.NOISE, raifle_reversed.run_noise),
@@ -240,6 +243,7 @@ BENCHMARKS = {
     "canary-flower": Benchmark(canary_flower.SUMMARY, canary_flower.run),
     "decaf": Benchmark(decaf.SUMMARY, decaf.run),
     "decaf-curve": Benchmark(decaf_curve.SUMMARY, decaf_curve.run),
+    "decaf-digits": Benchmark(decaf_digits.SUMMARY, decaf_digits.run),
     **{
         name: Benchmark(decaf_full_width.SUMMARY, call)
         for name, call in decaf_full_width.PARTS.items()
