@@ -141,30 +141,21 @@ def users_table(
             `divulge_papers.papers.decaf.study.FederationSetting`.
     """
     paper = dict(zip(COLUMNS, (*published, 1.0), strict=True))
+    conditions = {**OPTIMISERS, **(extra or {})}
     rows = [
         Row(
-            f"{name}, {optimiser_name}",
-            {"attack": attack, **optimiser, **federation},
-            paper if attack == PUBLISHED and optimiser["optimiser"] == "adadelta" else {},
+            f"{name}, {label}",
+            {"attack": attack, **settings, **federation},
+            paper if attack == PUBLISHED and settings.get("optimiser") == "adadelta" else {},
             weight=_weight(attack),
         )
-        for optimiser_name, optimiser in OPTIMISERS.items()
+        for label, settings in conditions.items()
         for name, attack in ATTACKS.items()
     ]
     sgd = {**OPTIMISERS["sgd 0.1"], **federation}
     rows += [
         Row("divulge, biases, sgd 0.1", {"attack": BIASES, **sgd}),
         Row("random guess", {"attack": RANDOM, **sgd}),
-    ]
-    further = extra or {}
-    rows += [
-        Row(
-            f"{name}, {label}",
-            {"attack": attack, **settings, **federation},
-            paper if attack == PUBLISHED and settings.get("optimiser") == "adadelta" else {},
-        )
-        for label, settings in further.items()
-        for name, attack in ATTACKS.items()
     ]
     return _define_table(
         title=f"Decaf: class shares of {description}",
@@ -173,7 +164,7 @@ def users_table(
         rows=tuple(rows),
         pairs=tuple(
             (f"{first}, {label}", f"{second}, {label}")
-            for label in (*OPTIMISERS, *further)
+            for label in conditions
             for first, second in (
                 ("divulge, refined", "the paper's method"),
                 ("divulge, refined", "RLU"),
