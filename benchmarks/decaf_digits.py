@@ -55,7 +55,7 @@ class Condition:
     defence: Mapping[str, Any] = field(default_factory=lambda: {"name": "none"})
     stated: float = 1.0
     """Stated number of records over the true one."""
-    told: Mapping[str, Any] = field(default_factory=dict)
+    known: Mapping[str, Any] = field(default_factory=dict)
     """Settings of Decaf that say what users do."""
 
 
@@ -86,14 +86,14 @@ _DEFENCES: Mapping[str, Mapping[str, Any]] = {
 CONDITIONS = {
     "nothing": Condition(),
     "dropout 0.5": Condition(dropout=0.5),
-    "DP-SGD, told": Condition(noise=NOISE, told={"dp_noise": NOISE}),
+    "DP-SGD, told": Condition(noise=NOISE, known={"dp_noise": NOISE}),
     "DP-SGD, not told": Condition(noise=NOISE),
     **{
-        f"{name}, {'told' if told else 'not told'}": Condition(
-            defence=defence, told={"defence": dict(defence)} if told else {}
+        f"{name}, {'told' if known else 'not told'}": Condition(
+            defence=defence, known={"defence": dict(defence)} if known else {}
         )
         for name, defence in _DEFENCES.items()
-        for told in (True, False)
+        for known in (True, False)
     },
     "half of the records stated": Condition(stated=0.5),
     "twice the records stated": Condition(stated=2.0),
@@ -122,14 +122,14 @@ def _measure(condition: Condition, seed: int) -> np.ndarray:
     views, truth = _federation(condition, seed)
     attacks = (
         Decaf(faithful=True),
-        Decaf(clients=CLIENTS, **condition.told),
+        Decaf(clients=CLIENTS, **condition.known),
         LabelCounts("rlu"),
         LabelCounts("uniform"),
     )
     guesses = [attack.many(views, stream(seed, "attack")) for attack in attacks]
     return np.array(
         [
-            [np.abs(one.share - own.share).sum() for one, own in zip(guess, truth, strict=True)]
+            [np.abs(user.share - own.share).sum() for user, own in zip(guess, truth, strict=True)]
             for guess in guesses
         ]
     )
