@@ -1,6 +1,6 @@
 """Decaf on digits: fresh mixes, and clients who defend themselves or state false numbers."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from divulge._util.random import stream
 from divulge.attacks import Decaf, LabelCounts
 from divulge.core import Proportions, Records, Round, UpdateDefence, UpdateView
 from divulge.defences import catalog
+from divulge.errors import NotApplicable
 from divulge.federation import Federation, exact, simulate
 from divulge.metrics import intervals
 from divulge.training.recipe import Optimiser, Recipe
@@ -110,15 +111,19 @@ def run(quick: bool) -> None:  # noqa: FBT001 (like every benchmark)
             seeds = range(1 if quick else SEEDS)
             off = np.concatenate([_measure(condition, seed) for seed in seeds], axis=1)
             published, decaf, rlu = off[:3]
-            print(f"{name:36}" + "".join(f"{format_mean(each):26}" for each in off), flush=True)
-            print(f"{'':36}decaf less published {format_mean(decaf - published)}", flush=True)
+            print(f"{name:36}" + "".join(f"{_format(each):26}" for each in off), flush=True)
+            print(f"{'':36}decaf less published {_format(decaf - published)}", flush=True)
             half += decaf.mean() <= published.mean() / 2
             behind += intervals.student_mean((decaf - rlu).tolist())[0] > 0
         print(f"at most half of the published error: {half}; behind RLU: {behind}", flush=True)
 
 
+def _format(values: np.ndarray) -> str:
+    return "not applicable" if np.isnan(values).any() else format_mean(values.tolist())
+
+
 def _measure(condition: Condition, seed: int) -> np.ndarray:
-    """L1 distance of each user, one row an attack."""
+    """L1 distance of each user, one row an attack; NaN if it cannot run."""
     views, truth = _federation(condition, seed)
     attacks = (
         Decaf(faithful=True),
@@ -126,13 +131,21 @@ def _measure(condition: Condition, seed: int) -> np.ndarray:
         LabelCounts("rlu"),
         LabelCounts("uniform"),
     )
-    guesses = [attack.many(views, stream(seed, "attack")) for attack in attacks]
-    return np.array(
-        [
-            [np.abs(user.share - own.share).sum() for user, own in zip(guess, truth, strict=True)]
-            for guess in guesses
-        ]
-    )
+    return np.array([_distances(attack, views, truth, seed) for attack in attacks])
+
+
+def _distances(
+    attack: Decaf | LabelCounts,
+    views: Sequence[UpdateView],
+    truth: Sequence[Proportions],
+    seed: int,
+) -> list[float]:
+    try:
+        guesses = attack.many(views, stream(seed, "attack"))
+    except NotApplicable:
+        return [np.nan] * len(truth)
+    pairs = zip(guesses, truth, strict=True)
+    return [float(np.abs(guess.share - own.share).sum()) for guess, own in pairs]
 
 
 def _federation(condition: Condition, seed: int) -> tuple[list[UpdateView], list[Proportions]]:

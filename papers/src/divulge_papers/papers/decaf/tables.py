@@ -451,9 +451,7 @@ TABLE_7 = users_table(
     "VII",
     "seven users of SkinCancer",
     (0.1538, 0.0716, 0.0471),
-    "images at 28 x 28 pixels, 100 a user, and 32 and 34 auxiliary ones of the rarest classes: a "
-    "base from 34 is of one step, from 100 of two, and the paper has as many of each class; rows "
-    f"with {EVEN_AUXILIARY} a class have that",
+    "images at 28 x 28 pixels, 100 a user, and 32 and 34 auxiliary ones of the rarest classes",
     "images of one lesion may be on both sides",
     minutes={"small": 1, "paper": 12},
     extra={
@@ -626,7 +624,6 @@ MIXES = _define_table(
     differs=describe_differences(
         "mixes from a Dirichlet distribution of concentration 0.5; 500 records a user, 300 at size "
         "small; the rounds that rows name",
-        f"{OLDER}, in rows of groupnorm",
         "the attack was not tuned on these mixes or seeds, but the 300 records were chosen after "
         "the table was seen with 200, where the last batch holds 8 records and refined does not "
         "lead everywhere",
