@@ -9,7 +9,7 @@ from typing import Any, get_args
 import pytest
 
 from divulge.attacks.catalog import CATALOGUE, build_attack
-from divulge.core import Assignment, Facts, Proportions, Reconstruction, Scores
+from divulge.core import Facts
 from divulge.errors import DivulgeError
 from divulge.secrets.registry import SECRETS, SECTIONS, FederationSections
 from divulge.testing.properties import World
@@ -27,7 +27,7 @@ def kind_of(facts: type[Any]) -> str:
 def test_each_kind_of_facts_has_one_secret_attacks_and_a_guess() -> None:
     kinds = set(map(kind_of, UNION))
     assert kinds == SECRETS.keys() == CATALOGUE.keys()
-    assert kinds == {guess.about for guess in (Scores, Assignment, Proportions, Reconstruction)}
+    assert kinds == {secret.guess.about for secret in SECRETS.values()}
 
 
 @pytest.mark.parametrize("kind", SECRETS)

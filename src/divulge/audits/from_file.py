@@ -95,9 +95,9 @@ def _audit_federation(
     attacks = challenge.secret.repeat(section, attacks)
     pictures: Mapping[str, bytes] = {}
     if show_records:
-        if settings.interactions is None:
+        if not challenge.secret.items:
             refuse_images()
-        transcript = Transcript.open(place / settings.interactions.transcript)
+        transcript = Transcript.open(place / section.transcript)
         pictures = images.draw_sheets(transcript, challenge.facts.clients)
     audit = runner.run_audit(challenge, attacks, heading, run, track)
     for name, png in pictures.items():

@@ -12,7 +12,6 @@ from divulge._util import showable
 from divulge._util.arguments import Count, check_arguments
 from divulge._util.json import JSON
 from divulge.core import (
-    AssignmentFacts,
     BlindRun,
     Candidates,
     Check,
@@ -23,7 +22,6 @@ from divulge.core import (
     FederatedFacts,
     Finding,
     Head,
-    InteractionFacts,
     MembershipFacts,
     Status,
 )
@@ -140,6 +138,11 @@ class SecretAudit(GatedAudit):
         }
 
     @property
+    def sample(self) -> Sample:
+        """The number of candidates: records, people or clients."""
+        return Sample(*self._held.sample)
+
+    @property
     def _held(self) -> Secret:
         return secret_of(self.contents.facts, self.contents.candidates)
 
@@ -214,12 +217,6 @@ class Audit(SecretAudit):
         facts = self.facts
         sizes = {"members": facts.members, "nonmembers": facts.nonmembers}
         return sizes | {"reference": facts.reference, "classes": facts.classes}
-
-    @property
-    def sample(self) -> Sample:
-        """The number of candidates: records, or people."""
-        unit = "records" if self.facts.people is None else "people"
-        return Sample(self.facts.members + self.facts.nonmembers, unit)
 
     def table(self) -> str:
         """The report as a comment for a pull request."""
@@ -372,13 +369,6 @@ class FederationAudit(SecretAudit):
         return facts
 
     @property
-    def sample(self) -> Sample:
-        """The number of records whose clients are guessed, or else of clients."""
-        if isinstance(self.facts, AssignmentFacts):
-            return Sample(self.facts.candidates, "records")
-        return Sample(len(self.facts.clients), "clients")
-
-    @property
     def controls(self) -> tuple[BlindRun | None, ...]:
         """By attack, how it did on its control, where it has one."""
         return tuple(entry.blind for entry in self.contents.entries)
@@ -437,12 +427,12 @@ class FederationAudit(SecretAudit):
         return tuple(place for place, yes in enumerate(failed) if yes)
 
     def _sheets(self) -> tuple[ImageSheet, ...]:
-        facts = self.facts
-        if not isinstance(facts, InteractionFacts) or self.path is None:
+        assert isinstance(self._held, FederatedSecret)
+        if not self._held.items or self.path is None:
             refuse_images()
         from divulge.audits.challenges import images  # reads transcripts
 
-        return images.read_sheets(self.path, facts.clients, facts.items)
+        return images.read_sheets(self.path, self.facts.clients, self._held.items)
 
     @cached_property
     def _told(self) -> FederationReport:

@@ -70,12 +70,19 @@ class AssignmentSecret(FederatedSecret[AssignmentFacts, FederationView]):
 
     __slots__ = ()
     kind: ClassVar = "assignment"
+    guess: ClassVar = Assignment
     question: ClassVar = "Which client of a federation trained on a record?"
+    risk: ClassVar = "Can an attacker find out which client of a federation trained on a record?"
     task: ClassVar = "Assignment of records to clients"
     gated: ClassVar = [name for name in assignment.METRICS if name != "specificity"]
     lead: ClassVar = "accuracy"
     section: ClassVar = "assignment"
     usual: ClassVar = ("cluster-lira", "variance-lira", "confidence-rule", "nobody")
+
+    @property
+    def sample(self) -> tuple[int, str]:
+        """The records whose clients are guessed."""
+        return self.facts.candidates, "records"
 
     @classmethod
     def check_section(cls, section: AssignmentSpec, where: str) -> None:

@@ -11,8 +11,6 @@ from divulge._util.contents import quote_error
 from divulge._util.progress import Track, track_silently
 from divulge._util.random import stream
 from divulge.core import (
-    Assignment,
-    AssignmentAttack,
     Attack,
     FederationView,
     Finding,
@@ -190,14 +188,14 @@ def run_on_clients(
 
 def run_on_federation(
     view: FederationView,
-    measure: Callable[[Assignment], Measurements],
-    attack: AssignmentAttack,
+    measure: Callable[[G], Measurements],
+    attack: Attack[FederationView, G],
     seed: int = 0,
     track: Track[Any] = track_silently,
 ) -> AttackResult:
     """One attack on the models of a federation's clients; arguments as of `run_on_clients`."""
 
-    def guess(rng: np.random.Generator) -> Assignment:
+    def guess(rng: np.random.Generator) -> G:
         _check_needs(attack, view.offers)
         with track.step(attack_label(attack)):
             return attack(view, rng)

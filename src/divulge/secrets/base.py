@@ -53,8 +53,12 @@ class Secret(ABC):
     __slots__ = ()
     kind: ClassVar[str]
     """The kind of its facts."""
+    guess: ClassVar[type[Any]]
+    """The class of a guess, whose ``about`` is the kind."""
     question: ClassVar[str]
     """What attacks find out."""
+    risk: ClassVar[str]
+    """The question of a page for a regulator, in plain words."""
     task: ClassVar[str]
     """What an attack does, as the title of a task in a model card."""
     gated: ClassVar[Collection[str]]
@@ -70,6 +74,11 @@ class Secret(ABC):
         """
         games: tuple[Any, ...] = import_module(f"divulge.testing.{cls.kind}").games()
         return games
+
+    @property
+    @abstractmethod
+    def sample(self) -> tuple[int, str]:
+        """How many candidates or clients figures rest on, and what these are."""
 
     @abstractmethod
     def measure(self, guess: Any, confidence: float = CONFIDENCE) -> Measurements:
@@ -98,6 +107,16 @@ class FederatedSecret(Secret, Generic[F, V]):
     """The section of ``audit.toml`` that asks about it."""
     usual: ClassVar[tuple[str, ...]]
     """Names of the attacks that run where settings name none."""
+
+    @property
+    def sample(self) -> tuple[int, str]:
+        """The clients."""
+        return len(self.facts.clients), "clients"
+
+    @property
+    def items(self) -> Sequence[int]:
+        """How many items each client was shown, where there may be images of them."""
+        return ()
 
     @classmethod
     def check_section(cls, section: Any, where: str) -> None:

@@ -45,7 +45,9 @@ class CompositionSecret(FederatedSecret[CompositionFacts, tuple[UpdateView, ...]
 
     __slots__ = ()
     kind: ClassVar = "composition"
+    guess: ClassVar = Proportions
     question: ClassVar = "Which classes does a client hold, and in which shares?"
+    risk: ClassVar = "Can the server of a federation find out which classes a client holds?"
     task: ClassVar = "Inference of class shares"
     gated: ClassVar = [name for name in composition.METRICS if name.startswith("null")]
     lead: ClassVar = "null_accuracy"

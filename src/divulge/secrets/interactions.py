@@ -45,12 +45,19 @@ class InteractionSecret(FederatedSecret[InteractionFacts, tuple[UpdateView, ...]
 
     __slots__ = ()
     kind: ClassVar = "interactions"
+    guess: ClassVar = Reconstruction
     question: ClassVar = "Which items did a user interact with?"
+    risk: ClassVar = "Can the server of a federation find out what its users clicked or bought?"
     task: ClassVar = "Inference of interactions"
     gated: ClassVar = interactions.METRICS
     lead: ClassVar = "auc"
     section: ClassVar = "interactions"
     usual: ClassVar = ("raifle", "random-interactions")
+
+    @property
+    def items(self) -> Sequence[int]:
+        """How many items each client was shown."""
+        return self.facts.items
 
     def control(
         self, view: Any, attack: Any, guess: Any, seed: int, track: Track[Any] = track_silently

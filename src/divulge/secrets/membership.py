@@ -19,10 +19,18 @@ class MembershipSecret(Secret):
     facts: MembershipFacts
     candidates: Candidates
     kind: ClassVar = "membership"
+    guess: ClassVar = Scores
     question: ClassVar = "Was a record in the training data of a model?"
+    risk: ClassVar = "Can an attacker find out which records a model was trained on?"
     task: ClassVar = "Membership inference"
     gated: ClassVar = measure.METRICS
     lead: ClassVar = "auc"
+
+    @property
+    def sample(self) -> tuple[int, str]:
+        """The candidates: records, or people."""
+        unit = "records" if self.facts.people is None else "people"
+        return self.facts.members + self.facts.nonmembers, unit
 
     def measure(self, guess: Scores, confidence: float = CONFIDENCE) -> Measurements:
         """Metrics over candidates."""

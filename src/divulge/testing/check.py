@@ -88,9 +88,10 @@ def check_attack(
     built = _build(attack, dict(settings or {}))
     about = about or own.secret_of(type(built))
     if about is None:
+        first, *others = (secret.guess.__name__ for secret in SECRETS.values())
         raise SpecError(
             f"expected {type(built).__name__}.__call__ to say what it returns, it does not: write "
-            "-> Scores (or Assignment, Proportions, Reconstruction) behind it, or say which "
+            f"-> {first} (or {', '.join(others)}) behind it, or say which "
             f"secret it is about: {', '.join(SECRETS)}"
         )
     if about not in SECRETS:

@@ -6,12 +6,10 @@ from itertools import groupby
 from divulge.core import Status
 from divulge.exports.ci.cases import AttackCase, RunCases
 from divulge.report.page import template_environment
+from divulge.secrets.registry import SECRETS
 
 QUESTIONS: Mapping[str, str] = {
-    "membership": "Can an attacker find out which records a model was trained on?",
-    "assignment": "Can an attacker find out which client of a federation trained on a record?",
-    "composition": "Can the server of a federation find out which classes a client holds?",
-    "interactions": "Can the server of a federation find out what its users clicked or bought?",
+    **{kind: secret.risk for kind, secret in SECRETS.items()},
     "canaries": "Does a training keep its promise of differential privacy?",
     "federation": "Which defence keeps a federation from giving its clients away?",
 }
