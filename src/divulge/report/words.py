@@ -15,9 +15,6 @@ _TITLES = {
     "auc": "AUC",
     "record_auc": "AUC by record",
     "epsilon": "Epsilon bound",
-    "class_shares": "L1 of the best guess of class shares",
-    "which_client": "AUC of which client",
-    "interactions": "AUC of clicks",
 }
 _DASH = "\u2013"
 _MONTHS = (

@@ -25,7 +25,7 @@ from divulge.federation.fedavg import Federation
 from divulge.federation.from_config import LOADING, load_federation
 from divulge.finished_runs.run_json import new_head
 from divulge.studies.harden.federated_bench import FederationBench, choose_families
-from divulge.studies.harden.federated_limits import FederationLimits
+from divulge.studies.harden.federated_limits import LIMITED, FederationLimits
 from divulge.studies.harden.federated_ranker import ranker_from_config
 from divulge.studies.harden.federated_result import FederationSearchFacts, HardenedFederation
 from divulge.studies.harden.federated_trial import NamedAttacks, TrialDesign
@@ -132,7 +132,7 @@ def harden_federation_file(
             "which_client there"
         )
     # all that are given: those that do not fit the federation are refused by name
-    limits = FederationLimits(search.class_shares, search.which_client, search.interactions)
+    limits = FederationLimits(**{name: getattr(search, name) for name in LIMITED})
     folder, track = choose_run_folder(run, path, settings.name, resume=resume), as_track(progress)
     load = _federation_from_config if settings.ranker is None else ranker_from_config
     with track.step(LOADING):

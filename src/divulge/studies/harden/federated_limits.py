@@ -1,21 +1,33 @@
 """Limits on what the server of a federation may learn, and what one setting came to."""
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from divulge._util.arguments import check_arguments
 from divulge._util.json import JSON
 from divulge.core import Estimate, UpdateDefence
 from divulge.defences import catalog
 from divulge.errors import SpecError
-from divulge.metrics.ceiling import find_side
 
-LEAST, INTERACTIONS = "class_shares", "interactions"
-"""The limit that a figure has to reach, and the one of rankers."""
-_AT_MOST = ("which_client", INTERACTIONS)
-"""Limits that a figure must not exceed."""
+
+class LimitedFigure(NamedTuple):
+    """What a limit is on."""
+
+    title: str
+    largest: float = 1.0
+    """The end of its range, which begins at 0."""
+    least: bool = False
+    """Whether the figure has to reach its limit; else it must not exceed it."""
+
+
+LIMITED: Mapping[str, LimitedFigure] = {
+    "class_shares": LimitedFigure("L1 of the best guess of class shares", 2.0, least=True),
+    "which_client": LimitedFigure("AUC of which client"),
+    "interactions": LimitedFigure("AUC of clicks"),
+}
+"""By field of `FederationLimits`, what it is on."""
 
 
 @check_arguments
@@ -42,18 +54,16 @@ class FederationLimits:
 
     def __post_init__(self) -> None:
         if not self.given:
-            raise SpecError(
-                "expected a limit, got none: set class_shares, which_client or interactions"
-            )
-        for name, most in (("class_shares", 2.0), ("which_client", 1.0), ("interactions", 1.0)):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value <= most:
-                raise SpecError(f"expected {name} from 0 to {most:g}, got {value}")
+            *names, last = LIMITED
+            raise SpecError(f"expected a limit, got none: set {', '.join(names)} or {last}")
+        for name, value in self.given.items():
+            if not 0 <= value <= LIMITED[name].largest:
+                raise SpecError(f"expected {name} from 0 to {LIMITED[name].largest:g}, got {value}")
 
     @property
     def given(self) -> dict[str, float]:
         """The limits that are given, by name."""
-        each = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        each = {name: getattr(self, name) for name in LIMITED}
         return {name: limit for name, limit in each.items() if limit is not None}
 
     def choose(self, trials: "Sequence[FederationTrial]") -> "FederationTrial":
@@ -114,24 +124,17 @@ class FederationTrial:
 
     def excess(self, limits: FederationLimits) -> float:
         """By how much of its range the worst interval misses its limit; 0 or less if none does."""
-        missed = []
-        if limits.class_shares is not None:
-            missed.append((limits.class_shares - self.leaks["class_shares"].low) / 2)
-        for name in _AT_MOST:
-            limit = getattr(limits, name)
-            if limit is not None:
-                high = self.leaks[name].high
-                missed.append((1.0 if high is None else high) - limit)
-        return max(missed, default=-math.inf)
+        return max(self._missed(name, limit) for name, limit in limits.given.items())
 
     def exceeds(self, limits: FederationLimits) -> bool:
         """Whether some figure is shown to miss its limit: its whole interval does."""
-        shares = limits.class_shares
-        furthest = self.leaks["class_shares"].high if shares is not None else None
-        if shares is not None and furthest is not None and furthest < shares:
-            return True
-        given = {name: limit for name, limit in limits.given.items() if name in _AT_MOST}
-        return any(
-            find_side(self.leaks[name].low, self.leaks[name].high, limit) == "over"
-            for name, limit in given.items()
-        )
+        return any(self._misses(name, limit) for name, limit in limits.given.items())
+
+    def _missed(self, name: str, limit: float) -> float:
+        figure, (_, largest, least) = self.leaks[name], LIMITED[name]
+        high = largest if figure.high is None else figure.high
+        return (limit - figure.low if least else high - limit) / largest
+
+    def _misses(self, name: str, limit: float) -> bool:
+        low, high = self.leaks[name].low, self.leaks[name].high
+        return high is not None and high < limit if LIMITED[name].least else low > limit

@@ -16,8 +16,7 @@ from divulge.finished_runs.run_json import load_head
 from divulge.finished_runs.stored import as_frame
 from divulge.report import words
 from divulge.studies.harden.federated_limits import (
-    INTERACTIONS,
-    LEAST,
+    LIMITED,
     FederationLimits,
     FederationTrial,
     FederationVariant,
@@ -152,9 +151,9 @@ class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
         """What the report shows."""
         limits, fresh, chosen = self.limits.given, self.fresh, self.chosen
         head, facts = self.head, self.facts
-        ranker = INTERACTIONS in limits
+        ranker = fresh.setting.epochs is None
         merit, halves = ("NDCG@10", "queries") if ranker else ("Accuracy", "clients")
-        titles = [words.metric_title(name) for name in limits]
+        titles = [LIMITED[name].title for name in limits]
         states = [(fresh, f"fresh {halves}")]
         states += [(trial, "chosen" if trial is chosen else "") for trial in self.trials]
         rows = [
@@ -194,9 +193,10 @@ class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
         """What was measured with the fresh half, and how far the search was off."""
         for name, limit in self.limits.given.items():
             fresh, search = _show(self.fresh.leaks[name], self.chosen.leaks[name])
-            side = "at least" if name == LEAST else "at most"
+            title, _, least = LIMITED[name]
+            side = "at least" if least else "at most"
             yield (
-                f"{words.metric_title(name)}: {fresh} with fresh {halves}, {search} in the search; "
+                f"{title}: {fresh} with fresh {halves}, {search} in the search; "
                 f"the limit is {side} {limit:g}."
             )
         shown = (self.fresh, self.chosen, self.trials[0])
