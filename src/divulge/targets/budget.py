@@ -1,18 +1,19 @@
 """Count the queries to a model, and limit them by a budget."""
 
 from collections.abc import Generator
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from divulge.core import LastLayer, Need, Target, as_white_box, stream_answers
+from divulge.core import Need, Target, stream_answers
 from divulge.core.tokens import Tokens, as_token_target, stream_tokens
 from divulge.errors import BudgetSpent
+from divulge.targets.look_through import LookThrough
 
 
 @final
-class CountingTarget:
+class CountingTarget(LookThrough):
     """A target that counts the records it is asked about, up to a budget.
 
     Examples:
@@ -62,59 +63,6 @@ class CountingTarget:
         self._count(len(x))
         yield from stream_answers(self._target, x)
 
-    def gradient(
-        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
-    ) -> Float[np.ndarray, "records *features"]:
-        """The inner target's gradients; each counts like an answer.
-
-        Raises:
-            BudgetSpent: see `predict`.
-            NotApplicable: the inner target cannot be looked into.
-        """
-        inner = as_white_box(self._target)
-        self._count(len(x))
-        return inner.gradient(x, y)
-
-    def parameter_gradient(
-        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
-    ) -> Float[np.ndarray, "records parameters"]:
-        """The inner target's gradients by its weights; each counts like an answer.
-
-        Raises:
-            BudgetSpent: see `predict`.
-            NotApplicable: the inner target cannot be looked into.
-        """
-        inner = as_white_box(self._target)
-        self._count(len(x))
-        return inner.parameter_gradient(x, y)
-
-    def hessian_product(
-        self,
-        x: Shaped[np.ndarray, "records *features"],
-        y: Int[np.ndarray, " records"],
-        vector: Float[np.ndarray, " parameters"],
-    ) -> Float[np.ndarray, " parameters"]:
-        """The inner target's Hessian times a vector; each record counts like an answer.
-
-        Raises:
-            BudgetSpent: see `predict`.
-            NotApplicable: the inner target cannot be looked into.
-        """
-        inner = as_white_box(self._target)
-        self._count(len(x))
-        return inner.hessian_product(x, y, vector)
-
-    def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
-        """The inner target's last layer; each record counts like an answer.
-
-        Raises:
-            BudgetSpent: see `predict`.
-            NotApplicable: the inner target cannot be looked into.
-        """
-        inner = as_white_box(self._target)
-        self._count(len(x))
-        return inner.last_layer(x)
-
     def tokens(
         self,
         x: Shaped[np.ndarray, " records *features"],
@@ -144,6 +92,15 @@ class CountingTarget:
         as_token_target(self._target)
         self._count(len(x))
         yield from stream_tokens(self._target, x, after)
+
+    def _pass_on(
+        self,
+        x: Shaped[np.ndarray, "records *features"],
+        y: Int[np.ndarray, " records"] | None = None,
+    ) -> tuple[Any, Any]:
+        """The same; each record that is looked at counts like an answer."""
+        self._count(len(x))
+        return x, y
 
     def _count(self, records: int) -> None:
         if self._budget is not None and self._asked + records > self._budget:

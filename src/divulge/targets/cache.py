@@ -12,9 +12,10 @@ from typing import Any, Generic, TypeVar, final
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
-from divulge.core import LastLayer, Need, Target, as_white_box, stream_answers
+from divulge.core import Need, Target, stream_answers
 from divulge.core.tokens import Tokens, as_token_target, stream_tokens
 from divulge.errors import SpecError, TargetError
+from divulge.targets.look_through import LookThrough
 from divulge.targets.prediction_file import ANY_LENGTH, PredictionFile
 from divulge.targets.token_packing import pack_tokens, unpack_tokens
 
@@ -82,7 +83,7 @@ class RecentAnswers(Generic[T]):
 
 
 @final
-class CachedTarget:
+class CachedTarget(LookThrough):
     """A target that never asks the inner one about the same record content again.
 
     Args:
@@ -156,47 +157,6 @@ class CachedTarget:
         self._ask(x, keys)
         answers = np.frombuffer(b"".join([self._known[key] for key in keys])).reshape(len(x), -1)
         return self._recent.remember(x, answers)
-
-    def gradient(
-        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
-    ) -> Float[np.ndarray, "records *features"]:
-        """The inner target's gradients, which are not kept.
-
-        Raises:
-            NotApplicable: the inner target cannot be looked into.
-        """
-        return as_white_box(self._target).gradient(x, y)
-
-    def parameter_gradient(
-        self, x: Shaped[np.ndarray, "records *features"], y: Int[np.ndarray, " records"]
-    ) -> Float[np.ndarray, "records parameters"]:
-        """The inner target's gradients by its weights, which are not kept.
-
-        Raises:
-            NotApplicable: the inner target cannot be looked into.
-        """
-        return as_white_box(self._target).parameter_gradient(x, y)
-
-    def hessian_product(
-        self,
-        x: Shaped[np.ndarray, "records *features"],
-        y: Int[np.ndarray, " records"],
-        vector: Float[np.ndarray, " parameters"],
-    ) -> Float[np.ndarray, " parameters"]:
-        """The inner target's Hessian times a vector, which is not kept.
-
-        Raises:
-            NotApplicable: the inner target cannot be looked into.
-        """
-        return as_white_box(self._target).hessian_product(x, y, vector)
-
-    def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
-        """The inner target's last layer, which is not kept.
-
-        Raises:
-            NotApplicable: the inner target cannot be looked into.
-        """
-        return as_white_box(self._target).last_layer(x)
 
     @property
     def _keeps_tokens(self) -> bool:

@@ -1,6 +1,6 @@
 """PyTorch modules, asked in evaluation mode and left as they were found."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -77,17 +77,8 @@ class TorchTarget:
         """
         from divulge.targets import white_box
 
-        place = self._place()
-        with (
-            translate_model_errors("the module to be differentiated", _REMEDY),
-            evaluation_mode(self.module),
-        ):
-            parts = [
-                white_box.input_gradient(
-                    self.module, *place, self.output, x[start:end], y[start:end]
-                )
-                for start, end in self._batches(len(x))
-            ]
+        look = white_box.input_gradient
+        parts = self._look("the module to be differentiated", look, x, y)
         return np.concatenate(parts)
 
     def parameter_gradient(
@@ -100,17 +91,8 @@ class TorchTarget:
         """
         from divulge.targets import white_box
 
-        place = self._place()
-        with (
-            translate_model_errors("the module to be differentiated", _REMEDY),
-            evaluation_mode(self.module),
-        ):
-            parts = [
-                white_box.parameter_gradient(
-                    self.module, *place, self.output, x[start:end], y[start:end]
-                )
-                for start, end in self._batches(len(x))
-            ]
+        look = white_box.parameter_gradient
+        parts = self._look("the module to be differentiated", look, x, y)
         return np.concatenate(parts)
 
     def hessian_product(
@@ -126,17 +108,8 @@ class TorchTarget:
         """
         from divulge.targets import white_box
 
-        place = self._place()
-        with (
-            translate_model_errors("the module to be differentiated twice", _REMEDY),
-            evaluation_mode(self.module),
-        ):
-            parts = [
-                white_box.hessian_product(
-                    self.module, *place, self.output, x[start:end], y[start:end], vector
-                )
-                for start, end in self._batches(len(x))
-            ]
+        look = partial(white_box.hessian_product, vector=vector)
+        parts = self._look("the module to be differentiated twice", look, x, y)
         return np.asarray(np.sum(parts, axis=0) / len(x))
 
     def last_layer(self, x: Shaped[np.ndarray, "records *features"]) -> LastLayer:
@@ -147,16 +120,21 @@ class TorchTarget:
         """
         from divulge.targets import white_box
 
+        parts = self._look("the module to be looked into", white_box.read_last_layer, x)
+        return LastLayer(np.concatenate([part.features for part in parts]), parts[0].weights)
+
+    def _look(
+        self, wanted: str, look: Callable[..., Any], x: np.ndarray, y: np.ndarray | None = None
+    ) -> list[Any]:
+        """What a function of `white_box` says of each batch of records, and of their classes."""
         place = self._place()
-        with (
-            translate_model_errors("the module to be looked into", _REMEDY),
-            evaluation_mode(self.module),
-        ):
-            parts = [
-                white_box.read_last_layer(self.module, *place, x[start:end])
+        with translate_model_errors(wanted, _REMEDY), evaluation_mode(self.module):
+            return [
+                look(self.module, *place, x[start:end])
+                if y is None
+                else look(self.module, *place, self.output, x[start:end], y[start:end])
                 for start, end in self._batches(len(x))
             ]
-        return LastLayer(np.concatenate([part.features for part in parts]), parts[0].weights)
 
     def _query(self, x: Any) -> Shaped[np.ndarray, "..."]:
         """The module's answers as they are."""
