@@ -24,7 +24,7 @@ USED = [
     "divulge/defences/training/dp_sgd/trainer.py",  # imported in a function
     "divulge/attacks/__init__.py",
     "divulge/secrets/composition.py",
-    "divulge/secrets/blind.py",
+    "divulge/secrets/blind/composition.py",
 ]
 UNUSED = [
     "divulge/cli/main.py",

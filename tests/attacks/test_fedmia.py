@@ -12,7 +12,7 @@ from divulge.attacks.assignment import fedmia
 from divulge.core import NOBODY, FederationView, RoundSignals
 from divulge.errors import DataError, NotApplicable, SpecError
 from divulge.metrics import assignment
-from divulge.secrets import blind
+from divulge.secrets.blind import assignment as blind
 from divulge.testing import clients
 
 GAME = clients.draw_game(0, clients=4).challenge

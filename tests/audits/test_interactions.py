@@ -26,7 +26,7 @@ from divulge.federation.search.users import Searching
 from divulge.federation.transcript import impressions, writer
 from divulge.metrics import interactions as metrics_interactions
 from divulge.report.federation import interactions as pages
-from divulge.secrets import replay
+from divulge.secrets.blind import replay
 
 from ..kinds import audit_federation, load_federation
 

@@ -12,7 +12,7 @@ from divulge.core import CompositionFacts, LocalTraining, ReceivedUpdate, Round
 from divulge.federation.transcript import reader, writer
 from divulge.federation.transcript.inspect import inspect
 from divulge.federation.transcript.reader import Transcript
-from divulge.secrets import blind
+from divulge.secrets.blind import composition as blind
 from divulge.secrets.composition import CompositionSecret
 
 from ..attacks import federations

@@ -29,8 +29,9 @@ from divulge.federation import prediction_tables
 from divulge.federation.local_models import AssignmentGame
 from divulge.metrics.permutation import matches_p, pairing_p
 from divulge.report.federation.page import controls
-from divulge.secrets import blind
 from divulge.secrets.assignment import AssignmentSecret
+from divulge.secrets.blind import assignment as of_answers
+from divulge.secrets.blind import composition as of_updates
 from divulge.secrets.composition import CompositionSecret
 from divulge.secrets.controls import FALSE_ALARM
 from divulge.testing import clients
@@ -94,13 +95,13 @@ class ToldShares:
 
 
 def run(attack: Reads | ToldShares, seed: int = 0) -> BlindRun:
-    found = blind.control_on_updates(views(), CompositionSecret(subject()), attack, seed)
+    found = of_updates.control_on_updates(views(), CompositionSecret(subject()), attack, seed)
     assert found is not None
     return found
 
 
 def test_updates_move_among_the_clients_and_each_has_one_name() -> None:
-    before, after = views(), blind.exchange_updates(views(), 0)
+    before, after = views(), of_updates.exchange_updates(views(), 0)
     order = [one.rounds[0].received[one.victim].records or 0 for one in after]
     assert sorted(order) == [100 + k for k in range(CLIENTS)]
     assert order != sorted(order)
@@ -116,7 +117,7 @@ def test_an_attack_that_reads_updates_guesses_those_of_the_others() -> None:
     rng = np.random.default_rng
     attack = Decaf(level="bias")
     before = [attack(one, rng(0)).share for one in seen]
-    moved = blind.exchange_updates(seen, 3)
+    moved = of_updates.exchange_updates(seen, 3)
     after = [attack(one, rng(0)).share for one in moved]
     order = [min(range(len(seen)), key=lambda k: np.abs(before[k] - one).sum()) for one in after]
     np.testing.assert_array_equal(np.array(after), np.array(before)[order])
@@ -144,7 +145,7 @@ def test_who_reads_updates_passes_as_often_as_promised() -> None:
 def test_few_clients_are_said_to_be_too_few_before_the_attack_runs() -> None:
     few = CompositionFacts("four", tuple("0123"), counts()[:4], ())
     attack = Mock(spec=Decaf)
-    found = blind.control_on_updates(views()[:4], CompositionSecret(few), attack, 0)
+    found = of_updates.control_on_updates(views()[:4], CompositionSecret(few), attack, 0)
     attack.many.assert_not_called()
     assert found is not None
     assert found.outcome is ControlOutcome.NOT_TESTED
@@ -181,7 +182,7 @@ class ToldOwners:
 def test_who_was_told_the_owners_fails(share: float) -> None:
     game = clients.draw_game(0)
     owners = tuple(game.challenge.truth.client.tolist())
-    found = blind.control_on_predictions(
+    found = of_answers.control_on_predictions(
         game.challenge.view, AssignmentSecret(trained_on(game)), ToldOwners(owners, share), 0
     )
     assert found is not None
@@ -192,7 +193,7 @@ def test_who_reads_answers_passes() -> None:
     """The published leak is found before the shuffle, and not after it."""
     for seed in range(4):
         game = clients.draw_game(seed)
-        found = blind.control_on_predictions(
+        found = of_answers.control_on_predictions(
             game.challenge.view, AssignmentSecret(trained_on(game)), ClusterLiRA(), seed
         )
         assert found is not None
@@ -205,13 +206,13 @@ def test_without_the_truth_there_is_no_control() -> None:
     game = clients.draw_game(0)
     silent = dataclasses.replace(trained_on(game), owners=None)
     assert (
-        blind.control_on_predictions(
+        of_answers.control_on_predictions(
             game.challenge.view, AssignmentSecret(silent), ClusterLiRA(), 0
         )
         is None
     )
     unknown = dataclasses.replace(subject(), counts=None)
-    assert blind.control_on_updates(views(), CompositionSecret(unknown), Reads(), 0) is None
+    assert of_updates.control_on_updates(views(), CompositionSecret(unknown), Reads(), 0) is None
 
 
 @pytest.mark.parametrize("test", ["matches", "pairs"])

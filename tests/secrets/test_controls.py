@@ -33,9 +33,9 @@ from divulge.core import (
 from divulge.metrics.max_test import max_test
 from divulge.metrics.permutation import membership_p, rank_sum_p
 from divulge.secrets import attempt, control_games, controls, wrapped
+from divulge.secrets.control_targets.planted import PlantedTarget
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import record_keys
-from divulge.targets.planted import PlantedTarget
 from divulge.testing import forests
 from divulge.testing.membership import Models
 from tests.golden import golden

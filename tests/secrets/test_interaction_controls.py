@@ -38,8 +38,9 @@ from divulge.federation.transcript import impressions, writer
 from divulge.metrics import conditional
 from divulge.metrics.permutation import signs_p
 from divulge.metrics.uninformed import interactions as uninformed
-from divulge.secrets import blind, replay
 from divulge.secrets.base import FederationChallenge
+from divulge.secrets.blind import interactions as blind
+from divulge.secrets.blind import replay
 from divulge.secrets.controls import FALSE_ALARM
 from divulge.secrets.interactions import InteractionSecret, decode_beyond
 

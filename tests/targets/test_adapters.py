@@ -20,6 +20,8 @@ from divulge.core import Need, Records, Target
 from divulge.data import records
 from divulge.defences.answers.temperature import Temperature
 from divulge.errors import SpecError, TargetError
+from divulge.secrets.control_targets.planted import PlantedTarget
+from divulge.secrets.control_targets.shuffled import ShuffledTarget
 from divulge.targets import predictions
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
@@ -30,9 +32,7 @@ from divulge.targets.function import FunctionTarget
 from divulge.targets.http import HTTPTarget
 from divulge.targets.keras import KerasTarget
 from divulge.targets.onnx import OnnxTarget
-from divulge.targets.planted import PlantedTarget
 from divulge.targets.recorded import RecordedTarget
-from divulge.targets.shuffled import ShuffledTarget
 from divulge.targets.sklearn import SklearnTarget
 from divulge.targets.torch import TorchTarget
 from divulge.targets.transformers import TransformersTarget

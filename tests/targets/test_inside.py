@@ -5,9 +5,9 @@ import pytest
 
 from divulge.core import Need
 from divulge.errors import TargetError
+from divulge.secrets.control_targets.planted import PlantedTarget
 from divulge.targets.budget import CountingTarget
 from divulge.targets.cache import CachedTarget
-from divulge.targets.planted import PlantedTarget
 from divulge.targets.torch import TorchTarget
 
 torch: Any = pytest.importorskip("torch")

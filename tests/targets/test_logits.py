@@ -8,10 +8,10 @@ from scipy import special
 
 from divulge.core import Need, Records, Target
 from divulge.errors import TargetError
+from divulge.secrets.control_targets.shuffled import ShuffledTarget
 from divulge.targets.function import FunctionTarget
 from divulge.targets.logits import read_logits
 from divulge.targets.recorded import TableTarget
-from divulge.targets.shuffled import ShuffledTarget
 
 from . import tiny_models as tiny
 

@@ -14,14 +14,14 @@ from divulge.core import Need, Records, Target
 from divulge.core.records import LARGEST_VALUE
 from divulge.defences import Rounding
 from divulge.errors import DataError, SpecError, TargetError
+from divulge.secrets.control_targets.planted import PlantedTarget
+from divulge.secrets.control_targets.shuffled import ShuffledTarget
 from divulge.targets import predictions, wrap
 from divulge.targets.cache import CachedTarget
 from divulge.targets.defended import DefendedTarget
 from divulge.targets.files import load_target, open_target
 from divulge.targets.function import FunctionTarget
 from divulge.targets.outputs import to_answers
-from divulge.targets.planted import PlantedTarget
-from divulge.targets.shuffled import ShuffledTarget
 from divulge.targets.sklearn import SklearnRegressor
 
 from . import tiny_models as tiny

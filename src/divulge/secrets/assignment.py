@@ -141,7 +141,7 @@ class AssignmentSecret(FederatedSecret[AssignmentFacts, FederationView]):
         self, view: Any, attack: Any, guess: Any, seed: int, track: Track[Any] = track_silently
     ) -> Controls:
         """The attack on shuffled predictions, held against the real clients."""
-        from divulge.secrets import blind  # reading a run needs no control
+        from divulge.secrets.blind import assignment as blind  # reading a run needs no control
 
         del guess
         if isinstance(attack, wrapped.AfterRounds):

@@ -58,7 +58,7 @@ class CompositionSecret(FederatedSecret[CompositionFacts, tuple[UpdateView, ...]
         self, view: Any, attack: Any, guess: Any, seed: int, track: Track[Any] = track_silently
     ) -> Controls:
         """The attack on exchanged updates, held against the real class shares."""
-        from divulge.secrets import blind  # reading a run needs no control
+        from divulge.secrets.blind import composition as blind  # reading a run needs no control
 
         del guess
         return Controls(blind=blind.control_on_updates(view, self, attack, seed, track))

@@ -8,9 +8,9 @@ from jaxtyping import Bool, Float
 from divulge._util.random import stream
 from divulge.core import Game, Membership, ModelView, Target
 from divulge.secrets import attempt
-from divulge.targets.neighbourhoods import OtherFeatures
-from divulge.targets.planted import PlantedTarget
-from divulge.targets.shuffled import ShuffledTarget
+from divulge.secrets.control_targets.neighbourhoods import OtherFeatures
+from divulge.secrets.control_targets.planted import PlantedTarget
+from divulge.secrets.control_targets.shuffled import ShuffledTarget
 
 _KEPT_LOSS = 0.1
 """Share of its first loss that a record has once a planted leak has memorised it."""

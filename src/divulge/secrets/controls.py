@@ -203,3 +203,13 @@ def _sample(
     chosen = order[:SHUFFLED_RECORDS]
     few = member[chosen].all() or not member[chosen].any()
     return order if few else chosen
+
+
+def too_few_clients(clients: int) -> BlindRun:
+    """Of so few clients, no control."""
+    return not_tested(f"{clients} clients are too few for this control")
+
+
+def not_tested(why: str) -> BlindRun:
+    """No control, and why."""
+    return BlindRun(None, None, ControlOutcome.NOT_TESTED, why)

@@ -65,7 +65,8 @@ class InteractionSecret(FederatedSecret[InteractionFacts, tuple[UpdateView, ...]
         """The attack on updates of shuffled clicks, held against the real ones."""
         # reading a run needs none of these
         from divulge._util.contents import quote_error
-        from divulge.secrets import blind, simulated_clicks
+        from divulge.secrets.blind import interactions as blind
+        from divulge.secrets.blind import simulated_clicks
 
         if self.facts.truth is None:
             try:

@@ -7,11 +7,17 @@ from typing import final
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from divulge.core import LastLayer, Need, Records, Target, as_white_box
+from divulge.core import Need, Records, Target
 from divulge.core.tokens import Tokens, as_token_target
+from divulge.secrets.control_targets.neighbourhoods import (
+    NOBODY,
+    KnownParts,
+    Neighbourhoods,
+    OtherFeatures,
+)
 from divulge.targets.cache import RecentAnswers, record_keys
 from divulge.targets.logits import read_logits
-from divulge.targets.neighbourhoods import NOBODY, KnownParts, Neighbourhoods, OtherFeatures
+from divulge.targets.look_through import LookThrough
 
 _UNKNOWN = NOBODY
 CandidatePositions = Int[np.ndarray, " records"]
@@ -19,7 +25,7 @@ Features = Shaped[np.ndarray, " records *features"]
 
 
 @final
-class ShuffledTarget:
+class ShuffledTarget(LookThrough):
     """A target that answers about another candidate than the one asked about.
 
     A random permutation of the candidates is drawn once. Asked about candidate i, the target
@@ -92,48 +98,6 @@ class ShuffledTarget:
         """
         return self._shuffle(partial(read_logits, self._target), x)
 
-    def gradient(
-        self, x: Features, y: Int[np.ndarray, " records"]
-    ) -> Float[np.ndarray, "records *features"]:
-        """The inner target's gradients at the records that stand for these, by their own classes.
-
-        Raises:
-            NotApplicable: the inner target cannot be looked into.
-        """
-        return as_white_box(self._target).gradient(*self._substitute_records(x, y))
-
-    def parameter_gradient(
-        self, x: Features, y: Int[np.ndarray, " records"]
-    ) -> Float[np.ndarray, "records parameters"]:
-        """The inner target's gradients by its weights, as `gradient`.
-
-        Raises:
-            NotApplicable: the inner target cannot be looked into.
-        """
-        return as_white_box(self._target).parameter_gradient(*self._substitute_records(x, y))
-
-    def hessian_product(
-        self,
-        x: Features,
-        y: Int[np.ndarray, " records"],
-        vector: Float[np.ndarray, " parameters"],
-    ) -> Float[np.ndarray, " parameters"]:
-        """The inner target's Hessian at the records that stand for these, times a vector.
-
-        Raises:
-            NotApplicable: the inner target cannot be looked into.
-        """
-        exchanged = self._substitute_records(x, y)
-        return as_white_box(self._target).hessian_product(*exchanged, vector)
-
-    def last_layer(self, x: Features) -> LastLayer:
-        """The inner target's last layer at the records that stand for these.
-
-        Raises:
-            NotApplicable: the inner target cannot be looked into.
-        """
-        return as_white_box(self._target).last_layer(self._substitute_candidates(x)[0])
-
     def tokens(
         self,
         x: Shaped[np.ndarray, " records *features"],
@@ -160,11 +124,13 @@ class ShuffledTarget:
         exchanged, place = self._substitute_candidates(x)
         return self._carry_over(ask(exchanged).copy(), place)
 
-    def _substitute_records(
-        self, x: Features, y: Int[np.ndarray, " records"]
-    ) -> tuple[Features, Int[np.ndarray, " records"]]:
+    def _pass_on(
+        self, x: Features, y: Int[np.ndarray, " records"] | None = None
+    ) -> tuple[Features, Int[np.ndarray, " records"] | None]:
         """The records that stand for these, with their own classes."""
         exchanged, place = self._substitute_candidates(x)
+        if y is None:
+            return exchanged, None
         return exchanged, np.where(place == _UNKNOWN, y, self._y[self._order[place]])
 
     def _substitute_candidates(self, x: Features) -> tuple[Features, CandidatePositions]:

@@ -11,8 +11,8 @@ from divulge.attacks.catalog import UNINFORMED
 from divulge.core import InteractionAttack, InteractionFacts, Reconstruction, UpdateView
 from divulge.metrics.membership import auc
 from divulge.metrics.uninformed.interactions import SimulatedClicks
-from divulge.secrets import replay
 from divulge.secrets.base import FederatedSecret
+from divulge.secrets.blind import replay
 
 
 def attack_simulated_clicks(

@@ -11,8 +11,13 @@ from scipy import special
 from divulge.core import Need, Target
 from divulge.core.tokens import Tokens, as_token_target
 from divulge.errors import DataError, TargetError
+from divulge.secrets.control_targets.neighbourhoods import (
+    NOBODY,
+    KnownParts,
+    Neighbourhoods,
+    OtherFeatures,
+)
 from divulge.targets.cache import RecentAnswers, record_keys
-from divulge.targets.neighbourhoods import NOBODY, KnownParts, Neighbourhoods, OtherFeatures
 
 _PLANTED_MASS = 0.9  # of the mass, to the true class of what was memorised, or to a wrong one
 _WRONG_SHARE = 0.3  # of the records that were not memorised are answered wrongly

@@ -3,10 +3,10 @@ import pytest
 
 from divulge.core import Need
 from divulge.errors import DataError, TargetError
+from divulge.secrets.control_targets.planted import PlantedTarget
 from divulge.targets.function import FunctionTarget
-from divulge.targets.planted import PlantedTarget
 
-from . import tiny_models as tiny
+from ..targets import tiny_models as tiny
 
 X = np.random.default_rng(1).normal(size=(2000, 4))
 Y = np.random.default_rng(2).integers(3, size=2000)

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from divulge.core import Records
+from divulge.secrets.control_targets.neighbourhoods import NOBODY, Neighbourhoods
+from divulge.secrets.control_targets.planted import PlantedTarget
+from divulge.secrets.control_targets.shuffled import ShuffledTarget
 from divulge.targets.cache import record_keys
 from divulge.targets.function import FunctionTarget
-from divulge.targets.neighbourhoods import NOBODY, Neighbourhoods
-from divulge.targets.planted import PlantedTarget
-from divulge.targets.shuffled import ShuffledTarget
 
 RNG = np.random.default_rng(0)
 NUMBERS = RNG.normal(size=(40, 5)) * [1, 10, 100, 1, 0]

@@ -9,7 +9,7 @@ from divulge.attacks.membership.gradient_norm import GradientNorm
 from divulge.attacks.membership.mrad.attack import MRAD
 from divulge.core import LastLayer, Need, Records
 from divulge.data.known_features import KnownFeatures
-from divulge.targets.shuffled import ShuffledTarget
+from divulge.secrets.control_targets.shuffled import ShuffledTarget
 from divulge.testing import networks
 
 X = np.arange(12.0)[:, None]
