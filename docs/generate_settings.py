@@ -1,7 +1,8 @@
 """Tables of the keys of settings files, written from the docstrings of the models' fields.
 
 The page says where a table belongs with a comment, ``<!-- keys of MODULE:MODEL -->``; the table
-below it is written again. Everything around it is written by hand.
+below it is written again. So are the attacks that run unasked, between ``<!-- default attacks -->``
+and ``<!-- end -->``. Everything around these is written by hand.
 """
 
 import ast
@@ -10,7 +11,7 @@ import inspect
 import json
 import re
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
@@ -18,19 +19,48 @@ import annotated_types
 import pydantic
 from pydantic.fields import FieldInfo
 
+from divulge.attacks.catalog import default_attacks
 from divulge.audits.config import CommonSpec
 from divulge.core import Records
+from divulge.secrets.wrapped import attack_label
 
 HERE = Path(__file__).parent
 PAGE = HERE / "settings.md"
 _LARGEST = 2**31
 """From here on an upper limit is that of a machine's number, and not worth a reader's time."""
+_DEFAULT = re.compile(r"(<!-- default attacks -->\n).*?(<!-- end -->)", re.S)
 _TABLE = re.compile(r"(<!-- keys of (\S+):(\w+) -->\n\n)(?:\|.*\n)*\n*")
 
 
 def pages() -> dict[Path, str]:
     """The page with its tables, by path."""
-    return {PAGE: _TABLE.sub(_table, PAGE.read_text(encoding="utf-8"))}
+    text = _DEFAULT.sub(_default_attacks, PAGE.read_text(encoding="utf-8"))
+    return {PAGE: _TABLE.sub(_table, text)}
+
+
+def _default_attacks(found: re.Match[str]) -> str:
+    """The attacks that run where settings name none, and what else runs with which settings."""
+    usual = [attack_label(attack) for attack in default_attacks()]
+    lines = [f"Without any, these {len(usual)} run: {_listed(usual)}."]
+    for word, setting in _FURTHER.items():
+        more = [attack_label(attack) for attack in default_attacks(**{word: True})]
+        lines.append(f"With {setting} also {_listed([a for a in more if a not in usual])}.")
+    return "\n".join([found[1], *lines, "", found[2]])
+
+
+_FURTHER = {
+    "shadows": "`[shadows]`",
+    "cascade": "`cascade` in `[shadows]`",
+    "partial": "`[known]`",
+    "known_members": "`known_members` in `[data]`",
+    "checkpoints": "`checkpoints` in `[target]`",
+}
+"""By argument of `default_attacks`, the settings that it stands for."""
+
+
+def _listed(names: Sequence[str]) -> str:
+    quoted = [f"`{name}`" for name in names]
+    return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} and {quoted[-1]}"
 
 
 def documented() -> set[type[pydantic.BaseModel]]:
