@@ -20,6 +20,7 @@ import numpy as np
 import pydantic
 
 from divulge._util import hints
+from divulge._util.exits import came_from_a_signal, exit_error
 from divulge._util.extras import name_missing_extra
 from divulge._util.hint_checks import make_check
 from divulge.errors import DataError, SpecError, did_you_mean
@@ -91,7 +92,7 @@ def check_arguments(checked: C) -> C:
 
     Annotations are read at the first call. A call that they do not allow ends in a SpecError, or in
     a DataError where an array was expected; one that needs a package that is not installed, in a
-    MissingExtra.
+    MissingExtra; one whose model, attack or data end the program (``sys.exit``), in a SpecError.
 
     Args:
         checked: a function, or a class with a constructor of its own.
@@ -102,8 +103,13 @@ def check_arguments(checked: C) -> C:
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         bound = judge().bind(args, kwargs)
-        with name_missing_extra():
-            return function(*bound.args, **bound.kwargs)
+        try:
+            with name_missing_extra():
+                return function(*bound.args, **bound.kwargs)
+        except SystemExit as error:
+            if came_from_a_signal(error):
+                raise
+            raise exit_error(error) from error
 
     if isinstance(checked, type):
         type.__setattr__(checked, "__init__", call)

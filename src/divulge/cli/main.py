@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
+from divulge._util.exits import exit_error
 from divulge._util.extras import name_missing_extra
 from divulge._util.streams import guard_streams
 
@@ -89,11 +90,7 @@ class _Group(Group):
             echo(f"Error: {error}", err=True)
             ctx.exit(BAD_INPUT)
         except SystemExit as error:  # our own commands end by `leave`
-            echo(
-                f"Error: expected your model, attack or data to return, it ended the program "
-                f"(sys.exit with {str(error.code)[:80]!r}): raise an error instead, or return",
-                err=True,
-            )
+            echo(f"Error: {exit_error(error)}", err=True)
             ctx.exit(BAD_INPUT)
         except MemoryError:
             echo(
