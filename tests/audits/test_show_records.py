@@ -22,6 +22,7 @@ from divulge.errors import SpecError, StoreError
 from divulge.federation.search import images, models
 from divulge.federation.transcript import writer
 
+from .. import resealed
 from ..kinds import audit_federation, load_federation
 
 image = pytest.importorskip("PIL.Image", reason="needs pillow")
@@ -112,7 +113,7 @@ def test_python_knows_the_same_word_and_hostile_names_stay_names(place: Path, ru
     hostile = '"><img src=x onerror=alert(1)>'
     manifest = json.loads((run / "run.json").read_text())
     manifest["facts"]["clients"][0] = hostile
-    (run / "run.json").write_text(json.dumps(manifest))
+    resealed.write(run / "run.json", manifest)
     page = load_federation(run).report(show_records=True).read_text()
     assert "onerror" in page
     assert "<img src=x" not in page

@@ -16,6 +16,7 @@ from divulge.cli.main import main
 from divulge.core import Estimate
 from divulge.finished_runs.run_json import HEAD
 from divulge.finished_runs.stored import PAGE
+from tests import resealed
 from tests.canaries import sets
 from tests.report import markup
 from tests.report.test_browser import browser, pytestmark
@@ -100,7 +101,7 @@ def test_a_damaged_run_is_refused(tmp_path: Path) -> None:
     damages: tuple[dict[str, object], ...]
     damages = ({"results": []}, {"noise": "none"}, {"canaries": "many"})
     for damage in damages:
-        (run / HEAD).write_text(json.dumps({**head, "facts": {**head["facts"], **damage}}))
+        resealed.write(run / HEAD, {**head, "facts": {**head["facts"], **damage}})
         done = CliRunner().invoke(main, ["report", str(run)])
         assert done.exit_code == 2, done.output
         assert "as divulge wrote it" in done.output

@@ -32,7 +32,7 @@ NAMES = [one.stem for one in OLD]
 SEVERAL = ("comparison", "federation-search")
 """Without one verdict that a gate could hold."""
 TIMES = ("seconds", "created", "train_seconds")
-MODULES, MODULES_OF_STUDIES = 110, 127
+MODULES, MODULES_OF_STUDIES = 113, 130
 """The most that loading a run of one kind, or of several models, imports of divulge."""
 """Modules of divulge that loading takes at most."""
 

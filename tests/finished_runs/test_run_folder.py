@@ -29,6 +29,7 @@ from divulge.core.runs import SCHEMA
 from divulge.errors import StoreError
 from divulge.finished_runs.run_folder import Run
 from divulge.secrets import wrapped
+from tests import resealed
 
 FACTS = MembershipFacts(
     delta=0.0,
@@ -138,7 +139,7 @@ def test_a_claim_goes_in_and_out_and_older_folders_have_none(run: Run) -> None:
     assert run.head() == claimed
     table = json.loads(file.read_text())
     del table["facts"]["claim"]  # as folders were before there were claims
-    file.write_text(json.dumps(table))
+    resealed.write(file, table)
     assert run.head() == HEAD
 
 
@@ -148,7 +149,7 @@ def test_a_claim_that_makes_no_sense_is_damage(run: Run, epsilon: object) -> Non
     claim = {"guarantee": {"epsilon": epsilon, "delta": 0.1, "mechanism": ""}, "derived": False}
     table = json.loads(file.read_text())
     table["facts"]["claim"] = claim
-    file.write_text(json.dumps(table))
+    resealed.write(file, table)
     with pytest.raises(StoreError, match="as divulge wrote it"):
         divulge.load(run.path)
 
@@ -156,7 +157,7 @@ def test_a_claim_that_makes_no_sense_is_damage(run: Run, epsilon: object) -> Non
 def test_a_newer_schema_is_refused(run: Run) -> None:
     file = run.path / "run.json"
     table = json.loads(file.read_text()) | {"schema": SCHEMA + 1, "new": True}
-    file.write_text(json.dumps(table))
+    resealed.write(file, table)
     with pytest.raises(StoreError, match="newer divulge"):
         divulge.load(run.path)
 
@@ -222,7 +223,7 @@ def test_a_run_from_before_the_program_had_its_name_is_read(run: Run) -> None:
     path = run.path / "run.json"
     content = json.loads(path.read_text())
     content["another-name"] = content.pop("divulge")
-    path.write_text(json.dumps(content))
+    resealed.write(path, content)
     assert Run.open(run.path).head() == dataclasses.replace(HEAD, divulge="0.1.0")
 
 
@@ -231,7 +232,7 @@ def test_a_folder_from_before_heads_had_kinds_is_read(run: Run) -> None:
     table = json.loads(file.read_text())
     old = {key: table[key] for key in table if key not in ("facts", "kind")} | table["facts"]
     del old["kind"]
-    file.write_text(json.dumps(old | {"schema": 1}))
+    resealed.write(file, old | {"schema": 1})
     assert run.head() == dataclasses.replace(HEAD, schema=1)
 
 
@@ -259,7 +260,7 @@ def test_a_control_from_before_it_had_three_outcomes_is_read(
     file = run.path / "findings" / "a-1.json"
     table = json.loads(file.read_text())
     table["blind"] = table["control"]["blind"] = {"measured": None} | old
-    file.write_text(json.dumps(table))
+    resealed.write(file, table)
     entry = run.get("a-1")
     assert entry is not None
     assert entry.control is not None
@@ -271,10 +272,10 @@ def test_a_control_from_before_it_had_three_outcomes_is_read(
 
 def test_a_run_of_another_kind_is_refused_by_name(run: Run) -> None:
     file = run.path / "run.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"kind": "comparison"}))
+    resealed.write(file, json.loads(file.read_text()) | {"kind": "comparison"})
     with pytest.raises(StoreError, match="got 'comparison'"):
         run.head()
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"kind": "tea party"}))
+    resealed.write(file, json.loads(file.read_text()) | {"kind": "tea party"})
     with pytest.raises(StoreError, match="got 'tea party'"):
         divulge.load(run.path)
 
@@ -306,14 +307,14 @@ def test_a_done_finding_without_metrics_is_damage(run: Run) -> None:
     file = run.path / "findings" / "gap-1.json"
     table = json.loads(file.read_text())
     table["finding"]["metrics"] = {}
-    file.write_text(json.dumps(table))
+    resealed.write(file, table)
     with pytest.raises(StoreError, match="no metric auc"):
         divulge.load(run.path)
 
 
 def test_more_findings_than_attacks_are_damage(run: Run) -> None:
     file = run.path / "run.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {"attacks": []}))
+    resealed.write(file, json.loads(file.read_text()) | {"attacks": []})
     with pytest.raises(StoreError, match="more or fewer findings than attacks"):
         divulge.load(run.path)
 

@@ -19,6 +19,7 @@ from unittest.mock import patch
 import numpy as np
 
 import divulge
+from divulge._util import seals
 from divulge.cli.main import main
 from divulge_papers import conversion, datasets
 
@@ -273,6 +274,16 @@ def _keep_only(folder: Path, name: str) -> None:
 
 
 def _read_run(folder: Path) -> None:
+    """Without the checksums, which would refuse every damage before anything is read."""
+    with patch.multiple(seals, refuse_edited_json=_accept, refuse_other_files=_accept):
+        _read_unsealed_run(folder)
+
+
+def _accept(*_: object, **__: object) -> None:
+    pass
+
+
+def _read_unsealed_run(folder: Path) -> None:
     _run("report", folder / "run")
     _run("measure", folder / "run")
     _run("export", folder / "run", "--junit", folder / "run" / "junit.xml", "--job-summary",

@@ -17,6 +17,7 @@ from divulge.studies.compare.result import Comparison
 from divulge.studies.leave_one_out import result
 from divulge.studies.leave_one_out.result import LeaveOneOut
 from divulge.testing import forests
+from tests import resealed
 from tests.slow import slow
 
 POOL, REFERENCE = forests.draw(160, 0), forests.draw(60, 1)
@@ -162,7 +163,7 @@ def test_a_folder_from_before_copies_were_looked_for_is_read(
     divulge.leave_one_out(train, records=POOL, run=run, **GIVEN)
     content = json.loads((run / "run.json").read_text())
     del content["facts"]["copies"]
-    (run / "run.json").write_text(json.dumps(content))
+    resealed.write(run / "run.json", content)
     assert LeaveOneOut.load(run).facts.set_aside == ""
     TRAINED.clear()
     divulge.leave_one_out(

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from divulge.core import ControlOutcome, Entry
-from divulge.finished_runs.run_folder import StoredFinding
 
 CONTROLS_NOTE = (
     "Controls: each attack ran again on shuffled input, which says nothing about the truth, and an "
@@ -60,8 +59,7 @@ def judge_attacks(row: str, entries: Sequence[Entry], stopped: str) -> RowContro
         entries: entries of its attacks.
         stopped: reason why an attack did not run; empty if all ran.
     """
-    findings = [StoredFinding.of(entry) for entry in entries]
-    each = [(tuple(_faults(finding)), tuple(_gaps(finding))) for finding in findings]
+    each = [(tuple(_faults(entry)), tuple(_gaps(entry))) for entry in entries]
     return RowControls(
         row,
         attacks=len(each),
@@ -91,10 +89,10 @@ def add_up(row: str, seeds: Sequence[RowControls]) -> RowControls:
     )
 
 
-def _faults(finding: StoredFinding) -> Iterator[str]:
+def _faults(entry: Entry) -> Iterator[str]:
     """Controls that an attack failed."""
-    control = finding.control
-    blind = finding.blind if control is None else control.blind
+    control = entry.control
+    blind = entry.blind if control is None else control.blind
     if blind is not None and blind.outcome is ControlOutcome.FAILED:
         yield (
             f"it did not run on shuffled input: {blind.reason}"
@@ -107,10 +105,10 @@ def _faults(finding: StoredFinding) -> Iterator[str]:
         yield "it raised false alarms on shuffled membership"
 
 
-def _gaps(finding: StoredFinding) -> Iterator[str]:
+def _gaps(entry: Entry) -> Iterator[str]:
     """Reasons why controls did not test an attack."""
-    control = finding.control
-    blind = finding.blind if control is None else control.blind
+    control = entry.control
+    blind = entry.blind if control is None else control.blind
     if blind is None:
         yield "on shuffled input: none could be made"
     elif blind.outcome is ControlOutcome.NOT_TESTED:

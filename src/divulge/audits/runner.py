@@ -59,8 +59,9 @@ def run_audit(
     head = replace(head, facts=ready.facts)  # shadow models, once trained, are checked too
     if folder is not None:
         head = folder.begin(head, challenge.candidates)
+    before = {} if folder is None else folder.entries()
     entries = [
-        _entry(ready, attack, key, heading.seed, folder, track)
+        _entry(ready, attack, heading.seed, folder, key, before.get(key), track)
         for attack, key in zip(attacks, head.findings, strict=True)
     ]
     if folder is None:
@@ -71,13 +72,13 @@ def run_audit(
 def _entry(
     challenge: Challenge,
     attack: Attack[Any, Any],
-    key: str,
     seed: int,
     folder: Run | None,
+    key: str,
+    before: Entry | None,
     track: Track[Any],
 ) -> Entry:
     """What one attack found; a finding that is stored and did not fail is not computed again."""
-    before = folder.get(key) if folder else None
     # what failed may have been a passing fault, such as a model that did not answer
     if before is not None and before.finding.status is not Status.FAILED:
         return before

@@ -16,7 +16,7 @@ from divulge.core.people import PeopleFacts, StrataFacts
 from divulge.core.training import Claim
 from divulge.core.views import Collusion
 
-SCHEMA = 6
+SCHEMA = 7
 """The version of ``run.json``, whatever its kind."""
 BEFORE_NAMING = "0.1.0"
 """The one version that wrote files without the key ``divulge``, by another name (docs/adr/0009)."""
@@ -192,7 +192,6 @@ FederatedFacts = AssignmentFacts | CompositionFacts | InteractionFacts
 
 Facts = Annotated[MembershipFacts | FederatedFacts, pydantic.Field(discriminator="kind")]
 
-
 F_co = TypeVar("F_co", covariant=True)
 
 
@@ -219,6 +218,8 @@ class Head(Generic[F_co]):
     """Their keys, in an audit of one secret; the folder may hold others, of other settings."""
     divulge: str = BEFORE_NAMING
     schema: int = SCHEMA
+    digests: dict[str, str] = field(default_factory=dict, compare=False)
+    """By path in the run folder, the SHA-256 of files that are written once."""
 
 
 @dataclass(frozen=True, slots=True)

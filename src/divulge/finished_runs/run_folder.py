@@ -18,30 +18,27 @@ often the work was interrupted. Folders and files are readable by their owner al
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from divulge._util import atomic, untrusted
+from divulge._util import atomic
 from divulge._util.folders import create_folder, hold_folder, take_folder
-from divulge._util.json import JSON
 from divulge.core import (
-    BlindRun,
     Candidates,
     Contents,
-    Control,
-    ControlOutcome,
     Entry,
     Facts,
-    Finding,
     Head,
     Status,
 )
 from divulge.core.runs import MembershipFacts
 from divulge.errors import StoreError
+from divulge.finished_runs import finding_files
 from divulge.finished_runs.run_json import (
     HEAD,
+    SEALED,
     WITHIN,
     continue_head,
     has_head,
@@ -52,36 +49,7 @@ from divulge.finished_runs.run_json import (
 )
 from divulge.report.verdict_facts import deciding_fpr
 
-
-@dataclass(frozen=True, slots=True)
-class StoredFinding:
-    """A finding file."""
-
-    finding: Finding
-    control: Control | None
-    blind: BlindRun | None = None
-
-    @classmethod
-    def of(cls, entry: Entry) -> "StoredFinding":
-        """All of an entry but its guess and its seconds, which differ from run to run."""
-        return cls(replace(entry.finding, seconds=0.0), entry.control, entry.blind)
-
-
-def _read_finding(raw: bytes, place: Path) -> StoredFinding:
-    """A stored finding; before schema 5 its controls had two outcomes, of which one was wrong.
-
-    Raises:
-        StoreError: it is damaged.
-    """
-    stored: dict[str, JSON] = atomic.from_json(raw, dict, place)
-    control = stored.get("control")
-    for run in (stored.get("blind"), control.get("blind") if isinstance(control, dict) else None):
-        if isinstance(run, dict) and "passed" in run:
-            passed, tested = run.pop("passed"), run.get("p_value") is not None
-            sure = tested and not run.get("reason")  # the reason why it could not have failed
-            outcome = ControlOutcome.PASSED if sure else ControlOutcome.NOT_TESTED
-            run["outcome"] = outcome if passed else ControlOutcome.FAILED
-    return atomic.from_python(stored, StoredFinding, place)
+CANDIDATES = "candidates.npz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +110,8 @@ class Run:
             for name in ("person", "subpopulation"):
                 if (numbers := getattr(candidates, name)) is not None:
                     arrays[name] = numbers
-            self.write("candidates.npz", atomic.pack_arrays(arrays))
-        store_head(self.path, head)
-        return head
+            self.write(CANDIDATES, atomic.pack_arrays(arrays))
+        return store_head(self.path, head, () if candidates is None else (CANDIDATES,))
 
     def head(self) -> Head[Facts]:
         """``run.json``.
@@ -169,35 +136,19 @@ class Run:
         Raises:
             StoreError: it cannot be written.
         """
-        base = f"findings/{key}"
-        if entry.arrays:
-            self.write(f"{base}.npz", atomic.pack_arrays(dict(entry.arrays)))
-        self.write(f"{base}.seconds", f"{entry.finding.seconds!r}\n")
-        self.write(f"{base}.json", atomic.to_json(StoredFinding.of(entry), StoredFinding))
+        finding_files.write(self.path, key, entry)
 
-    def get(self, key: str) -> Entry | None:
+    def get(self, key: str, *, sealed: bool = True) -> Entry | None:
         """A stored finding, or None.
+
+        Args:
+            key: of the finding.
+            sealed: whether it has to carry a checksum; see `run_json.SEALED`.
 
         Raises:
             StoreError: it is damaged.
         """
-        base = untrusted.path_within(self.path, f"findings/{key}", StoreError)
-        if not base.with_suffix(".json").exists():
-            return None
-        raw = atomic.read(base.with_suffix(".json"))
-        stored = _read_finding(raw, base.with_suffix(".json"))
-        seconds_file = base.with_suffix(".seconds")
-        try:
-            seconds = float(atomic.read(seconds_file)) if seconds_file.exists() else 0.0
-        except ValueError as error:
-            raise atomic.damaged_file_error(seconds_file, error) from error
-        scores = base.with_suffix(".npz")
-        arrays = atomic.read_arrays(scores) if scores.exists() else {}
-        for name, array in arrays.items():
-            if array.dtype.kind not in "fiub":
-                raise atomic.damaged_file_error(scores, ValueError(f"{name} of type {array.dtype}"))
-        finding = replace(stored.finding, seconds=seconds)
-        return Entry(finding, stored.control, arrays, stored.blind)
+        return finding_files.read(self.path, key, sealed=sealed)
 
     def entries(self) -> dict[str, Entry]:
         """By key, the findings that are there of those asked for.
@@ -205,8 +156,9 @@ class Run:
         Raises:
             StoreError: one is damaged.
         """
-        keys = self.head().findings
-        return {key: entry for key in keys if (entry := self.get(key)) is not None}
+        head = self.head()
+        stored = {key: self.get(key, sealed=head.schema >= SEALED) for key in head.findings}
+        return {key: entry for key, entry in stored.items() if entry is not None}
 
     def contents(self) -> Contents:
         """The whole run.
@@ -234,7 +186,7 @@ class Run:
         )
 
     def _candidates(self, facts: MembershipFacts) -> Candidates:
-        path = self.path / "candidates.npz"
+        path = self.path / CANDIDATES
         arrays = atomic.read_arrays(path, "member", "label", "index")
         member, label, index = (arrays[name] for name in ("member", "label", "index"))
         ids = arrays.get("ids")  # older runs have none, nor an ease
@@ -318,7 +270,7 @@ def _fits_ease(measure: np.ndarray, records: int) -> bool:
     return bool(fits and np.isfinite(measure).all())
 
 
-PREPARATIONS = ("run.json", "candidates.npz", "*.npy", "*.way.json")
+PREPARATIONS = (HEAD, CANDIDATES, "*.npy", "*.way.json")
 """What stands in a run folder before the first model is trained, and the first answer is kept."""
 
 

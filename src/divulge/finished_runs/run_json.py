@@ -6,7 +6,7 @@ brought into this form as it is read.
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -16,7 +16,7 @@ from typing import Any, NoReturn, TypeVar
 
 import pydantic
 
-from divulge._util import atomic
+from divulge._util import atomic, seals
 from divulge._util.json import JSON
 from divulge.core import Head, MembershipFacts
 from divulge.core.runs import SCHEMA
@@ -35,6 +35,9 @@ WITHIN = ("targets", "defences")
 
 _NESTED = 6
 """The schema from which on facts stand by themselves in heads of every kind."""
+
+SEALED = 7
+"""The schema from which on files carry a checksum, and have to."""
 
 F = TypeVar("F")
 
@@ -99,17 +102,34 @@ def read_raw_head(path: Path) -> dict[str, JSON]:
     refuse_linked_folders(path)
     raw = atomic.read(place)
     raw_head: dict[str, JSON] = atomic.from_json(raw, dict, place)
-    schema = raw_head.get("schema")
-    if isinstance(schema, int) and schema > SCHEMA:
-        raise StoreError(
-            f"expected schema {SCHEMA} or older, {path} has schema {schema}: "
-            "it was made by a newer divulge; update this one"
-        )
+    schema = _read_schema(raw_head, place)
+    seals.refuse_edited_json(raw, place, sealed=schema >= SEALED)
+    raw_head = {key: raw_head[key] for key in raw_head if key != seals.SEAL} | {"schema": schema}
     return (
         raw_head
         if "kind" in raw_head
         else _upgrade_head(raw_head, EARLIER.get(place.name, "audit"), path)
     )
+
+
+def _read_schema(raw_head: Mapping[str, JSON], place: Path) -> int:
+    """The version of a head; the first ones had no number.
+
+    Raises:
+        StoreError: it is of a newer divulge, or no version.
+    """
+    schema = raw_head.get("schema", 1)
+    if not isinstance(schema, int) or isinstance(schema, bool) or schema < 1:
+        raise StoreError(
+            f"expected a schema from 1 to {SCHEMA} in {place}, got {str(schema)[:80]!r}: it was "
+            "changed afterwards; restore it, or run the audit again"
+        )
+    if schema > SCHEMA:
+        raise StoreError(
+            f"expected schema {SCHEMA} or older, {place.parent} has schema {schema}: "
+            "it was made by a newer divulge; update this one"
+        )
+    return schema
 
 
 def refuse_other_folder(path: Path) -> NoReturn:
@@ -194,14 +214,14 @@ def load_head(path: Path, kind: str, facts: Any) -> Head[Any]:
     """
     raw_head = read_raw_head(path)
     refuse_other_kind(path, raw_head, kind)
-    schema = raw_head.get("schema")
-    if kind != "audit" and isinstance(schema, int) and schema < _NESTED:
+    if kind != "audit" and raw_head["schema"] < _NESTED:  # type: ignore[operator]
         raw_head = _gather_facts(raw_head)
     raw = pydantic.TypeAdapter(Any).dump_json(raw_head)
     try:
         head: Head[Any] = _adapter(facts).validate_json(raw)
     except (pydantic.ValidationError, SpecError) as error:
         raise atomic.damaged_file_error(path / HEAD, error) from error
+    seals.refuse_other_files(path, head.digests)
     return head
 
 
@@ -237,17 +257,29 @@ def continue_head(path: Path, head: Head[F], same: str) -> Head[F]:
         raise StoreError(
             f"expected the {same} that {path} was begun with, got different ones: start a new run"
         )
-    return replace(head, created=str(before.get("created") or head.created))
+    created = str(before.get("created") or head.created)
+    # what an earlier divulge wrote without checksums stays in the folder, and is read
+    schema = SCHEMA if before["schema"] == SCHEMA else _NESTED
+    return replace(head, created=created, schema=schema)
 
 
-def store_head(path: Path, head: Head[Any]) -> None:
-    """Write ``run.json`` into a folder.
+def store_head(path: Path, head: Head[F], files: Iterable[str] = ()) -> Head[F]:
+    """Write ``run.json`` into a folder, and return what it holds.
+
+    Args:
+        path: the run folder.
+        head: what was asked for, and what it is about.
+        files: paths of files in the folder that are not written again; `load_head` refuses others
+            in their place.
 
     Raises:
         StoreError: it cannot be written.
     """
+    digests = {name: seals.digest_file(path / name) for name in files}
+    head = replace(head, schema=max(head.schema, _NESTED), digests=digests)
     raw = _adapter(type(head.facts)).dump_json(head, indent=1)
-    atomic.write(path / HEAD, raw + b"\n")
+    atomic.write(path / HEAD, seals.seal_json(raw, HEAD))
+    return head
 
 
 def _adapter(facts: Any) -> Any:

@@ -13,9 +13,10 @@ from divulge.errors import SpecError, did_you_mean
 from divulge.finished_runs.finished_run import FinishedRun, GatedAudit
 from divulge.finished_runs.judged import JudgedVerdict
 from divulge.finished_runs.run_folder import hold_run
-from divulge.finished_runs.run_json import load_head, store_head
+from divulge.finished_runs.run_json import HEAD, load_head, store_head
 from divulge.studies.compare import table as compare_table
 from divulge.studies.compare.variant import (
+    COST,
     VariantAudits,
     VariantRecord,
     judge_variant,
@@ -123,7 +124,6 @@ class Comparison(FinishedRun):
         Raises:
             StoreError: it cannot be written.
         """
-        store_head(folder, self.head)
         for variant in self.defences:
             place = folder / variant.entered.run
             with atomic.translate_os_errors(place):
@@ -131,6 +131,12 @@ class Comparison(FinishedRun):
             variant.audits.store(place)
             store_training_cost(place, variant.cost)
             replace(variant.audits, path=place).report()
+        store_head(folder, self.head, self.parts_of_folder())
+
+    def parts_of_folder(self) -> list[str]:
+        """Paths in the run folder of the files on which figures depend besides its head."""
+        runs = [variant.entered.run for variant in self.defences]
+        return [f"{run}/{name}" for run in runs for name in (HEAD, COST)]
 
     def measure(self) -> "Comparison":
         """Compute all metrics of all defences again from the stored scores.

@@ -203,6 +203,8 @@ def _audit_variants(
             variants.append(VariantAudits(entered, audits, cost))
         comparison = Comparison(head, tuple(variants), path)
         if path is not None:
+            head = store_head(path, head, comparison.parts_of_folder())
+            comparison = replace(comparison, head=head)
             comparison.report()
     return comparison
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 import pydantic
 
-from divulge._util import atomic
+from divulge._util import atomic, seals
 from divulge._util.json import JSON
 from divulge.core import Estimate, Finding
 from divulge.errors import StoreError
@@ -85,7 +85,18 @@ class HardenedFederation(SearchRun[FederationSearchFacts, FederationTrial]):
         ):
             raise atomic.damaged_file_error(path / TRIALS, ValueError("trials without their leaks"))
         refused = {trial.setting.label: trial.refused for trial in stored if trial.found is None}
-        return cls(head, SearchLog(trials, refused), path, last.found)
+        search = cls(head, SearchLog(trials, refused), path, last.found)
+        for name in search.parts_of_folder() if head.digests else ():
+            if name not in head.digests:
+                raise seals.edited_file_error(path / name)
+        return search
+
+    def parts_of_folder(self) -> list[str]:
+        """The trials, and the run with fresh clients."""
+        return [
+            FRESH,
+            *sorted(f"{TRIALS}/{file.name}" for file in (self.path / TRIALS).glob("*.json")),
+        ]
 
     @property
     def instead(self) -> str:

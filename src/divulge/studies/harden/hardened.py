@@ -43,6 +43,10 @@ class SearchRun(FinishedRun, Generic[P, T]):
         """What was asked for besides what every run has."""
         return self.head.facts
 
+    @abstractmethod
+    def parts_of_folder(self) -> list[str]:
+        """Paths in the run folder of the files on which the outcome depends besides its head."""
+
     @property
     @abstractmethod
     def contents(self) -> SearchPage:

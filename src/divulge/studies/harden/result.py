@@ -73,6 +73,10 @@ class HardenedModel(SearchRun[HardeningFacts, SearchTrial]):
             raise atomic.damaged_file_error(path / AUDIT, ValueError("no audit of membership"))
         return cls(head, log, path, audit)
 
+    def parts_of_folder(self) -> list[str]:
+        """The trials, and the head of the final audit."""
+        return [TRIALS, f"{AUDIT}/{HEAD}"]
+
     @property
     def parts(self) -> Mapping[str, GatedAudit]:
         """The final audit: a gate is about the model that was found."""

@@ -11,6 +11,7 @@ results before: a search that was killed goes on as if it had not been.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -18,14 +19,14 @@ from divulge._util.progress import Track
 from divulge.core import Head
 from divulge.finished_runs.run_json import continue_head, store_head
 from divulge.studies.harden import optimiser
-from divulge.studies.harden.hardened import P
+from divulge.studies.harden.hardened import P, SearchRun
 from divulge.studies.harden.log import Draft, S
 from divulge.studies.leave_one_out.run import take_folder
 
 if TYPE_CHECKING:
     import optuna
 
-H = TypeVar("H")
+H = TypeVar("H", bound=SearchRun[Any, Any])
 
 
 class Bench(ABC, Generic[S, P, H]):
@@ -176,4 +177,5 @@ def run_search(
     with take_folder(path, resume=resume):
         head = continue_head(path, head, "data, limits, search and seed")
         store_head(path, head)
-        return bench.finish(head, path, track)
+        search = bench.finish(head, path, track)
+        return replace(search, head=store_head(path, head, search.parts_of_folder()))

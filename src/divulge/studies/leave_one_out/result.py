@@ -415,10 +415,15 @@ class LeaveOneOut(GatedAudit):
         Raises:
             StoreError: it cannot be written.
         """
-        store_head(folder, self.head)
         for k, audit in enumerate(self.targets):
             audit.store(target_folder(folder, k))
         joint.store(folder, self.drawn)
+        store_head(folder, self.head, self.parts_of_folder())
+
+    def parts_of_folder(self) -> list[str]:
+        """Paths in the run folder of the files on which the verdict depends besides its head."""
+        heads = [f"{TARGETS}/{k:03d}/{HEAD}" for k in range(len(self.targets))]
+        return heads if self.drawn is None else [*heads, joint.FILE]
 
     def _story(self) -> "leave_one_out_page.LeaveOneOutStory":
         from divulge.studies.leave_one_out import page as leave_one_out_page

@@ -155,6 +155,7 @@ def audit_each(
     rotation = replace(rotation, drawn=drawn)
     if run:
         joint.store(run, drawn)
+        rotation = replace(rotation, head=store_head(run, head, rotation.parts_of_folder()))
         rotation.report()
     return rotation
 
