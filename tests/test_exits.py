@@ -15,7 +15,7 @@ from divulge.errors import DivulgeError
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.normal(size=(40, 2)), np.arange(40) % 2
-SETS = {"members": (X[:20], Y[:20]), "nonmembers": (X[20:], Y[20:])}
+SETS: dict[str, Any] = {"members": (X[:20], Y[:20]), "nonmembers": (X[20:], Y[20:])}
 
 
 def leave(*_: Any, **__: Any) -> NoReturn:

@@ -153,6 +153,32 @@ def test_figures_of_canaries_and_searches_are_held_too(tmp_path: Path) -> None:
             divulge.load(run)
 
 
+@pytest.mark.parametrize("canaries", [-1, 0, 100, 10])
+def test_canaries_that_cannot_be_are_damage_whoever_made_the_checksum(
+    canaries: int, tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(OLD / "canaries.zip") as packed:
+        packed.extractall(tmp_path)
+    run = divulge.load(tmp_path / "canaries").save(tmp_path / "run")
+    head = json.loads((run / "run.json").read_bytes())
+    head["facts"]["canaries"] = canaries  # of which 102 were inserted
+    resealed.write(run / "run.json", head)
+    with pytest.raises(StoreError, match="as divulge wrote it"):
+        divulge.load(run)
+
+
+def test_an_assignment_without_its_accuracy_is_damage(
+    make: Callable[[str], Path], tmp_path: Path
+) -> None:
+    run = Path(shutil.copytree(make("run-assignment"), tmp_path / "run"))
+    (finding,) = (run / "findings").glob("*.json")
+    tree = json.loads(finding.read_bytes())
+    del tree["finding"]["metrics"]["accuracy"]
+    resealed.write(finding, tree)
+    with pytest.raises(StoreError, match="no metric accuracy"):
+        divulge.load(run)
+
+
 def test_another_way_to_write_the_same_values_is_no_change(
     make: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -141,6 +141,8 @@ class CanaryFacts:
     def __post_init__(self) -> None:
         if not self.results:  # a damaged file
             raise ValueError("no scores were looked at")
+        if self.canaries < 1 or not 0 <= self.inserted <= self.canaries:
+            raise ValueError(f"{self.inserted} of {self.canaries} canaries inserted")
 
     @property
     def bound(self) -> float:

@@ -33,7 +33,7 @@ from divulge.core import (
     Head,
     Status,
 )
-from divulge.core.runs import MembershipFacts
+from divulge.core.runs import AssignmentFacts, MembershipFacts
 from divulge.errors import StoreError
 from divulge.finished_runs import finding_files
 from divulge.finished_runs.run_json import (
@@ -177,6 +177,11 @@ class Run:
         for key, entry in self.entries().items():
             if candidates is not None:
                 self._check_scores(key, entry, candidates)
+            done = entry.finding.status is Status.DONE
+            known = isinstance(facts, AssignmentFacts) and facts.owners is not None
+            if done and known and "accuracy" not in entry.finding.metrics:
+                place = self.path / "findings" / f"{key}.json"
+                raise atomic.damaged_file_error(place, ValueError("no metric accuracy"))
             entries[entry.finding.label] = entry
         return Contents(
             head,
