@@ -285,7 +285,9 @@ def test_a_classifier_is_not_asked_about_true_values() -> None:
 
 def ask_about(records: divulge.Records, answers: np.ndarray) -> question.CheckInputs:
     member = np.arange(len(records)) < len(records) // 2
-    return question.CheckInputs(records, member, None, answers[:, None], features=True)
+    return question.CheckInputs(
+        records, member, None, question.SeenAnswers.of(answers[:, None]), features=True
+    )
 
 
 def test_values_in_another_unit_and_of_another_population_are_noticed() -> None:

@@ -15,7 +15,9 @@ def subject(seed: int = 0, shift: float = 0.0, n: int = 400) -> question.CheckIn
     y = rng.integers(0, 3, n)
     answers = rng.dirichlet(np.ones(3), n)
     none = Copies(0, 0, 0, 0, (0, 0, 0))
-    return question.CheckInputs(Records(x, y), member, None, answers, features=True, copies=none)
+    return question.CheckInputs(
+        Records(x, y), member, None, question.SeenAnswers.of(answers), features=True, copies=none
+    )
 
 
 def verdicts(found: tuple[Check, ...]) -> dict[str, Verdict]:
@@ -25,7 +27,9 @@ def verdicts(found: tuple[Check, ...]) -> dict[str, Verdict]:
 def test_sound_data_passes_every_check() -> None:
     plain = subject()
     found = records.check_records(
-        plain._replace(again=question.SecondPredictions(np.arange(9), plain.answers[:9]))
+        plain._replace(
+            again=question.SecondPredictions(np.arange(9), plain.answers.read(np.arange(9)))
+        )
     )
     assert set(verdicts(found).values()) == {Verdict.PASS}
 
@@ -56,15 +60,15 @@ def test_copies_that_were_set_aside_are_said_and_no_warning() -> None:
 def test_a_model_that_answers_otherwise_when_asked_again_is_reported() -> None:
     plain, rows = subject(), np.array([3, 5, 8])
     same = of_model.check_repeatability(
-        plain._replace(again=question.SecondPredictions(rows, plain.answers[rows]))
+        plain._replace(again=question.SecondPredictions(rows, plain.answers.read(rows)))
     )
     assert same.verdict is Verdict.PASS
-    rounded = plain.answers[rows] + 1e-6
+    rounded = plain.answers.read(rows) + 1e-6
     check = of_model.check_repeatability(
         plain._replace(again=question.SecondPredictions(rows, rounded))
     )
     assert check.verdict is Verdict.PASS
-    other = plain.answers[rows]
+    other = plain.answers.read(rows)
     other[1] = np.roll(other[1], 1)
     check = of_model.check_repeatability(
         plain._replace(again=question.SecondPredictions(rows, other))
@@ -84,19 +88,23 @@ def test_another_mix_of_classes_is_seen() -> None:
 def test_labels_in_another_order_are_suspected() -> None:
     plain = subject()
     answers = np.eye(3)[(plain.records.y + 1) % 3]
-    check = of_model.check_accuracy(plain._replace(answers=answers))
+    check = of_model.check_accuracy(plain._replace(answers=question.SeenAnswers.of(answers)))
     assert check.verdict is Verdict.WARNING
     assert "another order" in check.text
 
 
 def test_saturated_answers_are_reported() -> None:
     plain = subject()
-    answers = plain.answers.copy()
+    answers = plain.answers.read(np.arange(400)).copy()
     answers[:100] = np.eye(3)[0]
-    assert of_model.check_saturation(plain._replace(answers=answers)).verdict is Verdict.WARNING
+    assert (
+        of_model.check_saturation(plain._replace(answers=question.SeenAnswers.of(answers))).verdict
+        is Verdict.WARNING
+    )
     labels = np.eye(3)[plain.records.y]
     assert (
-        of_model.check_saturation(plain._replace(answers=labels)).verdict is Verdict.NOT_APPLICABLE
+        of_model.check_saturation(plain._replace(answers=question.SeenAnswers.of(labels))).verdict
+        is Verdict.NOT_APPLICABLE
     )
 
 

@@ -15,6 +15,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from divulge.checks import answers as of_answers
 from divulge.checks import duplicates, fit_of_labels, repeats
+from divulge.checks.question import SeenAnswers
 from divulge.core import Check, Records, Verdict
 from divulge.metrics import membership
 
@@ -43,7 +44,7 @@ def labels(classes: int = 10, records: int = 400) -> np.ndarray:
 
 
 def fits(answers: np.ndarray, label: np.ndarray, *, soft: bool = True) -> Check | None:
-    return fit_of_labels.check_labels(answers, label, soft=soft)
+    return fit_of_labels.check_labels(SeenAnswers.of(answers), label, soft=soft)
 
 
 def warned(check: Check | None) -> str:
@@ -53,7 +54,7 @@ def warned(check: Check | None) -> str:
 
 
 def repeated(answers: np.ndarray, label: np.ndarray, member: np.ndarray) -> Check | None:
-    return repeats.check_repeats(None, answers, label, member)
+    return repeats.check_repeats(None, SeenAnswers.of(answers), label, member)
 
 
 @pytest.mark.parametrize("seed", range(12))
@@ -150,25 +151,25 @@ def test_equal_answers_are_seen_but_not_confident_ones() -> None:
     truth = labels(3, 60)
     same = np.tile([0.2, 0.3, 0.5], (60, 1))
     noise = 1 + 1e-7 * np.random.default_rng(0).normal(size=(60, 1))
-    text = warned(of_answers.check_equal_answers(same * noise, truth))
+    text = warned(of_answers.check_equal_answers(SeenAnswers.of(same * noise), truth))
     assert "one and the same answer to all 60 records" in text
     sure = special.softmax(np.random.default_rng(0).normal([30, 0, 0], 1, (60, 3)), 1)
-    assert of_answers.check_equal_answers(sure, truth) is None
+    assert of_answers.check_equal_answers(SeenAnswers.of(sure), truth) is None
     values = np.random.default_rng(0).normal(1e6, 1, 60)
-    assert of_answers.check_equal_answers(values[:, None], values) is None
+    assert of_answers.check_equal_answers(SeenAnswers.of(values[:, None]), values) is None
     same = np.full((60, 1), 3.0)
-    assert "the same number" in warned(of_answers.check_equal_answers(same, values))
+    assert "the same number" in warned(of_answers.check_equal_answers(SeenAnswers.of(same), values))
 
 
 def test_most_answers_of_0_and_1_are_no_probabilities() -> None:
     answers = np.eye(3)[labels(3, 100)]
     answers[:40] = [0.2, 0.3, 0.5]
-    text = warned(of_answers.check_certain_answers(answers))
+    text = warned(of_answers.check_certain_answers(SeenAnswers.of(answers)))
     assert text.startswith("60 % (50–70) of the answers are exactly 0 and 1")  # noqa: RUF001
     answers[:50] = [0.2, 0.3, 0.5]
-    assert of_answers.check_certain_answers(answers) is None
+    assert of_answers.check_certain_answers(SeenAnswers.of(answers)) is None
     saturated = np.tile([1.0, 1e-30, 1e-40], (100, 1))  # as softmax in float32 gives them
-    assert of_answers.check_certain_answers(saturated) is None
+    assert of_answers.check_certain_answers(SeenAnswers.of(saturated)) is None
 
 
 def rows_again(times: Sequence[int]) -> Check | None:
@@ -239,7 +240,7 @@ def test_features_that_repeat_are_counted_without_what_is_set_aside() -> None:
     assert both.effect == pytest.approx(2)
     member = np.arange(400) < 200
     answers = np.random.default_rng(1).dirichlet([1, 1], 400)
-    text = warned(repeats.check_repeats(both, answers, np.zeros(400, int), member))
+    text = warned(repeats.check_repeats(both, SeenAnswers.of(answers), np.zeros(400, int), member))
     assert text.startswith("100 of 200 members and 100 of 200 non-members repeat another row")
 
 

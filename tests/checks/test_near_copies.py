@@ -102,7 +102,9 @@ def test_exact_copies_are_compared_once() -> None:
 def checked(data: Records, member: np.ndarray) -> dict[str, Check]:
     answers = np.random.default_rng(1).dirichlet([1, 1], len(data))
     none = Copies(0, 0, 0, 0, (0, 0, 0))
-    subject = question.CheckInputs(data, member, None, answers, features=True, copies=none)
+    subject = question.CheckInputs(
+        data, member, None, question.SeenAnswers.of(answers), features=True, copies=none
+    )
     return {check.name: check for check in records.check_records(subject)}
 
 

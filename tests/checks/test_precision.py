@@ -29,7 +29,7 @@ def checked(
 ) -> Check | None:
     data = Records(np.arange(400)[:, None] if x is None else x, y)
     subject = question.CheckInputs(
-        data, MEMBER, None, answers, features=x is not None, scores=scores
+        data, MEMBER, None, question.SeenAnswers.of(answers), features=x is not None, scores=scores
     )
     return next(iter(records.check_precision(subject)), None)
 

@@ -211,10 +211,11 @@ def audit_predictions(
     config_checks.check_given(settings, "audit_predictions")
     wanted = table_attacks(settings, attacks, Path())
     shown = settings.model_dump(mode="json", exclude_defaults=True) | {"file": Path(path).name}
-    subject = replace(inputs_from_predictions(settings, Path()), guarantee=options.guarantee)
+    subject = [replace(inputs_from_predictions(settings, Path()), guarantee=options.guarantee)]
     heading = RunHeading(options.name or "audit", options.seed, {"predictions": shown})
     with open_run_folder(run, resume=options.resume) as folder:
-        return audit_subject(subject, wanted, heading, options.delta, folder, options.track)
+        # handed over: of a large table nothing is kept that attacks do not need
+        return audit_subject(subject.pop(), wanted, heading, options.delta, folder, options.track)
 
 
 def audit_subject(
@@ -232,6 +233,7 @@ def audit_subject(
         attacks = attack_people(attacks, subject.person_scores)
     answers = None if folder is None else folder.path / "answers.sqlite"
     posed = membership.pose(subject, heading.seed, delta, answers, track)
+    del subject
     inspects = any(Need.PARTIAL in attack.needs for attack in attacks)
     challenge = replace(posed, inspects_shadow=inspects)
     audit = runner.run_audit(challenge, attacks, heading, folder, track, workers)

@@ -57,12 +57,12 @@ def audit_settings(
             return _audit_federation(
                 settings, place, attacks, heading, started, track, show_records=show_records
             )
-        subject = load_visibly(partial(inputs.load_inputs, settings, place), track)
+        loaded = [load_visibly(partial(inputs.load_inputs, settings, place), track)]
         if not settings.attacks:  # only the loaded model says whether it answers numbers
-            attacks = requested_attacks(settings, place, subject.target.offers)
+            attacks = requested_attacks(settings, place, loaded[0].target.offers)
         workers_object = workers_by_name(workers)
-        return audit_subject(
-            subject, attacks, heading, settings.metrics.delta, started, track, workers_object
+        return audit_subject(  # handed over, so that only what attacks need is kept
+            loaded.pop(), attacks, heading, settings.metrics.delta, started, track, workers_object
         )
 
 

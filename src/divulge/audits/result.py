@@ -74,7 +74,7 @@ class SecretAudit(GatedAudit):
                 f"expected every attack in {path}, some are missing: finish with --resume"
             )
         audit = audit_of(contents, path)
-        audit.guesses  # noqa: B018 - refuses those that are damaged
+        all(True for _ in decode_all(contents.entries, audit._held.decode))  # refuses damaged ones
         return audit
 
     @property
@@ -97,14 +97,14 @@ class SecretAudit(GatedAudit):
         """One finding per attack, in the order asked for."""
         return tuple(entry.finding for entry in self.contents.entries)
 
-    @cached_property
+    @property
     def guesses(self) -> tuple[Any, ...]:
         """By attack, what it guessed; None where it is not done.
 
         Raises:
             StoreError: a stored guess is not what such an audit has.
         """
-        return decode_all(self.contents.entries, self._held.decode)
+        return tuple(decode_all(self.contents.entries, self._held.decode))
 
     @property
     def verdict(self) -> Conclusion | Judgement:

@@ -60,10 +60,12 @@ def run_audit(
     if folder is not None:
         head = folder.begin(head, challenge.candidates)
     before = {} if folder is None else folder.entries()
-    entries = [
-        _entry(ready, attack, heading.seed, folder, key, before.get(key), track)
-        for attack, key in zip(attacks, head.findings, strict=True)
-    ]
+    entries = []
+    for attack, key in zip(attacks, head.findings, strict=True):
+        entry = _entry(ready, attack, heading.seed, folder, key, before.get(key), track)
+        if folder is None:
+            entries.append(entry)
+        del entry  # where there is a folder it is in there, and may be large
     if folder is None:
         return audit_of(Contents(head, challenge.candidates, tuple(entries)))
     return SecretAudit.load(folder.path)

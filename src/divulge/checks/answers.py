@@ -3,6 +3,7 @@
 import numpy as np
 from jaxtyping import Float64, Real
 
+from divulge.checks.question import SeenAnswers
 from divulge.core import Check, Estimate, Verdict
 from divulge.metrics import intervals
 from divulge.report import words
@@ -24,42 +25,40 @@ FEWEST_ASKED = 10
 """Records asked about twice, with fewer of which nothing is said of chance."""
 
 
-def check_equal_answers(
-    answers: Float64[np.ndarray, "records columns"], truth: Real[np.ndarray, " records"]
-) -> Check | None:
+def check_equal_answers(answers: SeenAnswers, truth: Real[np.ndarray, " records"]) -> Check | None:
     """A warning where the answers about all records are one and the same; None elsewhere.
 
     Args:
         answers: probabilities or values about the candidates.
         truth: their classes, or their true values.
     """
-    low, high = answers.min(axis=0), answers.max(axis=0)
-    if answers.shape[1] > 1:
+    low, high = answers.ends
+    if answers.classes > 1:
         allowed = ROUNDING * high
     else:
         share, spread = OF_VALUES
-        allowed = np.minimum(share * np.abs(answers).max(), spread * np.std(truth))
+        allowed = np.minimum(share * np.abs(answers.ends).max(), spread * np.std(truth))
     if (high - low > allowed).any():
         return None
-    what = "number" if answers.shape[1] == 1 else "answer"
+    what = "number" if answers.classes == 1 else "answer"
     text = (
-        f"The model gives one and the same {what} to all {len(answers):,} records: "
+        f"The model gives one and the same {what} to all {len(truth):,} records: "
         "it does not look at them, or the answer to one was taken for all."
     )
     return Check(EQUAL, Verdict.WARNING, text)
 
 
-def check_certain_answers(answers: Float64[np.ndarray, "records classes"]) -> Check | None:
+def check_certain_answers(answers: SeenAnswers) -> Check | None:
     """A warning where most declared probabilities are exactly 0 or 1; None elsewhere.
 
     Args:
         answers: what the user, and not the model, calls probabilities.
     """
-    certain = int((np.count_nonzero(answers, axis=1) == 1).sum())
-    if certain <= MOST * len(answers):
+    certain, records = int(answers.sole.sum()), len(answers.sole)
+    if certain <= MOST * records:
         return None
     share = words.format_rate(
-        Estimate(certain / len(answers), *intervals.clopper_pearson(certain, len(answers)))
+        Estimate(certain / records, *intervals.clopper_pearson(certain, records))
     )
     text = (
         f"{share} of the answers are exactly 0 and 1 although they are declared probabilities: "

@@ -14,6 +14,7 @@ from jaxtyping import Float64, Int
 from scipy import optimize, special
 
 from divulge._util.extras import stats
+from divulge.checks.question import SeenAnswers
 from divulge.core import Check, Estimate, Verdict
 from divulge.metrics import intervals
 from divulge.report import words
@@ -59,9 +60,7 @@ class Renaming(NamedTuple):
     """How the classes would be renamed, and what that looks like."""
 
 
-def check_labels(
-    answers: Float64[np.ndarray, "members classes"], label: Classes, *, soft: bool
-) -> Check | None:
+def check_labels(answers: SeenAnswers, label: Classes, *, soft: bool) -> Check | None:
     """A warning where labels of members contradict the answers; None where they do not.
 
     They contradict where other names of the classes fit twice as many labels, and at least half of
@@ -77,7 +76,7 @@ def check_labels(
         label: their classes.
         soft: whether the model gives probabilities, so that one can tell how sure it is.
     """
-    answered, (records, classes) = answers.argmax(axis=1), answers.shape
+    answered, records, classes = answers.label, len(label), answers.classes
     answer_shares, label_shares = (
         np.bincount(labels, minlength=classes) / records for labels in (answered, label)
     )
@@ -101,7 +100,7 @@ def check_labels(
     below = accurate.high < shuffled
     than = "below guessing" if below else "no better than guessing"
     accuracy += f", {than} ({words.format_percent(guessing)})"
-    sure = float(answers.max(axis=1).mean())
+    sure = float(answers.top.mean())
     if soft and (sure >= (1 + guessing) / 2 or (below and sure >= 2 * guessing)):
         text = (
             f"{accuracy}, but the model gives its answers a probability of {sure:.2f} on average: "

@@ -19,7 +19,7 @@ def check_accuracy(subject: CheckInputs) -> Check:
     """Is the model better on its training records, and do the labels fit it at all?"""
     if subject.records.unlabelled_texts:
         return _check_tokens(subject)
-    right = subject.answers.argmax(axis=1) == subject.records.y
+    right = subject.answers.label == subject.records.y
     estimates, person = {}, subject.records.people
     for group, mask in (("members", subject.member), ("non-members", ~subject.member)):
         hits, trials = int(right[mask].sum()), int(mask.sum())
@@ -30,7 +30,7 @@ def check_accuracy(subject: CheckInputs) -> Check:
         )
     lost = estimates["members"].high
     assert lost is not None
-    if lost < 1 / subject.answers.shape[1]:
+    if lost < 1 / subject.answers.classes:
         return Check(
             "model accuracy",
             Verdict.WARNING,
@@ -49,7 +49,7 @@ def check_accuracy(subject: CheckInputs) -> Check:
 
 def _check_tokens(subject: CheckInputs) -> Check:
     """Does a language model find texts likelier that it was trained on?"""
-    likely, person = subject.answers[:, 0], subject.records.people
+    likely, person = subject.answers.top, subject.records.people
     estimates = {
         group: people.mean_by_record(
             likely[mask], None if person is None else person[mask], 0.0, 1.0
@@ -66,7 +66,7 @@ def _check_tokens(subject: CheckInputs) -> Check:
 def check_error(subject: CheckInputs) -> Check:
     """Is the model nearer to its training records, and does it answer in the unit of the values?"""
     values = subject.records.y
-    error, person = np.abs(values - subject.answers[:, 0]), subject.records.people
+    error, person = np.abs(values - subject.answers.top), subject.records.people
     estimates = {
         group: people.mean_by_record(error[mask], None if person is None else person[mask], 0.0)
         for group, mask in (("members", subject.member), ("non-members", ~subject.member))
@@ -98,7 +98,7 @@ def check_repeatability(subject: CheckInputs) -> Check:
         text = "The model could not be asked about a record twice."
         return Check(name, Verdict.NOT_APPLICABLE, text)
     rows, answers = subject.again
-    apart = np.abs(answers - subject.answers[rows]).max(axis=1)
+    apart = np.abs(answers - subject.answers.read(rows)).max(axis=1)
     regression = subject.records.regression
     changed = int((apart > _same(subject)).sum())
     if not changed:
@@ -119,7 +119,7 @@ def check_chance(subject: CheckInputs, again: SecondPredictions) -> Check | None
     """Does chance make up most of what answers say of the truth? None if it does not."""
     rows, second = again
     truth = subject.records.y[rows]
-    return check_changing_answers(subject.answers[rows], second, truth, _same(subject))
+    return check_changing_answers(subject.answers.read(rows), second, truth, _same(subject))
 
 
 def _same(subject: CheckInputs) -> float:
@@ -131,7 +131,7 @@ def _same(subject: CheckInputs) -> float:
 
 def check_saturation(subject: CheckInputs) -> Check:
     """Are predictions so sure that many are exactly one?"""
-    share = float(np.mean(subject.answers.max(axis=1) == 1.0))
+    share = float(np.mean(subject.answers.top == 1.0))
     one_hot = share == 1.0
     if share <= _MOST_TIED or one_hot:
         text = (
@@ -152,7 +152,7 @@ def check_saturation(subject: CheckInputs) -> Check:
 
 def check_ties(subject: CheckInputs) -> Check:
     """Do many records share the highest score, so that nobody can rank them?"""
-    name, score = "ties", subject.answers[:, 0]
+    name, score = "ties", subject.answers.top
     share = float(np.mean(score == score.max()))
     if share <= _MOST_TIED:
         text = f"{share:.1%} of the records share the highest score; the others can be ranked."

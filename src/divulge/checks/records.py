@@ -79,24 +79,26 @@ def check_for_doubts(subject: CheckInputs, *, alike: bool) -> tuple[Check, ...]:
     rows = _choose_one_a_person(records)  # several records of a person are no repeats
     known = subject.copies.left if isinstance(subject.copies, Copies) and rows is None else None
     rows = np.arange(len(records)) if rows is None else rows
-    repeated = repeats.check_repeats(known, answers[rows], records.y[rows], member[rows])
+    repeated = repeats.check_repeats(known, answers.take(rows), records.y[rows], member[rows])
     if repeated is None and alike:
         repeated = _check_near_copies(records.take(rows), member[rows])
     checks = [of_answers.check_equal_answers(answers, records.y), repeated]
     if not (records.regression or subject.scores or records.unlabelled_texts):
         checks.append(
-            fit_of_labels.check_labels(answers[member], records.y[member], soft=subject.soft)
+            fit_of_labels.check_labels(answers.take(member), records.y[member], soft=subject.soft)
         )
         if subject.declared:
             checks.append(of_answers.check_certain_answers(answers))
         if subject.ease is not None and not subject.blind and records.people is None:
             checks.append(
                 fit_of_labels.check_learning(
-                    answers[member], records.y[member], subject.ease[:, member]
+                    answers.read(np.flatnonzero(member)),
+                    records.y[member],
+                    subject.ease[:, member],
                 )
             )
     if records.regression:
-        checks.append(fit_of_labels.check_values(answers[member, 0], records.y[member]))
+        checks.append(fit_of_labels.check_values(answers.top[member], records.y[member]))
     if subject.again is not None:
         checks.append(of_model.check_chance(subject, subject.again))
     return tuple(check for check in checks if check is not None)
@@ -160,10 +162,10 @@ def _compare_answers(subject: CheckInputs) -> precision.Coarser | None:
     answers, member = subject.answers, subject.member
     valued = subject.records.regression or subject.scores
     # a model may repeat what it remembers: values digit by digit, classes with certainty
-    revealing = answers[:, 0] == subject.records.y if valued else answers.max(axis=1) == 1
+    revealing = answers.top == (subject.records.y if valued else 1)
     rows = np.flatnonzero(~revealing)[precision.choose(member[~revealing])]
     compare = precision.compare_columns if valued else precision.compare_probabilities
-    return compare(answers[rows], member[rows])
+    return compare(answers.read(rows), member[rows])
 
 
 def check_shadow_pool(subject: CheckInputs, pool: Records) -> Check:

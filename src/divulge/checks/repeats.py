@@ -15,7 +15,8 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Real
 
 from divulge.checks.duplicates import Repeats, count_repeats
-from divulge.checks.row_numbers import number_contents
+from divulge.checks.question import SeenAnswers
+from divulge.checks.row_numbers import hash_rows
 from divulge.core import Check, Verdict
 
 NAME = "repeated rows"
@@ -46,7 +47,7 @@ Codes = Int[np.ndarray, " rows"]
 
 def check_repeats(
     known: Repeats | None,
-    answers: Float64[np.ndarray, "records columns"],
+    answers: SeenAnswers,
     label: Real[np.ndarray, " records"],
     member: Bool[np.ndarray, " records"],
 ) -> Check | None:
@@ -58,8 +59,8 @@ def check_repeats(
         label: the class of each, or its true value.
         member: who was trained on.
     """
-    (alone,) = number_contents([answers])
-    (codes,) = number_contents([np.column_stack([alone, label])])
+    pairs = hash_rows(np.column_stack([answers.code, (label + 0.0).view(np.uint64)]))
+    codes = np.unique(pairs, return_inverse=True)[1]
     sets = {"members": codes[member], "non-members": codes[~member]}
     times = {name: find_common_factor(rows) for name, rows in sets.items()}
     if max(times.values()) > 1:
@@ -71,7 +72,7 @@ def check_repeats(
         grown = sum(times[name] / len(rows) for name, rows in sets.items())
         return warn(cause.capitalize(), grown / sum(1 / len(rows) for rows in sets.values()))
     if known is None:
-        known = _count_fine_repeats(answers, alone, codes, member)
+        known = _count_fine_repeats(answers, codes, member)
     if known.effect <= LARGEST_EFFECT:
         return None
     cause = (
@@ -94,16 +95,18 @@ def find_common_factor(codes: Codes) -> int:
 
 
 def _count_fine_repeats(
-    answers: Float64[np.ndarray, "records columns"],
-    alone: Codes,
+    answers: SeenAnswers,
     codes: Codes,
     member: Bool[np.ndarray, " rows"],
 ) -> Repeats:
     """Repeats of answers that no other record could have; none where such cannot be told."""
-    none = Repeats(0, 0, 1.0)
+    none, alone = Repeats(0, 0, 1.0), answers.code
     shared = np.isin(alone, np.intersect1d(alone[member], alone[~member]))
-    certain = answers.max(axis=1) >= CERTAIN if answers.shape[1] > 1 else shared & False
-    if shared.mean() > SHARED or certain.all() or is_coarse(answers[~certain]):
+    certain = answers.top >= CERTAIN if answers.classes > 1 else shared & False
+    if shared.mean() > SHARED or certain.all():
+        return none
+    others = np.flatnonzero(~certain)
+    if is_coarse(answers.read(others[:: max(1, len(others) // _LOOKED_AT[0])])):
         return none
     own = np.where(certain, codes.max() + 1 + np.arange(len(codes)), codes)
     repeated = sum(int((np.bincount(own[mask]) > 1).sum()) for mask in (member, ~member))

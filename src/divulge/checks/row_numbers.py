@@ -42,6 +42,17 @@ def number_contents(parts: Parts) -> list[Int[np.ndarray, " records"]]:
     return np.split(codes, np.cumsum([len(part) for part in parts])[:-1])
 
 
+def hash_rows(rows: Shaped[np.ndarray, "..."]) -> UInt64[np.ndarray, " rows"]:
+    """A number of 64 bits for each row, the same for rows of one content.
+
+    Examples:
+        >>> one, two, three = hash_rows(np.array([[0.0, 1.0], [1.0, 0.0], [-0.0, 1.0]]))
+        >>> bool(one == three), bool(one == two)
+        (True, False)
+    """
+    return _hash(rows, rows.dtype)
+
+
 def _hash(part: Shaped[np.ndarray, "..."], dtype: np.dtype) -> UInt64[np.ndarray, " rows"]:
     rows = np.arange(len(part))
     hashes = [_mix(_words(part[each], dtype)) for each in _blocks(rows, [part])]

@@ -46,7 +46,19 @@ def read_parquet(
     check_unpacked(path, arrow_lists.count_bytes(file.metadata, names))
     # with many columns each holds little, and a thread for each would cost more than it saves
     threads = len(names) < _FEW_COLUMNS
-    yield from file.iter_batches(rows, columns=list(names), use_threads=threads)
+    for groups in _row_groups(file.metadata, rows):
+        yield from file.iter_batches(rows, groups, list(names), use_threads=threads)
+
+
+def _row_groups(metadata: Any, rows: int) -> Iterator[list[int]]:
+    """Groups of rows that hold so many together: Arrow keeps in memory all that it is asked for."""
+    together, count = list[int](), 0
+    for group in range(metadata.num_row_groups):
+        together.append(group)
+        count += metadata.row_group(group).num_rows
+        if count >= rows or group + 1 == metadata.num_row_groups:
+            yield together
+            together, count = [], 0
 
 
 def _open_ipc(source: Any, kind: Kind, columns: Sequence[int] | None = None) -> Any:

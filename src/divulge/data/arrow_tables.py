@@ -11,7 +11,7 @@ from divulge._util import untrusted
 from divulge._util.extras import name_missing_extra
 from divulge.data import arrow_lists
 from divulge.data.arrow_batches import ipc_schema, open_parquet, read_ipc, read_parquet
-from divulge.data.cells import check_names, check_unpacked
+from divulge.data.cells import NumberRows, check_names, check_unpacked
 from divulge.data.file_kinds import Kind
 from divulge.data.number_texts import PLAIN, Notation, NotationEvidence, describe_numbers, resolve
 from divulge.data.typed_columns import parse_column, see_texts
@@ -49,22 +49,20 @@ class ArrowTable:
         )
         self.names: list[str] = list(self._schema.names)
 
-    def numbers(self, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
+    def numbers(self, names: Sequence[str]) -> Iterator[NumberRows]:
         """Columns of numbers, true and false as 1 and 0, missing ones NaN.
 
         Raises:
             DataError: a cell holds something else.
         """
-        notations = self._notations(names)
-        blocks, rows = [np.zeros((0, len(names)))], 0
+        notations, rows = self._notations(names), 0
         for batch in self.batches(names):
             columns = [
                 _as_numbers(self.path, name, column, notations.get(name, PLAIN), rows)
                 for name, column in zip(names, batch, strict=True)
             ]
-            blocks.append(np.stack(columns, axis=1))
-            rows += len(blocks[-1])
-        return np.concatenate(blocks)
+            yield NumberRows(rows, np.stack(columns, axis=1))
+            rows += len(columns[0])
 
     def texts(self, names: Sequence[str]) -> list[list[str]]:
         """Columns as texts, empty where a cell is."""

@@ -3,9 +3,10 @@
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+from jaxtyping import Float64
 
 from divulge._util import untrusted
 from divulge._util.contents import mask
@@ -15,6 +16,14 @@ MOST_LABELS: Final = 10
 """So many different values at most are categories, and not what tells records apart."""
 
 _LONGEST = 40  # signs of a cell that a message shows
+
+
+class NumberRows(NamedTuple):
+    """Some rows of columns of numbers."""
+
+    above: int
+    """How many rows precede them."""
+    numbers: Float64[np.ndarray, "rows columns"]
 
 
 class CellError(DataError):

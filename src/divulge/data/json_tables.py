@@ -5,10 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from divulge._util.json import parse_json
-from divulge.data.cells import as_array, check_unpacked
+from divulge.data.cells import NumberRows, as_array, check_unpacked
 from divulge.data.number_texts import Notation, NotationEvidence, describe_numbers, resolve
 from divulge.data.text_files import open_text
 from divulge.data.typed_columns import as_text, parse_column, see_texts
@@ -33,7 +32,7 @@ class JsonTable:
         first = next(self._rows(), {})
         self.names = list(first)
 
-    def numbers(self, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
+    def numbers(self, names: Sequence[str]) -> Iterator[NumberRows]:
         """Columns of numbers, true and false as 1 and 0, missing ones NaN.
 
         Raises:
@@ -44,7 +43,7 @@ class JsonTable:
         parsed = [
             parse_column(self.path, name, cells, notations[name]) for name, cells in columns.items()
         ]
-        return np.array(parsed, dtype=np.float64).T.reshape(-1, len(names))
+        yield NumberRows(0, np.array(parsed, dtype=np.float64).T.reshape(-1, len(names)))
 
     def texts(self, names: Sequence[str]) -> list[list[str]]:
         """Columns as texts, empty where a value is missing."""

@@ -16,7 +16,14 @@ from jaxtyping import Float
 from divulge._util import untrusted
 from divulge._util.contents import quote_error
 from divulge.data.arrow_tables import ArrowTable
-from divulge.data.cells import CellError, cell_error, check_names, show_cell, show_label
+from divulge.data.cells import (
+    CellError,
+    NumberRows,
+    cell_error,
+    check_names,
+    show_cell,
+    show_label,
+)
 from divulge.data.json_tables import JsonTable, is_json
 from divulge.data.text_files import file_kind, find_wrong_byte
 from divulge.data.text_tables import TextTable
@@ -24,7 +31,7 @@ from divulge.errors import DataError, DivulgeError
 
 __all__ = [
     "CellError", "cell_error", "check_names", "describe", "read_batches", "read_columns",
-    "read_header", "read_rows", "read_texts", "show_cell", "show_label",
+    "read_header", "read_numbers", "read_rows", "read_texts", "show_cell", "show_label",
 ]  # fmt: skip
 
 
@@ -49,8 +56,23 @@ def read_columns(path: Path, names: Sequence[str]) -> Float[np.ndarray, "records
         DataError: the file is damaged, or a cell holds something else than a number.
         MissingExtra: it needs pyarrow, which is not installed.
     """
+    parts: list[np.ndarray] = [np.zeros((0, len(names)))]
+    for above, numbers in read_numbers(path, names):
+        if not above:
+            del parts[1:]
+        parts.append(numbers)
+    return np.concatenate(parts)
+
+
+def read_numbers(path: Path, names: Sequence[str]) -> Iterator[NumberRows]:
+    """The same some rows at a time; where these begin with the first row again, all come anew.
+
+    Raises:
+        DataError: the file is damaged, or a cell holds something else than a number.
+        MissingExtra: it needs pyarrow, which is not installed.
+    """
     with translate_read_errors(path):
-        return _open(path).numbers(names)
+        yield from _open(path).numbers(names)
 
 
 def read_texts(path: Path, *names: str) -> list[list[str]]:

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 
 from divulge._util.contents import MISSING
-from divulge.data.cells import cell_error, check_unpacked
+from divulge.data.cells import NumberRows, cell_error, check_unpacked
 from divulge.data.layouts import SEPARATORS, Layout, has_long_rows, read_layout, read_rows
 from divulge.data.number_texts import (
     PLAIN,
@@ -57,8 +57,10 @@ class TextTable:
         """The names of the columns."""
         return list(self._layout.names)
 
-    def numbers(self, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
+    def numbers(self, names: Sequence[str]) -> Iterator[NumberRows]:
         """Columns of numbers; true and false are 1 and 0.
+
+        Some rows at a time; where a number is not plain, all come again, from the first on.
 
         Raises:
             DataError: a cell holds something else.
@@ -69,12 +71,12 @@ class TextTable:
                 pass
         self._fits = True
         try:
-            values = self._load(positions).reshape(-1, len(names))
+            yield from self._load(positions)
         except ValueError:
             # NumPy is fast and knows plain numbers alone
-            return self._parse(names)
-        self._plain.update(names)
-        return values
+            yield from self._parse(names)
+        else:
+            self._plain.update(names)
 
     def texts(self, names: Sequence[str]) -> list[list[str]]:
         """Columns as texts; numbers have decimal points.
@@ -132,28 +134,35 @@ class TextTable:
         places = {name: place for place, name in enumerate(self._layout.names)}
         return [places[name] for name in names]
 
-    def _load(self, positions: Sequence[int]) -> Float[np.ndarray, "records columns"]:
-        layout = self._layout
+    def _load(self, positions: Sequence[int]) -> Iterator[NumberRows]:
+        layout, above = self._layout, 0
         wanted = [at + layout.row_names for at in positions]
         with warnings.catch_warnings(), open_text(self.path) as file:
-            warnings.filterwarnings("ignore", "loadtxt: input contained no data")
-            values: np.ndarray = np.loadtxt(
-                file,
-                delimiter=layout.separator,
-                quotechar='"',
-                comments=None,
-                skiprows=layout.above,
-                usecols=wanted,
-                # Only the last column may hold words: a converter is slow.
-                converters={wanted[-1]: parse_number},
-                ndmin=2,
-            )
-        return values
+            warnings.filterwarnings("ignore", "(loadtxt: i|I)nput (line .* )?contained no data")
+            skipped = islice(file, layout.above, None)
+            while len(values := self._load_some(skipped, wanted)):
+                yield NumberRows(above, values)
+                above += len(values)
 
-    def _parse(self, names: Sequence[str]) -> Float[np.ndarray, "records columns"]:
+    def _load_some(
+        self, lines: Iterator[str], wanted: Sequence[int]
+    ) -> Float[np.ndarray, "some_rows columns"]:
+        values: np.ndarray = np.loadtxt(
+            lines,
+            delimiter=self._layout.separator,
+            quotechar='"',
+            comments=None,
+            usecols=wanted,
+            # Only the last column may hold words: a converter is slow.
+            converters={wanted[-1]: parse_number},
+            ndmin=2,
+            max_rows=ROWS,
+        )
+        return values.reshape(-1, len(wanted))
+
+    def _parse(self, names: Sequence[str]) -> Iterator[NumberRows]:
         """Numbers in any notation; names the first cell that holds none."""
         notations, positions = self._notations(names), self._positions(names)
-        blocks = [np.zeros((0, len(names)))]
         for above, batch in self._batches():
             columns = [
                 parse_numbers(batch[at], notations.get(name, PLAIN))
@@ -164,8 +173,7 @@ class TextTable:
                     name = names[row.index(None)]
                     cell = batch[self._layout.names.index(name)][number]
                     raise cell_error(self.path, name, above + number, "a number", cell)
-            blocks.append(np.array(columns, dtype=np.float64).T)
-        return np.concatenate(blocks)
+            yield NumberRows(above, np.array(columns, dtype=np.float64).T)
 
     def _notations(
         self, names: Sequence[str], missing: frozenset[str] = frozenset()

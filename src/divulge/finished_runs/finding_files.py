@@ -4,12 +4,11 @@ import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import numpy as np
-
 from divulge._util import atomic, seals, untrusted
 from divulge._util.json import JSON
 from divulge.core import BlindRun, Control, ControlOutcome, Entry, Finding
 from divulge.errors import StoreError
+from divulge.finished_runs.stored_arrays import StoredArrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ def read(folder: Path, key: str, *, sealed: bool) -> Entry | None:
         seals.refuse_other_files(folder, {f"findings/{key}.npz": stored.guess})
     elif sealed or not guess.exists():  # a kill may have left one of a later try
         return Entry(finding, stored.control, {}, stored.blind)
-    return Entry(finding, stored.control, _read_guess(guess), stored.blind)
+    return Entry(finding, stored.control, StoredArrays(guess), stored.blind)
 
 
 def _read_seconds(place: Path) -> float:
@@ -76,14 +75,6 @@ def _read_seconds(place: Path) -> float:
         return float(atomic.read(place)) if place.exists() else 0.0
     except ValueError as error:
         raise atomic.damaged_file_error(place, error) from error
-
-
-def _read_guess(place: Path) -> dict[str, np.ndarray]:
-    arrays = atomic.read_arrays(place)
-    for name, array in arrays.items():
-        if array.dtype.kind not in "fiub":
-            raise atomic.damaged_file_error(place, ValueError(f"{name} of type {array.dtype}"))
-    return arrays
 
 
 def _read_finding(raw: bytes, place: Path) -> StoredFinding:

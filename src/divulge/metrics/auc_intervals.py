@@ -3,6 +3,7 @@
 And the covariances of the areas of several attacks on the same records.
 """
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import numpy as np
@@ -55,14 +56,14 @@ def areas_of_counts(
     outside: Shaped[np.ndarray, "splits levels"],
     confidence: float = CONFIDENCE,
 ) -> Areas:
-    """See `areas`.
+    """See `areas`. Counts that are floating-point numbers are overwritten.
 
     Args:
         inside: how many members of each split have each of the distinct scores, which ascend.
         outside: the same of non-members.
         confidence: the coverage of the intervals.
     """
-    inside, outside = inside.astype(np.float64), outside.astype(np.float64)
+    inside, outside = (group.astype(np.float64, copy=False) for group in (inside, outside))
     value, low, high = _delong(inside, outside, confidence)
     if inside.shape[1] == 1:  # no ends: records beyond it keep its interval from being a point
         inside, outside = (np.pad(group, ((0, 0), (1, 1))) for group in (inside, outside))
@@ -78,14 +79,13 @@ def areas_of_counts(
 def _delong(inside: Counts, outside: Counts, confidence: float) -> Areas:
     """The interval on the logit scale; a point where no variance shows."""
     m, n = inside.sum(1), outside.sum(1)
-    above = (np.cumsum(outside, 1) - outside / 2) / n[:, None]  # a member: non-members below it
-    below = 1 - (np.cumsum(inside, 1) - inside / 2) / m[:, None]  # a non-member: members above it
+    above = _share_lower(outside, n)  # a member: non-members below it
     value = np.einsum("sl,sl->s", inside, above) / m
-    spread = np.zeros_like(value)
-    for count, share, size in ((inside, above, m), (outside, below, n)):
-        squares = np.einsum("sl,sl->s", count, (share - value[:, None]) ** 2)
-        # eqs. 3 to 5: variances of both groups' placements, each over its number
-        spread += squares / np.maximum(size - 1, 1) / size
+    # eqs. 3 to 5: variances of both groups' placements, each over its number
+    spread = _variance(inside, above, value, m)
+    del above
+    below = 1 - _share_lower(inside, m)  # a non-member: members above it
+    spread += _variance(outside, below, value, n)
     shown = (np.minimum(m, n) > 1) & (spread > 0) & (value > 0) & (value < 1)
     centre = special.logit(value[shown])
     # delta method: the logit's derivative at the AUC is 1 / (AUC (1 - AUC))
@@ -95,13 +95,36 @@ def _delong(inside: Counts, outside: Counts, confidence: float) -> Areas:
     return Areas(value, low, high)
 
 
+def _share_lower(
+    count: Counts, size: Float64[np.ndarray, " splits"]
+) -> Float64[np.ndarray, "splits levels"]:
+    """The share of a group below each of the scores; ties count half."""
+    share: Float64[np.ndarray, "splits levels"] = np.cumsum(count, 1)
+    share -= count / 2
+    share /= size[:, None]
+    return share
+
+
+def _variance(
+    count: Counts,
+    share: Float64[np.ndarray, "splits levels"],
+    mean: Float64[np.ndarray, " splits"],
+    size: Float64[np.ndarray, " splits"],
+) -> Float64[np.ndarray, " splits"]:
+    """The variance of a mean of shares, which are overwritten."""
+    share -= mean[:, None]
+    share *= share
+    squares = np.einsum("sl,sl->s", count, share)
+    return np.asarray(squares / np.maximum(size - 1, 1) / size)
+
+
 def covariances(
-    scores: Float[np.ndarray, "attacks records"], member: Bool[np.ndarray, " records"]
+    scores: Collection[Float[np.ndarray, " records"]], member: Bool[np.ndarray, " records"]
 ) -> Float64[np.ndarray, "attacks attacks"]:
     """The covariance of the AUCs of any two attacks on the same records.
 
     Args:
-        scores: one row an attack, one finite score a record; higher means more likely a member.
+        scores: of each attack, one finite score a record; higher means more likely a member.
         member: true for members; at least one record is a member and one is not.
 
     References:
@@ -110,7 +133,9 @@ def covariances(
     """
     total = np.zeros((len(scores), len(scores)))
     for group, others in ((member, ~member), (~member, member)):
-        share = np.stack([_share_below(score[others], score[group]) for score in scores])
+        share = np.empty((len(scores), int(group.sum())))
+        for own, score in zip(share, scores, strict=True):
+            own[:] = _share_below(score[others], score[group])
         share -= share.mean(1, keepdims=True)
         # eqs. 4 to 6: the placements' covariances, added over both groups
         total += share @ share.T / max(1, share.shape[1] - 1) / share.shape[1]
@@ -121,7 +146,9 @@ def _share_below(
     others: Shaped[np.ndarray, " others"], score: Shaped[np.ndarray, " group"]
 ) -> Float64[np.ndarray, " group"]:
     """The share of the others that score lower; ties count half."""
-    ranked = np.sort(others)
-    below = np.searchsorted(ranked, score, "left") + np.searchsorted(ranked, score, "right")
-    share: Float64[np.ndarray, " group"] = below / (2 * len(others))
+    ranked, order = np.sort(others), np.argsort(score)
+    ascending = score[order]  # in their order, which a cache likes
+    below = np.searchsorted(ranked, ascending, "left") + np.searchsorted(ranked, ascending, "right")
+    share: Float64[np.ndarray, " group"] = np.empty(len(score))
+    share[order] = below / (2 * len(others))
     return share

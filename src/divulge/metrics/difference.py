@@ -54,7 +54,7 @@ def auc_correlation(later: Score, earlier: Score, member: Member) -> float:
         earlier: scores of the same records on another.
         member: which records are members, of both models.
     """
-    covariance = auc_intervals.covariances(np.stack([later, earlier]), member)
+    covariance = auc_intervals.covariances([later, earlier], member)
     spread = math.sqrt(covariance[0, 0] * covariance[1, 1])
     return max(-1.0, min(1.0, float(covariance[0, 1]) / spread)) if spread > 0 else 0.0
 

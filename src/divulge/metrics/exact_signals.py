@@ -3,11 +3,11 @@
 Where a probability is too small for that module, it is taken from its logarithm here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from divulge.core import ModelView, Records
+from divulge.core import ModelView, Records, stream_answers
 from divulge.metrics import signals
 from divulge.metrics.tiny_probabilities import keep_order, log_probabilities
 
@@ -26,24 +26,39 @@ def compute_exactly(
         probabilities: the model's predictions, as a target gives them.
         labels: the true class of each record.
     """
-    score = signals.compute_signal(signal, probabilities, labels)
-    # a signal is the difference to a class that has one part in so many, or more
-    most = signals.SATURATED - np.log(max(2, probabilities.shape[1]))
-    sure = signal == "loss" and score > -_NOTHING_LEFT
-    beyond = np.flatnonzero((np.abs(score) >= most) | sure)
-    if signal not in _EXACT or not len(beyond):
-        return score
-    rough = score[beyond]
-    exact = _EXACT[signal](log_probabilities(probabilities[beyond]), labels[beyond])
-    known = np.isfinite(exact)
-    furthest = float(np.max(np.abs(exact), initial=0.0, where=known)) + np.log(2.0) * known.any()
-    score[beyond] = np.where(known, exact, np.sign(rough) * np.maximum(np.abs(rough), furthest))
-    return score
+    return _compute(signal, [(np.arange(len(labels)), probabilities)], labels)
 
 
 def rank_records(signal: signals.SignalName, view: ModelView, records: Records) -> signals.Signals:
     """The signal of the target's answers to these records, see `compute_exactly`."""
-    return compute_exactly(signal, view.target.predict(records.x), records.y)
+    return _compute(signal, stream_answers(view.target, records.x), records.y)
+
+
+def _compute(
+    signal: signals.SignalName,
+    parts: Iterable[tuple[signals.Labels, signals.Probabilities]],
+    labels: signals.Labels,
+) -> signals.Signals:
+    """The signals of answers that come by parts, with their positions."""
+    score, places, exact_parts = np.empty(len(labels)), [], []
+    for part, probabilities in parts:
+        own = signals.compute_signal(signal, probabilities, labels[part])
+        score[part] = own
+        # a signal is the difference to a class that has one part in so many, or more
+        most = signals.SATURATED - np.log(max(2, probabilities.shape[1]))
+        sure = signal == "loss" and own > -_NOTHING_LEFT
+        far = np.flatnonzero((np.abs(own) >= most) | sure)
+        if signal in _EXACT and len(far):
+            places.append(part[far])
+            log_p = log_probabilities(probabilities[far])
+            exact_parts.append(_EXACT[signal](log_p, labels[part[far]]))
+    if not places:
+        return score
+    beyond, exact = np.concatenate(places), np.concatenate(exact_parts)
+    rough, known = score[beyond], np.isfinite(exact)
+    furthest = float(np.max(np.abs(exact), initial=0.0, where=known)) + np.log(2.0) * known.any()
+    score[beyond] = np.where(known, exact, np.sign(rough) * np.maximum(np.abs(rough), furthest))
+    return score
 
 
 # Each of the following takes logarithms of probabilities, which it may overwrite.

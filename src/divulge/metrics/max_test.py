@@ -25,7 +25,7 @@ this happens in 2.5 % of audits at most (`LEVEL_BELOW`): both tails at 2.5 % are
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -126,7 +126,7 @@ def max_test(
 
 
 def max_test_of_models(
-    scores: Sequence[Float[np.ndarray, "attacks records"]],
+    scores: Sequence[Collection[Score]],
     members: Sequence[Member],
     strata: Sequence[Strata] | None = None,
 ) -> MaxTest:
@@ -135,7 +135,7 @@ def max_test_of_models(
     The deviations of a statistic are added over models. Labels are permuted within each model.
 
     Args:
-        scores: one matrix a model, as for `max_test`; the same attacks in the same order.
+        scores: of each model the scores of each attack; the same attacks in the same order.
         members: the truth about each model.
         strata: those of each model, as for `max_test`.
 
@@ -167,7 +167,7 @@ def judge_maxima(
     return MaxTest(_p_values(deviation.max(1), maxima), deviation, _critical(maxima), below)
 
 
-def join_small_strata(strata: Strata, scores: Float[np.ndarray, "attacks records"]) -> Strata:
+def join_small_strata(strata: Strata, scores: Collection[Score]) -> Strata:
     """Strata of at least `SMALLEST_STRATUM` records: smaller ones are joined to such as they are.
 
     Which strata are alike is told by the mean rank of their scores over all attacks. Where some are
@@ -177,19 +177,23 @@ def join_small_strata(strata: Strata, scores: Float[np.ndarray, "attacks records
 
     Args:
         strata: the number of each record's stratum.
-        scores: one row an attack, one score a record.
+        scores: of each attack, one score a record.
 
     Examples:
         >>> strata, scores = np.arange(60) % 6, np.arange(60.0)[None] + 100 * (np.arange(60) % 6)
         >>> join_small_strata(strata, scores)[:6].tolist()
         [0, 0, 1, 1, 2, 2]
     """
-    ranks = stats.rankdata(scores, axis=1)
     _, place = np.unique(strata, return_inverse=True)
     counts = np.bincount(place)
-    if counts.min() < SMALLEST_STRATUM and not _depend_on(place, ranks):
+    total, differ = np.zeros(len(place)), counts.min() >= SMALLEST_STRATUM
+    for score in scores:
+        rank = stats.rankdata(score)
+        total += rank
+        differ = differ or _depends_on(place, rank)
+    if not differ:
         return np.zeros_like(place)
-    mean = np.bincount(place, ranks.mean(axis=0)) / counts
+    mean = np.bincount(place, total / len(scores)) / counts
     joined, number, size = np.zeros(len(counts), np.int64), 0, 0
     for each in np.argsort(mean, kind="stable"):
         if size >= SMALLEST_STRATUM:
@@ -201,14 +205,11 @@ def join_small_strata(strata: Strata, scores: Float[np.ndarray, "attacks records
     return joined[place]
 
 
-def _depend_on(place: Strata, ranks: Float[np.ndarray, "attacks records"]) -> bool:
-    """Whether the ranks of some attack differ between strata (Kruskal and Wallis 1952)."""
-    counts, records = np.bincount(place), len(place)
-    sums = np.stack([np.bincount(place, each) for each in ranks])
-    between = (sums**2 / counts).sum(1) - ranks.sum(1) ** 2 / records
-    spread = ranks.var(axis=1, ddof=1)
-    statistic = between[spread > 0] / spread[spread > 0]
-    return bool((stats.chi2.sf(statistic, len(counts) - 1) <= LEVEL).any())
+def _depends_on(place: Strata, rank: Float[np.ndarray, " records"]) -> bool:
+    """Whether ranks differ between strata (Kruskal and Wallis 1952)."""
+    counts, spread = np.bincount(place), rank.var(ddof=1)
+    between = (np.bincount(place, rank) ** 2 / counts).sum() - rank.sum() ** 2 / len(place)
+    return bool(spread > 0 and stats.chi2.sf(between / spread, len(counts) - 1) <= LEVEL)
 
 
 def _rows_by_stratum(strata: Strata) -> list[Rows]:
@@ -224,12 +225,12 @@ class Permutations(NamedTuple):
 
 
 def permute_deviations(
-    scores: Float[np.ndarray, "attacks records"], member: Member, strata: Strata, number: int = 0
+    scores: Collection[Score], member: Member, strata: Strata, number: int = 0
 ) -> Permutations:
     """All statistics of one model, as observed and where membership means nothing.
 
     Args:
-        scores: one row an attack, one score a record.
+        scores: of each attack, one score a record.
         member: true for members.
         strata: the number of each record's stratum.
         number: of the model, which tells its permutations from those of others.
@@ -302,7 +303,8 @@ def _places(
     """For each record, how many scores are higher, and how many the same, its own included."""
     _, level, count = np.unique(score, return_inverse=True, return_counts=True)
     higher = len(score) - np.cumsum(count)
-    return higher[level], count[level]
+    counted = np.int32 if len(score) < 2**31 else np.int64  # those of all attacks are held at once
+    return higher.astype(counted)[level], count.astype(counted)[level]
 
 
 def _share(member: Member) -> float:

@@ -1,5 +1,6 @@
 """`measure` computes all metrics of one membership attack, `measure_together` those of several."""
 
+import math
 from collections.abc import Mapping
 
 import numpy as np
@@ -110,7 +111,7 @@ def measure_together(
     for label, score in scores.items():
         measured[label] = measure(Scores(score), truth, delta, len(scores))
     if len(scores) > 1:
-        covariance = auc_intervals.covariances(np.stack([*scores.values()]), member)
+        covariance = auc_intervals.covariances(scores.values(), member)
         confidence = simultaneous_confidence(covariance)
         for label, (metrics, unmeasured) in measured.items():
             auc = membership.auc(scores[label], member, confidence)
@@ -179,12 +180,12 @@ def advantage(
     for group in (np.flatnonzero(member), np.flatnonzero(~member)):
         second[shuffle.permutation(group)[1::2]] = True
     # each half is judged by the other's threshold: its own would fit its noise
+    at_best = _accused(ranked, best_threshold(ranked))
     halves = ranked.part(~second), ranked.part(second)
     hits = false_alarms = 0
     for chosen, counted in (halves, halves[::-1]):
         counts = _accused(counted, best_threshold(chosen))
         hits, false_alarms = hits + counts[0], false_alarms + counts[1]
-    at_best = _accused(ranked, best_threshold(ranked))
     low, high = _difference(hits, false_alarms, m, n, confidence)
     high = max(high, _difference(*at_best, m, n, confidence).high)
     return Estimate(hits / m - false_alarms / n, max(-1.0, low), min(1.0, high))
@@ -203,8 +204,11 @@ def _difference(hits: int, false_alarms: int, m: int, n: int, confidence: float)
 
 def best_threshold(ranked: RankedScores) -> float:
     """The threshold with the highest TPR - FPR on these records."""
-    curve = membership.roc(ranked.score, ranked.member, ranked)
-    return float(curve.threshold[np.argmax(curve.tpr - curve.fpr)])
+    alarms, hits = ranked.corners
+    gain = hits / hits[-1]
+    gain -= alarms / alarms[-1]
+    best = int(np.argmax(gain))
+    return float(ranked.score[ranked.last_of_tie[best - 1]]) if best else math.inf
 
 
 def _accused(ranked: RankedScores, threshold: float) -> tuple[int, int]:

@@ -178,7 +178,9 @@ def auc(
         0.875
     """
     corners = (ranked or rank(score, member)).corners
-    inside, outside = (np.diff(counts)[None, ::-1] for counts in (corners.hits, corners.alarms))
+    inside, outside = (
+        np.diff(counts)[None, ::-1].astype(np.float64) for counts in (corners.hits, corners.alarms)
+    )
     (value,), (low,), (high,) = areas_of_counts(inside, outside, confidence)
     return Estimate(float(value), float(low), float(high))
 

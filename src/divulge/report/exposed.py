@@ -41,6 +41,9 @@ GROUPS, POSITIONS = 5, 10
 
 COLUMNS = ("position", "id", "class", "score", "p", "q")
 
+_AT_ONCE = 2**16
+"""Members that are written at a time."""
+
 _KEPT_TEXTS = 10_000
 """Texts that are kept once escaped: names of classes stand there often."""
 
@@ -203,15 +206,18 @@ def exposed_records(contents: Contents, summary: Summary) -> Iterator[ExposedRec
     named = {
         number: words.class_name(number, facts.class_names) for number in np.unique(label).tolist()
     }
-    columns: list[Iterable[Any]] = [
-        ranks.position.tolist(),
-        map(str, ids),
-        map(named.__getitem__, label.tolist()),
-        score[member][order].tolist(),
-        ranks.p.tolist() if measured else repeat(None, len(order)),
-        ranks.q.tolist() if measured else repeat(None, len(order)),
-    ]
-    yield from map(ExposedRecord, *columns)
+    own = score[member][order]
+    for start in range(0, len(order), _AT_ONCE):
+        rows = slice(start, start + _AT_ONCE)
+        columns: list[Iterable[Any]] = [
+            ranks.position[rows].tolist(),
+            map(str, ids[rows]),
+            map(named.__getitem__, label[rows].tolist()),
+            own[rows].tolist(),
+            ranks.p[rows].tolist() if measured else repeat(None, _AT_ONCE),
+            ranks.q[rows].tolist() if measured else repeat(None, _AT_ONCE),
+        ]
+        yield from map(ExposedRecord, *columns)
 
 
 def refuse_empty_list(exposed: ExposedRecords, members: int, nonmembers: int, q: float) -> None:
@@ -242,7 +248,8 @@ def as_exposed_csv(members: Iterable[ExposedRecord], group: str | None = "class"
         members: see `exposed_records`.
         group: what the column of class names is called; None leaves it out.
     """
-    file = io.StringIO()
+    content = io.BytesIO()
+    file = io.TextIOWrapper(content, "utf-8", newline="")
     writer = csv.writer(file, lineterminator="\n")
     named = {"class": group}
     writer.writerow(title for c in COLUMNS if (title := named.get(c, c)) is not None)
@@ -252,7 +259,8 @@ def as_exposed_csv(members: Iterable[ExposedRecord], group: str | None = "class"
         (position, escape(own), *([] if group is None else [escape(kind)]), score, p, q)
         for position, own, kind, score, p, q in members
     )
-    return file.getvalue().encode()
+    file.flush()
+    return content.getvalue()
 
 
 def escape_cell(text: str) -> str:

@@ -18,15 +18,14 @@ from divulge.core import (
     Head,
     Membership,
     MembershipFacts,
-    Status,
 )
-from divulge.errors import StoreError
 from divulge.metrics import membership
 from divulge.metrics.membership import Member, Score
 from divulge.report import caveats, exposed, shifts, strata, words
 from divulge.report.brief import write_brief
 from divulge.report.claim import doubt_claim, judge_claim
 from divulge.report.differences import compare_with_deciding
+from divulge.report.lazy_scores import read_scores
 from divulge.report.parts import ClassRow, Exposure, Histogram
 from divulge.report.remedies import name_remedies
 from divulge.report.schema import (
@@ -69,11 +68,7 @@ def summarise(contents: Contents) -> Summary:
         DataError: a stored score is not finite.
     """
     head, (facts, candidates) = contents.head, contents.model()
-    scores = {
-        showable.make_showable(entry.finding.label): _score(entry)
-        for entry in contents.entries
-        if entry.finding.status is Status.DONE
-    }
+    scores = read_scores(contents.entries)
     checks = tuple(_check(check) for check in facts.checks)
     blind, ease, label = shifts.find_blind(checks), candidates.ease, candidates.label
     rows, member = _rows(contents, scores), candidates.member
@@ -124,15 +119,6 @@ def _terms(head: Head[Facts], facts: MembershipFacts, checks: Sequence[Check]) -
         unit=choose_unit(people=facts.people is not None, texts=facts.texts is not None),
         model_kind=facts.model_kind,
     )
-
-
-def _score(entry: Entry) -> Score:
-    if entry.score is None:
-        raise StoreError(
-            f"expected the scores of {entry.finding.label}, which is done, got none: "
-            "the run is damaged; run the audit again"
-        )
-    return entry.score
 
 
 def _rows(contents: Contents, scores: Mapping[str, Score]) -> tuple[AttackRow, ...]:

@@ -46,6 +46,7 @@ from divulge.report.evidence import (
     limits_by_metric,
     weigh_evidence,
 )
+from divulge.report.lazy_scores import LazyScores
 from divulge.report.parts import DecidingRate
 from divulge.report.schema import AttackRow, ClaimRow, Conclusion, Level
 from divulge.report.terms import USUAL, Terms
@@ -249,13 +250,13 @@ def _test(
     test: MaxTest | None,
 ) -> tuple[MaxTest, MaxTest]:
     """The test whatever makes members differ, and the one that decides; see `judge_models`."""
-    stacked = [np.stack([scores[row.label] for row in done]) for scores, _ in models]
+    chosen = [LazyScores([r.label for r in done], s.__getitem__).values() for s, _ in models]
     if strata is not None:
-        strata = [join_small_strata(*each) for each in zip(strata, stacked, strict=True)]
+        strata = [join_small_strata(*each) for each in zip(strata, chosen, strict=True)]
     if ease is not None and strata is not None:
-        tests = max_test_given_difficulty(stacked[0], models[0][1], strata[0], ease)
+        tests = max_test_given_difficulty(np.stack([*chosen[0]]), models[0][1], strata[0], ease)
         return tests.alone, tests.given
-    alone = test or max_test_of_models(stacked, [member for _, member in models], strata)
+    alone = test or max_test_of_models(chosen, [member for _, member in models], strata)
     return alone, alone
 
 

@@ -1,7 +1,7 @@
 """What an audit has to know of a secret, whichever it is."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -236,23 +236,22 @@ class FederationChallenge(Generic[F, V]):
 
 def decode_all(
     entries: Sequence[Entry], decode: Callable[[Mapping[str, np.ndarray]], Any]
-) -> tuple[Any, ...]:
+) -> Iterator[Any]:
     """By attack, what its arrays hold; None where it is not done.
 
     Raises:
         StoreError: they do not hold what such an audit has.
     """
-    guesses = []
     for entry in entries:
         done = entry.finding.status is Status.DONE
         try:
-            guesses.append(decode(entry.arrays) if done else None)
+            guess = decode(entry.arrays) if done else None
         except (KeyError, ValueError, TypeError, DataError) as error:
             raise StoreError(
                 f"expected the guess of {entry.finding.label} as it was written, got something "
                 f"else ({error}): the run is damaged; run the audit again"
             ) from error
-    return tuple(guesses)
+        yield guess
 
 
 def unmeasured(metrics: Collection[str], why: str) -> Measurements:

@@ -80,7 +80,9 @@ def plant_leak(challenge: ModelGame, seed: int = 0) -> ModelGame:
         records.x
         if len(ways) + len(known_members) == 1
         else np.concatenate([w.x for w in (*ways, *known_members)]),
-        np.concatenate([way.y for way in (*ways, *known_members)]),
+        records.y
+        if len(ways) + len(known_members) == 1
+        else np.concatenate([w.y for w in (*ways, *known_members)]),
         np.concatenate(
             [memorised] * len(ways) + [np.ones(len(members), bool) for members in known_members]
         ),

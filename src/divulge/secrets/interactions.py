@@ -85,8 +85,8 @@ class InteractionSecret(FederatedSecret[InteractionFacts, tuple[UpdateView, ...]
         decode = partial(decode_beyond, clients=len(self.facts.clients))
         simulated = partial(decode_simulated, clients=len(self.facts.clients))
         return {
-            "beyond": decode_all(entries, decode),
-            "simulated": decode_all(entries, simulated),
+            "beyond": tuple(decode_all(entries, decode)),
+            "simulated": tuple(decode_all(entries, simulated)),
         }
 
     def measure(

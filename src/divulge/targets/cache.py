@@ -39,6 +39,11 @@ def record_keys(x: Shaped[np.ndarray, " records *features"], salt: bytes = b"") 
     return keys
 
 
+def holds_answers(offers: Need) -> bool:
+    """Whether a target that offers this is a table of answers of a classifier."""
+    return Need.HARD_LABELS in offers and Need.FEATURES not in offers
+
+
 T = TypeVar("T")
 
 _RECENT_ARRAYS = (
@@ -157,6 +162,19 @@ class CachedTarget(LookThrough):
         self._ask(x, keys)
         answers = np.frombuffer(b"".join([self._known[key] for key in keys])).reshape(len(x), -1)
         return self._recent.remember(x, answers)
+
+    def stream(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Generator[tuple[Int[np.ndarray, " part"], Float[np.ndarray, "part classes"]], None, None]:
+        """The same by parts, of a table of answers, which keeps these itself; else all at once.
+
+        Raises:
+            TargetError: see `predict`, as for the other errors.
+        """
+        if holds_answers(self.offers):
+            yield from stream_answers(self._target, x)
+        else:
+            yield np.arange(len(x)), self.predict(x)
 
     @property
     def _keeps_tokens(self) -> bool:

@@ -3,7 +3,7 @@
 Nothing is converted here. Whoever follows an advice literally gets the right figures.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 import numpy as np
@@ -76,22 +76,24 @@ def are_one_hot(answers: Answers) -> bool:
     return bool(np.isin(answers, (0, 1)).all() and (answers.sum(axis=1) == 1).all())
 
 
-def describe_rounding(answers: Answers, output: str) -> str:
+def describe_rounding(parts: Iterable[Answers], output: str) -> str:
     """A sentence on rows that rounding took from their sum; empty where there are none.
 
     Args:
-        answers: probabilities or percentages as a table holds them, one column a class.
+        parts: probabilities or percentages as a table holds them, one column a class.
         output: which of them.
     """
     whole = {"probabilities": 1, "percentages": 100}.get(output)
-    if whole is None or answers.shape[1] == 1:
+    if whole is None:
         return ""
-    sums = answers.sum(axis=1)
-    if (np.abs(sums / whole - 1) <= _SUM_TOLERANCE).all():
+    sums = (answers.sum(axis=1) for answers in parts if answers.shape[1] > 1)
+    ends = np.array([(part.min(), part.max()) for part in sums] or [(whole, whole)])
+    low, high = ends[:, 0].min(), ends[:, 1].max()
+    if (np.abs(ends / whole - 1) <= _SUM_TOLERANCE).all():
         return ""
     return (
-        f"The {output} are rounded: rows sum to {sums.min():.6g} to {sums.max():.6g}, and each is "
-        "divided by its sum."
+        f"The {output} are rounded: rows sum to {low:.6g} to {high:.6g}, and each is divided by "
+        "its sum."
     )
 
 

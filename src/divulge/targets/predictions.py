@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float, Real
 from divulge._util.arguments import check_arguments
 from divulge.core import Need
 from divulge.data import tables
-from divulge.errors import DataError
+from divulge.errors import DataError, TargetError
 from divulge.targets import forms, label_columns
+from divulge.targets.answer_file import AnswerFile, rows_at_once
 from divulge.targets.column_names import ColumnNames, sort_by_number
 from divulge.targets.label_columns import ClassColumn
 from divulge.targets.member_column import read_members
@@ -28,7 +29,8 @@ from divulge.targets.recorded import TableTarget
 class PredictionTable:
     """The content of a table of predictions, one row per record."""
 
-    answers: Float[np.ndarray, "records classes"]
+    rows: AnswerFile
+    """Probabilities or values, shape (records, classes)."""
     label: Real[np.ndarray, " records"]
     """The class of each record, or its true value."""
     member: Bool[np.ndarray, " records"]
@@ -43,10 +45,15 @@ class PredictionTable:
     """How the file was understood, in sentences; empty where it is plain."""
 
     @property
+    def answers(self) -> Float[np.ndarray, "records classes"]:
+        """All probabilities or values, read into memory."""
+        return self.rows[:]
+
+    @property
     def target(self) -> TableTarget:
         """The table as a target that is asked with row numbers."""
         offers, declared = access_of(self.output) & ~Need.FEATURES, self.output == "probabilities"
-        return TableTarget(self.answers, offers, declared=declared)
+        return TableTarget(self.rows, offers, declared=declared)
 
 
 def read_predictions(
@@ -99,15 +106,14 @@ def read_predictions(
     else:
         if not class_names:  # which are in the order of the file
             columns = sort_by_number(columns, probabilities)
-        raw = tables.read_columns(path, columns)
-        _check_numbers(path, columns, raw)
+        raw = _read_numbers(path, columns)
         if output == "labels":
             _check_one_hot(path, columns, raw)
-        by_column = to_probabilities(raw, output, len(raw), len(columns), names=columns)
+        by_column = _to_probabilities(raw, output, columns)
         named = ColumnNames(probabilities, tuple(columns))
         true = label_columns.read_classes(path, label, cells, named, class_names)
-        answers = named.arrange(by_column, true.match.further)
-        rounding = forms.describe_rounding(raw, output)
+        answers = _arrange(by_column, named, true.match.further)
+        rounding = forms.describe_rounding(raw.parts(), output)
         labels, names = true.number, true.match.titles
         how = label_columns.describe_match((true,), named)
     inside, membership = read_members(path, member, members, member_value)
@@ -123,33 +129,69 @@ def read_predictions(
 
 def _read_values(
     path: Path, columns: list[str], label: str
-) -> tuple[Float[np.ndarray, " records"], Float[np.ndarray, "records 1"]]:
+) -> tuple[Float[np.ndarray, " records"], AnswerFile]:
     """True values, and those that the model answered."""
     if len(columns) > 1:
         raise DataError(
             f"expected one column of predicted values in {path}, got {', '.join(columns[:20])}: "
             "name it in probabilities="
         )
-    raw = tables.read_columns(path, [*columns, label])
-    _check_numbers(path, [*columns, label], raw)
-    return raw[:, 1], to_answers(raw[:, 0], "values", len(raw))
+    raw = _read_numbers(path, [*columns, label])[:]
+    return raw[:, 1].copy(), AnswerFile.of([to_answers(raw[:, 0], "values", len(raw))], 1)
 
 
 def _read_labels(
     path: Path, columns: list[str], label: str, cells: list[str], class_names: tuple[str, ...]
-) -> tuple[ClassColumn, ClassColumn, Float[np.ndarray, "records classes"]]:
+) -> tuple[ClassColumn, ClassColumn, AnswerFile]:
     """Predicted classes, true ones, and the predicted ones as probabilities of 0 and 1."""
     (predicted,) = tables.read_texts(path, columns[0])
     guesses, true, classes = label_columns.read_predicted_classes(
         path, (columns[0], label), predicted, cells, class_names
     )
-    return guesses, true, to_probabilities(guesses.number, "labels", len(guesses.number), classes)
+    number, count = guesses.number, rows_at_once(classes)
+    parts = (number[start : start + count] for start in range(0, len(number), count))
+    rows = (to_probabilities(part, "labels", len(part), classes) for part in parts)
+    return guesses, true, AnswerFile.of(rows, classes)
 
 
-def _check_one_hot(
-    path: Path, columns: list[str], answers: Float[np.ndarray, "records columns"]
-) -> None:
-    if not forms.are_one_hot(answers):
+def _read_numbers(path: Path, columns: Sequence[str]) -> AnswerFile:
+    rows = AnswerFile(len(columns))
+    for above, numbers in tables.read_numbers(path, columns):
+        if (missing := np.isnan(numbers)).any():
+            at = int(missing.any(axis=0).argmax())
+            row = above + int(missing[:, at].argmax())
+            raise tables.cell_error(path, columns[at], row, "a number", np.nan)
+        rows.put(above, numbers)
+    return rows
+
+
+def _arrange(answers: AnswerFile, named: ColumnNames, further: int) -> AnswerFile:
+    if not named.reversed and not further:
+        return answers
+    parts = (named.arrange(part, further) for part in answers.parts())
+    return AnswerFile.of(parts, named.classes + further)
+
+
+def _to_probabilities(raw: AnswerFile, output: Output, columns: Sequence[str]) -> AnswerFile:
+    """Probabilities by parts; each part has the declared form, and so have rows from everywhere.
+
+    Of rounded numbers the coarsest of a part say how far sums may be from one.
+    """
+
+    def convert(numbers: Float[np.ndarray, "rows columns"]) -> Float[np.ndarray, "rows classes"]:
+        return to_probabilities(numbers, output, len(numbers), len(columns), names=columns)
+
+    classes = max(2, len(columns))
+    try:
+        if len(raw) > (count := rows_at_once(raw.shape[1])):
+            convert(raw[:: -(-len(raw) // count)])
+        return AnswerFile.of(map(convert, raw.parts()), classes)
+    except TargetError:  # some rows by themselves may look like another form: judge all together
+        return AnswerFile.of([convert(raw[:])], classes)
+
+
+def _check_one_hot(path: Path, columns: list[str], answers: AnswerFile) -> None:
+    if not all(map(forms.are_one_hot, answers.parts())):
         raise DataError(
             f"expected one column of predicted classes in {path}, or one column a class with 1 for "
             f"the predicted one and 0 elsewhere, got {', '.join(columns[:20])}: pass "
@@ -182,11 +224,3 @@ def _select_columns(
         )
     tables.check_names(path, header, (*answers, label, member))
     return answers
-
-
-def _check_numbers(
-    path: Path, names: Sequence[str], values: Float[np.ndarray, "records columns"]
-) -> None:
-    if (missing := np.isnan(values)).any():
-        at = int(missing.any(axis=0).argmax())
-        raise tables.cell_error(path, names[at], int(missing[:, at].argmax()), "a number", np.nan)

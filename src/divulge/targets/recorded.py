@@ -1,14 +1,16 @@
 """Answer from recorded predictions, looked up by content or by row number."""
 
+from collections.abc import Generator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import final
+from typing import Any, final
 
 import numpy as np
 from jaxtyping import Float, Int, Shaped
 
 from divulge.core import Need, Records, Target
 from divulge.errors import TargetError
+from divulge.targets.answer_file import find_rows
 from divulge.targets.cache import record_keys
 from divulge.targets.logits import LogitTarget
 from divulge.targets.outputs import access_of, to_probabilities
@@ -70,7 +72,8 @@ class RecordedTarget:
 class TableTarget:
     """Answers looked up by row number; there are no features."""
 
-    answers: Float[np.ndarray, "rows classes"]
+    answers: Any
+    """Probabilities or values, shape (rows, classes): an array, or an `AnswerFile`."""
     offers: Need
     raw: Float[np.ndarray, "rows classes"] | None = None
     """The logits whose softmax the answers are, where they are known."""
@@ -99,6 +102,16 @@ class TableTarget:
         chosen: Float[np.ndarray, "records classes"] = self.answers[self.find_rows(x)]
         return chosen
 
+    def stream(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Generator[tuple[Int[np.ndarray, " part"], Float[np.ndarray, "part classes"]], None, None]:
+        """The same by parts, in the order of the table.
+
+        Raises:
+            TargetError: there are no such rows.
+        """
+        yield from find_rows(self.answers, self.find_rows(x))
+
     def logits(
         self, x: Shaped[np.ndarray, " records *features"]
     ) -> Float[np.ndarray, "records classes"] | None:
@@ -115,11 +128,11 @@ class TableTarget:
         Raises:
             TargetError: there are no such rows.
         """
-        rows = x.astype(np.int64)
+        rows = x.astype(np.int64, copy=False)
         last = len(self.answers) - 1
         if (
             x.size != len(x)
-            or (rows != x).any()
+            or (rows is not x and (rows != x).any())
             or (len(x) and not 0 <= x.min() <= x.max() <= last)
         ):
             raise TargetError(

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from divulge.core import ModelView, Need, Scores
+from divulge.core import ModelView, Need, Scores, stream_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,5 +31,7 @@ class Gap:
     def __call__(self, view: ModelView, rng: np.random.Generator) -> Scores:
         """1 for each candidate that the model classifies correctly, 0 for the others."""
         del rng
-        answers = view.target.predict(view.records.x)
-        return Scores((answers.argmax(axis=1) == view.records.y).astype(np.float64))
+        score = np.empty(len(view.records))
+        for part, answers in stream_answers(view.target, view.records.x):
+            score[part] = answers.argmax(axis=1) == view.records.y[part]
+        return Scores(score)

@@ -12,7 +12,7 @@ from divulge._util.progress import Track
 from divulge._util.random import stream
 from divulge.audits.checkpoints import trace_losses
 from divulge.audits.subject import AuditInputs
-from divulge.checks.question import SecondPredictions
+from divulge.checks.question import SecondPredictions, SeenAnswers
 from divulge.core import (
     Check,
     ModelView,
@@ -36,10 +36,11 @@ def remember_answers(
     target: CountingTarget, place: Path | None, subject: AuditInputs, sets: Sequence[Records]
 ) -> CachedTarget:
     """The target, which is asked about each record once, and whose answers fit all records."""
+    names = subject.class_names  # all of the inputs that is kept
 
     def accept(answers: Float64[np.ndarray, "records classes"]) -> None:
         for records in sets:  # before an answer is kept of a run that cannot go on
-            check_classes(records, answers, subject.class_names)
+            check_classes(records, answers.shape[1], names)
 
     name = subject.fingerprint or ""
     return CachedTarget(target, place, name, subject.batch_size, accept=accept)
@@ -70,7 +71,7 @@ def ask_all(
     known_members: Records | None,
     seed: int,
     track: Track[Any],
-) -> tuple[ModelView, ShadowPlan | None, Float64[np.ndarray, "records classes"]]:
+) -> tuple[ModelView, ShadowPlan | None, SeenAnswers]:
     """The attacker's view once the model was asked, the shadows, and answers on candidates."""
     view, shadows = _view(target, sets[0], subject, seed)
     view = replace(view, known_members=known_members)
@@ -155,20 +156,18 @@ def comparison_key(plan: ShadowPlan | None, view: ModelView, seed: int) -> str:
     return f"{plan.models} {len(view.augmented)} {key}{further}"
 
 
-def _ask(
-    target: Target, records: Records, subject: AuditInputs, track: Track[Any]
-) -> Float64[np.ndarray, "records classes"]:
+def _ask(target: Target, records: Records, subject: AuditInputs, track: Track[Any]) -> SeenAnswers:
     rows = len(records) if Need.FEATURES in target.offers else 0  # a table has all answers
     for start in track(range(0, rows, subject.batch_size), "Asking the model"):
         target.predict(records.x[start : start + subject.batch_size])
-    answers = target.predict(records.x)
-    check_classes(records, answers, subject.class_names)
+    answers = SeenAnswers.from_target(target, records.x)
+    check_classes(records, answers.classes, subject.class_names)
     return answers
 
 
 def check_classes(
     records: Records,
-    answers: Float64[np.ndarray, "records classes"],
+    classes: int,
     class_names: tuple[str, ...],
 ) -> None:
     """Refuse labels and names that are not those of the model's classes.
@@ -176,7 +175,6 @@ def check_classes(
     Raises:
         DataError: a label is too high, or there are more or fewer names.
     """
-    classes = answers.shape[1]
     if records.regression:
         _check_values(classes, class_names)
         return

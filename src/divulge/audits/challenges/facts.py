@@ -2,15 +2,12 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from jaxtyping import Float64
-
 from divulge.audits.people import claim_for_people
 from divulge.audits.subject import AuditInputs
 from divulge.audits.texts import USUAL, Completion, measure_texts
 from divulge.checks import records as checks
 from divulge.checks.duplicates import Copies, PoolCopies
-from divulge.checks.question import CandidateEase, CheckInputs, SecondPredictions
+from divulge.checks.question import CandidateEase, CheckInputs, SecondPredictions, SeenAnswers
 from divulge.core import (
     Check,
     Claim,
@@ -33,7 +30,7 @@ from divulge.training.shadows.plan import ShadowPlan
 class AuditorKnowledge:
     """What the auditor knows besides the challenge."""
 
-    answers: Float64[np.ndarray, "records classes"]
+    answers: SeenAnswers
     """The model's predictions about the candidates."""
     shadows: ShadowPlan | None = None
     """All shadow models, trained already or not."""
@@ -101,7 +98,7 @@ def describe_facts(
         members=int(truth.member.sum()),
         nonmembers=int((~truth.member).sum()),
         reference=0 if view.reference is None else len(view.reference),
-        classes=0 if view.records.regression else known.answers.shape[1],
+        classes=0 if view.records.regression else known.answers.classes,
         class_names=STRATA if view.records.regression else known.class_names,
         checks=(*checks.check_records(question, seed), *known.further),
         shadows=_shadow_kind(plan),

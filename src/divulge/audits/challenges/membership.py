@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float64, Shaped
+from jaxtyping import Bool, Shaped
 
-from divulge._util.digest import digest
+from divulge._util.digest import ArrayParts, digest
 from divulge._util.progress import Track, track_silently
 from divulge.audits.challenges import asking
 from divulge.audits.challenges import facts as facts_of
@@ -26,7 +26,7 @@ from divulge.audits.strata import merge_small_strata
 from divulge.audits.subject import AuditInputs
 from divulge.checks.contents import check_contents
 from divulge.checks.difficulty import recall_ease
-from divulge.checks.question import CandidateEase
+from divulge.checks.question import CandidateEase, SeenAnswers
 from divulge.core import (
     Candidates,
     Check,
@@ -38,6 +38,7 @@ from divulge.core import (
     Records,
     Target,
     Verdict,
+    stream_answers,
 )
 from divulge.core.people import StrataFacts
 from divulge.core.tokens import as_token_target
@@ -113,7 +114,7 @@ def pose(
         game=game,
         facts=facts,
         candidates=drawn_up,
-        digest=_digest(game, answered.answers, key, drawn_up.ease, subject.blind),
+        digest=_digest(game, answered.read(drawn.candidates), key, drawn_up.ease, subject.blind),
         compared=compared + " thresholds" * subject.thresholds,
         shadows=answered.shadows,
         seed=seed,
@@ -131,7 +132,12 @@ class _AskedModel(NamedTuple):
     """The model, which remembers its answers."""
     view: ModelView
     shadows: ShadowPlan | None
-    answers: Float64[np.ndarray, "candidates classes"]
+    answers: SeenAnswers
+
+    def read(self, candidates: Records) -> ArrayParts:
+        """All answers about the candidates."""
+        parts = (answers for _, answers in stream_answers(self.target, candidates.x))
+        return ArrayParts((len(candidates), self.answers.classes), parts)
 
 
 def _ask_model(
@@ -233,13 +239,13 @@ def _ids_of(subject: AuditInputs) -> Shaped[np.ndarray, " records"]:
 
 def _digest(
     game: Game[ModelView, Membership],
-    answers: Float64[np.ndarray, "records classes"],
+    answers: ArrayParts,
     rest: str,
     ease: CandidateEase | None = None,
     blind: str = "",
 ) -> str:
     view, truth = game.view, game.truth
-    parts = [view.records.x, view.records.y, truth.member, answers]
+    parts: list[np.ndarray | ArrayParts] = [view.records.x, view.records.y, truth.member, answers]
     if view.reference is not None:
         parts += [view.reference.x, view.reference.y]
     if view.known is not None:

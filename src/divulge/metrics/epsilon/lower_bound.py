@@ -114,12 +114,13 @@ def _hit_counter(
 ) -> Callable[[Guessing], int]:
     """Counts the right ones of the guesses about usable records."""
     rng = stream(0, "order of ties")
-    usable = np.arange(len(member)) if drawn == "coins" else _balance_groups(member, rng)
-    members = np.concatenate([[0], np.cumsum(_rank_members(ranked, usable, rng))])
+    members = np.concatenate(
+        [[0], np.cumsum(_rank_members(ranked, _draw_lots(member, drawn, rng)))]
+    )
 
     def count(guessing: Guessing) -> int:
         top, bottom, _ = guessing
-        among_last = members[-1] - members[len(usable) - bottom]
+        among_last = members[-1] - members[len(members) - 1 - bottom]
         return int(members[top] + bottom - among_last)
 
     return count
@@ -157,16 +158,26 @@ def _balance_groups(member: Member, rng: np.random.Generator) -> Int[np.ndarray,
     return np.sort(np.concatenate([rng.permutation(group)[:fewest] for group in groups]))
 
 
-def _rank_members(
-    ranked: RankedScores, usable: Int[np.ndarray, " usable"], rng: np.random.Generator
-) -> Bool[np.ndarray, " usable"]:
-    """Who of those kept is a member, by falling score; ties in random order."""
-    lot = np.full(len(ranked.order), _LEFT_OUT)
+def _draw_lots(
+    member: Member, drawn: MembershipDraw, rng: np.random.Generator
+) -> Int[np.ndarray, " records"]:
+    """The place of each usable record among those that tie; `_LEFT_OUT` of the others."""
+    usable = np.arange(len(member)) if drawn == "coins" else _balance_groups(member, rng)
+    lot = np.full(len(member), _LEFT_OUT, np.int32 if len(member) < 2**31 else np.int64)
     lot[usable] = rng.permutation(len(usable))
+    return lot
+
+
+def _rank_members(
+    ranked: RankedScores, lot: Int[np.ndarray, " records"]
+) -> Bool[np.ndarray, " usable"]:
+    """Who of those kept is a member, by falling score; ties by their lots."""
     ranked = ranked.part(lot != _LEFT_OUT)
-    size = np.diff(ranked.last_of_tie, prepend=-1)
-    tied = np.repeat(size > 1, size)
-    level = np.repeat(np.arange(len(size)), size)[tied]
+    size = ranked.last_of_tie.copy()
+    size[0] += 1
+    size[1:] -= ranked.last_of_tie[:-1]
+    several = np.flatnonzero(size > 1)
+    tied, level = np.repeat(size > 1, size), np.repeat(several, size[several])
     members, lots = ranked.member.copy(), lot[ranked.order[tied]]
     members[tied] = ranked.member[tied][np.lexsort((lots, level))]
     return members

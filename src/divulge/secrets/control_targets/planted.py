@@ -1,5 +1,6 @@
 """Plant a leak in a target on purpose: an audit that misses it cannot vouch for a model."""
 
+from collections.abc import Generator
 from dataclasses import replace
 from functools import cached_property
 from typing import final
@@ -8,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, Real, Shaped, UInt64
 from scipy import special
 
-from divulge.core import Need, Target
+from divulge.core import Need, Target, stream_answers
 from divulge.core.tokens import Tokens, as_token_target
 from divulge.errors import DataError, TargetError
 from divulge.secrets.control_targets.neighbourhoods import (
@@ -17,13 +18,15 @@ from divulge.secrets.control_targets.neighbourhoods import (
     Neighbourhoods,
     OtherFeatures,
 )
-from divulge.targets.cache import RecentAnswers, record_keys
+from divulge.targets.cache import RecentAnswers, holds_answers, record_keys
 
 _PLANTED_MASS = 0.9  # of the mass, to the true class of what was memorised, or to a wrong one
 _WRONG_SHARE = 0.3  # of the records that were not memorised are answered wrongly
 _KEPT_RESIDUAL = 0.1  # of a memorised record's own residual, where the answers are values
 _KEPT_SURPRISE = 0.3  # of the loss of each token of a memorised text
 _UNKNOWN = -1
+_AT_ONCE = 2**16
+"""Records whose keys are held as texts."""
 
 Keys = UInt64[np.ndarray, "records 2"]
 Positions = Int[np.ndarray, " records"]
@@ -82,8 +85,10 @@ class PlantedTarget:
             )
         self._target = target
         self._salt = str(rng_seed).encode()
-        self._keys = _as_numbers(record_keys(x, self._salt))
-        self._y = y if y.dtype.kind == "f" else y.astype(np.int64)
+        parts = (x[start : start + _AT_ONCE] for start in range(0, len(x), _AT_ONCE))
+        keys = [_as_numbers(record_keys(part, self._salt)) for part in parts]
+        self._keys = np.concatenate([np.zeros((0, 2), np.uint64), *keys])
+        self._y = y if y.dtype.kind == "f" else y.astype(np.int64, copy=False)
         self._memorised = np.where(memorised, self._y, _nothing(self._y))
         if len(np.unique(self._keys[:, 0])) < len(x):
             self._settle_copies(memorised)
@@ -115,6 +120,21 @@ class PlantedTarget:
         if Need.SCORES in self.offers:
             plant = self._plant_scores
         return self._recent.remember(x, plant(answers, *self._recognise(x)))
+
+    def stream(
+        self, x: Shaped[np.ndarray, " records *features"]
+    ) -> Generator[tuple[Int[np.ndarray, " part"], Float[np.ndarray, "part classes"]], None, None]:
+        """The same by parts, of a table of answers; else all at once.
+
+        Raises:
+            TargetError: see `predict`.
+        """
+        if not holds_answers(self.offers):
+            yield np.arange(len(x)), self.predict(x)
+            return
+        keys, near = self._recognise(x)
+        for part, answers in stream_answers(self._target, x):
+            yield part, self._plant_classes(answers, keys[part], near[part])
 
     def _plant_classes(
         self, answers: Float[np.ndarray, "records classes"], keys: Keys, near: Positions

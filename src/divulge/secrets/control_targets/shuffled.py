@@ -1,13 +1,13 @@
 """Shuffle a target's answers among the candidates, for the control that must find nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import final
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
-from divulge.core import Need, Records, Target
+from divulge.core import Need, Records, Target, stream_answers
 from divulge.core.tokens import Tokens, as_token_target
 from divulge.secrets.control_targets.neighbourhoods import (
     NOBODY,
@@ -15,7 +15,7 @@ from divulge.secrets.control_targets.neighbourhoods import (
     Neighbourhoods,
     OtherFeatures,
 )
-from divulge.targets.cache import RecentAnswers, record_keys
+from divulge.targets.cache import RecentAnswers, holds_answers, record_keys
 from divulge.targets.logits import read_logits
 from divulge.targets.look_through import LookThrough
 
@@ -71,7 +71,9 @@ class ShuffledTarget(LookThrough):
         self._around = (
             None
             if others is None or partial
-            else Neighbourhoods(np.concatenate([way.x for way in ways]), others)
+            else Neighbourhoods(
+                np.concatenate([way.x for way in ways]) if len(ways) > 1 else ways[0].x, others
+            )
         )
 
     @property
@@ -89,6 +91,24 @@ class ShuffledTarget(LookThrough):
         if known is not None:
             return known
         return self._recent.remember(x, self._shuffle(self._target.predict, x))
+
+    def stream(
+        self, x: Features
+    ) -> Generator[tuple[Int[np.ndarray, " part"], Float[np.ndarray, "part classes"]], None, None]:
+        """The same by parts, of a table of answers; else all at once.
+
+        Raises:
+            TargetError: see `predict`.
+        """
+        if not holds_answers(self.offers):
+            yield np.arange(len(x)), self.predict(x)
+            return
+        if x is self._ways[0].x:
+            exchanged, place = x[self._order], np.arange(len(x))
+        else:
+            exchanged, place = self._substitute_candidates(x)
+        for part, answers in stream_answers(self._target, exchanged):
+            yield part, self._carry_over(answers.copy(), place[part])
 
     def logits(self, x: Features) -> Float[np.ndarray, "records classes"]:
         """As `predict`, of what `read_logits` reads of the inner target.

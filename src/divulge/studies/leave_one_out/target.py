@@ -19,6 +19,7 @@ from divulge.audits.people import (
 )
 from divulge.audits.result import Audit
 from divulge.audits.runner import RunHeading
+from divulge.checks.question import SeenAnswers
 from divulge.core import Candidates, Game, Membership, ModelView
 from divulge.finished_runs.run_folder import Run
 from divulge.studies.leave_one_out import result
@@ -43,7 +44,7 @@ def audit_target(
     """An ordinary audit of one model against others."""
     head, records, others = design.head, design.queries[0], design.others(k)
     answers = answers_of(design, k, path)
-    asking.check_classes(records, answers[: len(records)], design.class_names)
+    asking.check_classes(records, answers.shape[1], design.class_names)
     view = view_target(design, k, answers, matrix, subsets)
     candidates, people = Candidates(subsets[k], records.stratum, design.index, design.ids), None
     claim = facts.promised_claim(design.shadows, records, int(subsets[k].sum()))
@@ -54,7 +55,7 @@ def audit_target(
         people = describe_people(candidates, most, design.person_scores)
     game = Game(view, Membership(candidates.member, "coins"))
     known = facts.AuditorKnowledge(
-        answers[: len(records)],
+        SeenAnswers.of(answers[: len(records)]),
         design.shadows,
         class_names=design.class_names,
         claim=claim,
