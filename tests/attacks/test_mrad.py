@@ -195,12 +195,11 @@ NULLS = (
 
 
 @pytest.mark.parametrize("attack", NULLS, ids=wrapped.attack_label)
-def test_candidates_of_which_nothing_is_known_give_chance(attack: Any) -> None:
-    """All that is left is the label, of which members and others have the same mix."""
+def test_candidates_none_of_which_was_learned_give_chance(attack: Any) -> None:
     runs = 12
     covered = 0
     for seed in range(runs):
-        challenge = world.challenge(KnownFeatures(share=0.0), seed)
+        challenge = world.challenge(HALF, seed, learned=False)
         score = attack(challenge.view, rng(seed)).score
         covered += 0.5 in membership.auc(score, challenge.truth.member)
     assert covered >= fewest_covered(runs)

@@ -10,6 +10,7 @@ import divulge
 from divulge.core import Verdict
 from divulge.data.tables import CellError
 from divulge.errors import DataError
+from tests import resealed
 
 GAP = [divulge.attack("threshold")]
 
@@ -138,6 +139,7 @@ def test_a_damaged_ease_of_a_run_is_refused(tmp_path: Path, damaged: np.ndarray)
     with np.load(path) as file:
         arrays = {**file, "ease0": damaged}
     np.savez(path, **arrays)
+    resealed.renew(tmp_path / "run", path.name)
     with pytest.raises(divulge.StoreError, match="an ease that does not fit"):
         divulge.load(tmp_path / "run")
 

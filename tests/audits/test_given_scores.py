@@ -20,6 +20,7 @@ from divulge.core import ControlOutcome, Membership, Scores, Status
 from divulge.errors import DataError, SpecError, StoreError
 from divulge.metrics.measure import measure
 from divulge.targets.given_scores import read_scores
+from tests import resealed
 from tests.slow import slow
 
 SIZE = 300
@@ -389,6 +390,6 @@ def test_a_stored_rate_out_of_range_is_refused(metric: str, value: float, tmp_pa
     (place,) = (run / "findings").glob("*.json")
     stored = json.loads(place.read_text())
     stored["finding"]["metrics"][metric]["value"] = value
-    place.write_text(json.dumps(stored))
+    resealed.write(place, stored)
     with pytest.raises(StoreError, match=f"as divulge wrote it.*{metric} of "):
         divulge.load(run)

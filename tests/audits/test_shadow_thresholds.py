@@ -207,7 +207,7 @@ def test_where_there_are_none(case: str) -> None:
         view = ModelView(view.target, view.records, view.reference)
     else:
         attack = catalog.attack("shadow-stack")
-        few = Shadows(shadows.phi[:, :2], shadows.member[:, :2], shadows.reference_phi[:, :2])
+        few = Shadows(shadows.phi[:, :1], shadows.member[:, :1], shadows.reference_phi[:, :1])
         view = ModelView(view.target, view.records, view.reference, few)
     guess = Scores(np.zeros(RECORDS))
     assert subject.thresholds_from_shadows(view, attack, guess, truth, 0) == ()

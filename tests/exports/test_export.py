@@ -29,6 +29,7 @@ from divulge.exports.trackers.tracked import gather_figures, name_figures
 from divulge.finished_runs.finished_run import load
 from divulge.finished_runs.gate import Gate
 from divulge.report import model_card
+from tests import resealed
 from tests.exports import finished
 from tests.report import cases as benches
 from tests.report import reading
@@ -305,7 +306,7 @@ def test_the_gate_of_the_settings_holds_too(membership: Path, tmp_path: Path) ->
     before = head.read_text()
     manifest = json.loads(before)
     manifest["settings"]["gate"] = {"fail_above": {"auc": 0.1}}
-    head.write_text(json.dumps(manifest))
+    resealed.write(head, manifest)
     try:
         ruling = divulge.export(membership, junit=tmp_path / "junit.xml")
         assert len(ruling.failed) == 1
@@ -313,7 +314,7 @@ def test_the_gate_of_the_settings_holds_too(membership: Path, tmp_path: Path) ->
         assert joint.failed == ruling.failed
         assert len(joint.passed) == 1
         manifest["settings"]["gate"] = {"fail_above": 3}
-        head.write_text(json.dumps(manifest))
+        resealed.write(head, manifest)
         with pytest.raises(StoreError, match=r"run\.json as divulge wrote it"):
             divulge.export(membership, junit=tmp_path / "other.xml")
         assert not (tmp_path / "other.xml").exists()

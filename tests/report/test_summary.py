@@ -48,9 +48,9 @@ def test_it_is_pure_and_survives_json(case: str) -> None:
 
 def test_scores_that_are_gone_are_an_error_that_says_so() -> None:
     contents = cases.contents("tight")
-    gutted = replace(contents.entries[0], arrays={})
-    with pytest.raises(StoreError, match="expected the scores of attack0"):
-        summarise(replace(contents, entries=(gutted, *contents.entries[1:])))
+    gutted = replace(contents.entries[1], arrays={})
+    with pytest.raises(StoreError, match="expected the scores of attack1"):
+        summarise(replace(contents, entries=(contents.entries[0], gutted, *contents.entries[2:])))
 
 
 @pytest.mark.parametrize("size", [20, 1000, 5000])

@@ -8,7 +8,7 @@ import pytest
 import divulge
 from divulge.core import stream_answers
 from divulge.errors import TargetError
-from divulge.finished_runs import stored_arrays
+from divulge.finished_runs import finding_files
 from divulge.targets import answer_file
 from divulge.targets.answer_file import AnswerFile
 from divulge.targets.predictions import read_predictions
@@ -21,7 +21,7 @@ def by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     """A hundred rows at a time, and nothing is held."""
     monkeypatch.setattr(answer_file, "PART", 300)
     monkeypatch.setattr(answer_file, "HELD", 1)
-    monkeypatch.setattr(stored_arrays, "HELD", 1)
+    monkeypatch.setattr(finding_files, "HELD", 1)
 
 
 @pytest.mark.usefixtures("by_parts")

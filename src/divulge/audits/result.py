@@ -33,7 +33,6 @@ from divulge.finished_runs.run_folder import Run, hold_run
 from divulge.finished_runs.stored import as_frame, refuse_images
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.metrics.measure import FPRS
-from divulge.metrics.questions import QuestionsRow, leak_by_questions
 from divulge.report import differences, markdown
 from divulge.report import exposed as exposing
 from divulge.report import summary as summaries
@@ -50,6 +49,8 @@ from divulge.secrets.registry import secret_of
 
 if TYPE_CHECKING:
     import pandas as pd
+
+    from divulge.metrics.questions import QuestionsRow
 
 
 @dataclass(frozen=True)
@@ -313,7 +314,7 @@ class Audit(SecretAudit):
             )
         return finding.label
 
-    def questions(self) -> tuple[QuestionsRow, ...]:
+    def questions(self) -> "tuple[QuestionsRow, ...]":
         """What audits of fewer candidates would have shown; see `divulge.metrics.questions`.
 
         Attacks that passed their controls count, as in the verdict.
@@ -321,6 +322,8 @@ class Audit(SecretAudit):
         Raises:
             NotApplicable: no attack was done that passed its controls.
         """
+        from divulge.metrics.questions import leak_by_questions
+
         sound = {row.label for row in self.summary.attacks if row.sound}
         scores = [
             entry.score

@@ -82,9 +82,8 @@ class BoxResult:
         """What the model holds of records without noise; empty where it holds nothing."""
         if not self.statistics:
             return ""
-        names = ", ".join(map(repr, self.statistics[:3]))
-        more = ", ..." if len(self.statistics) > 3 else ""
         count = len(self.statistics)
+        names, more = ", ".join(map(repr, self.statistics[:3])), ", ..." * (count > 3)
         keep = "1 layer keeps" if count == 1 else f"{count:,} layers keep"
         return (
             f"{keep} running statistics of records ({names}{more}): the model holds them without "
@@ -124,8 +123,7 @@ class CanaryFacts:
     """SHA-256 digest of salt, coins and canaries, as in the trainer's files."""
     results: tuple[BoxResult, ...]
     reach: float
-    """The bound of a training that gives away every canary: the largest ε that can be
-    contradicted."""
+    """The bound of a training that gives every canary away: the largest ε to contradict."""
     needed: int | None
     """A number of canaries with which a bound can exceed the stated ε: this one, if it does; None
     above ten million."""

@@ -49,7 +49,8 @@ def check_accuracy(subject: CheckInputs) -> Check:
 
 def _check_tokens(subject: CheckInputs) -> Check:
     """Does a language model find texts likelier that it was trained on?"""
-    likely, person = subject.answers.top, subject.records.people
+    likely = subject.answers.read(np.arange(len(subject.member)))[:, 0]  # of likely, unlikely
+    person = subject.records.people
     estimates = {
         group: people.mean_by_record(
             likely[mask], None if person is None else person[mask], 0.0, 1.0

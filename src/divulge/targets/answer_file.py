@@ -16,7 +16,7 @@ HELD = 2**26
 PART = 2**20
 """Numbers that are read at a time."""
 
-Part = Float64[np.ndarray, "part columns"]
+Part = Float64[np.ndarray, "_ columns"]
 
 
 @final

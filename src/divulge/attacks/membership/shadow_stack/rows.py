@@ -26,7 +26,7 @@ TARGET_REPEATS = 8
 Ranks = Int[np.ndarray, " rows"]
 
 
-class Comparison(NamedTuple):
+class ComparedModels(NamedTuple):
     """Models in the target's place beside others, and the target."""
 
     lessons: "LeaveOneOutRows"
@@ -54,7 +54,7 @@ def compare_models(
     y: Int[np.ndarray, " records"],
     folds: int,
     rng: np.random.Generator,
-) -> Comparison:
+) -> ComparedModels:
     """Each shadow beside the others, and the target beside all but one of them.
 
     Args:
@@ -65,14 +65,16 @@ def compare_models(
         rng: draws the shadows that are left out.
     """
     usual = features.pooled_statistics(signals.blocks(known.shadows))
-    return Comparison(
+    return ComparedModels(
         leave_one_out_rows(signals, known, usual, folds),
         target_in_turn(signals, y, usual, rng),
         ratios_by_all_shadows(signals, usual),
     )
 
 
-def compare_pair(signals: ShadowSignals, y: Int[np.ndarray, " records"], folds: int) -> Comparison:
+def compare_pair(
+    signals: ShadowSignals, y: Int[np.ndarray, " records"], folds: int
+) -> ComparedModels:
     """A single shadow beside the target, and the target beside the shadow.
 
     Either sees the other as a model whose members are not known, or the two would not compare:
@@ -104,7 +106,7 @@ def compare_pair(signals: ShadowSignals, y: Int[np.ndarray, " records"], folds: 
         np.zeros(len(order), np.int64),
     )
     turn = features.add_class_shifts(target.learned, y, place)
-    return Comparison(lessons, [turn], target.ratios)
+    return ComparedModels(lessons, [turn], target.ratios)
 
 
 def _pairs(signals: ShadowSignals) -> Iterator[RecordBlock]:
