@@ -77,10 +77,10 @@ class Games:
         other._shadows = [model._replace(name=f"{name}-{model.name}") for model in self._shadows]
         return other
 
-    def train(self, modes: Sequence[Mode] = MODES) -> None:
+    def train(self) -> None:
         """Train every model whose answers are not kept yet, and keep its answers."""
         for pool in (0, 1):
-            everyone = [*self._shadows, *(model for mode in modes for model in self._targets[mode])]
+            everyone = [*self._shadows, *(model for mode in MODES for model in self._targets[mode])]
             missing = [
                 model for model in everyone
                 if model.pool == pool and not self._file(model).exists()

@@ -18,7 +18,7 @@ from benchmarks.shadow_quality.rows import MODES, Mode, Row
 from benchmarks.shadow_quality.tasks import TASKS, Task
 from divulge.attacks import catalog
 
-SUMMARY = "divulge's attacks and those of other tools on the same models, with 0 to 16 shadows"
+SUMMARY = "divulge's attacks and those of other tools on the same models, with 0 to 64 shadows"
 
 STORED = rows.STORED / "peers"
 
@@ -31,15 +31,10 @@ SIDES = (
     Side("ART", "art_stored", ART),
 )
 
-BUDGETS = (0, 1, 2, 4, 8, 16)
+BUDGETS = (0, 1, 2, 4, 8, 16, 64)
 
 OFTEN = (4, 16)
 """The numbers of shadows for attacks that take long: LeakPro's LiRA, ART's forest."""
-
-COSTLY = ("cifar-100", "cifar-10")
-"""Targets whose training takes long: online alone, with `FEW` shadows at most."""
-
-FEW = 4
 
 
 def run(quick: bool) -> None:  # noqa: FBT001 (like all)
@@ -59,15 +54,14 @@ def measure(task: Task, folder: Path) -> None:
     missing = [tool for tool in SIDES if tool.name not in have]
     if OWN in have and not missing:
         return
-    count, modes = (FEW, MODES[:1]) if task.name in COSTLY else (max(BUDGETS), MODES)
     with folder_of_answers(task) as answers_folder, tempfile.TemporaryDirectory() as scratch:
-        games = Games(task, count, answers_folder, seeds=1)
-        games.train(modes)
+        games = Games(task, max(BUDGETS), answers_folder, seeds=1)
+        games.train()
         if OWN not in have:
-            _store(path, _own_rows(task.name, games, count, modes))
+            _store(path, _own_rows(task.name, games))
         written = Path(scratch, "task")
         written.mkdir()
-        learned = _write(games, written, count, modes)
+        learned = _write(games, written)
         for tool in missing:
             result = side.run(tool, written, Path(scratch))
             if isinstance(result, Missing):
@@ -83,10 +77,10 @@ def _store(path: Path, tool_rows: Iterator[Row]) -> None:
         print(*row.key, *(f"{row.mean(m):.3f}" for m in row.values), row.reason, flush=True)
 
 
-def _own_rows(target: str, games: Games, shadows: int, modes: Sequence[Mode]) -> Iterator[Row]:
-    for mode in modes:
+def _own_rows(target: str, games: Games) -> Iterator[Row]:
+    for mode in MODES:
         views = list(games.views(mode))
-        for count in _budgets(shadows):
+        for count in BUDGETS:
             for name in _own_attacks(count):
                 attack = catalog.attack(name, **({"signal": "loss"} if name == "threshold" else {}))
                 row = row_of_attack(attack, views, count)
@@ -99,19 +93,12 @@ def _own_attacks(count: int) -> Sequence[str]:
     return "shadow-stack", "rmia", "base", "lira", "calibrated"
 
 
-def _budgets(shadows: int) -> tuple[int, ...]:
-    return tuple(count for count in BUDGETS if count <= shadows)
-
-
-def _write(
-    games: Games, folder: Path, shadows: int, modes: Sequence[Mode]
-) -> dict[Mode, np.ndarray]:
+def _write(games: Games, folder: Path) -> dict[Mode, np.ndarray]:
     """Write what the drivers read, and return who is a member: (targets, records) of each mode."""
-    often = [count for count in OFTEN if count <= shadows]
-    settings = {"budgets": _budgets(shadows), "often": often, "modes": modes}
+    settings = {"budgets": BUDGETS, "often": OFTEN, "modes": MODES}
     (folder / "settings.json").write_text(json.dumps(settings))
     learned: dict[Mode, np.ndarray] = {}
-    for mode in modes:
+    for mode in MODES:
         arrays = games.logits(mode)
         np.savez(folder / f"{mode}.npz", **arrays)  # type: ignore[arg-type]  # (allow_pickle)
         learned[mode] = arrays["member"]
