@@ -125,7 +125,11 @@ def precision(rows: Sequence[Row], stored: Mapping[str, Sequence[Row]]) -> list[
         for row in target_rows
         if row.attack == name and row.values
     }
-    now = [row for row in rows if row.attack == f"{OWN}, {name}"]
+    now = [
+        row
+        for row in rows
+        if row.attack == f"{OWN}, {name}" and (row.target, row.mode, row.shadows) in before
+    ]
     head = " | ".join(METRICS)
     lines = [f"| shadows | targets | {head} |", "|---|---:|" + "---|" * len(METRICS)]
     for mode, count in sorted({(row.mode, row.shadows) for row in now}):
