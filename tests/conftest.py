@@ -82,7 +82,7 @@ def _name_the_format(svg: str, format: str) -> bytes:  # noqa: A002 - as what it
     return format.encode()
 
 
-CHECKED_CALLS = 10
+CHECKED_CALLS = 3
 """Calls of a function, in each test, whose shapes and types are checked; with drawn examples, all.
 
 Checking all calls would take half of the CPU seconds of the tests, for the same few functions.

@@ -117,7 +117,7 @@ class PredictionsSpec(Section):
     """As in ``[data]``."""
     blind: str | None = None
     """A column with a number that [comes from elsewhere than the
-    model](checks-and-controls.md#tables-without-features), such as a date, or the loss of another
+    model](tables.md#without-features), such as a date, or the loss of another
     model: what it explains is no leak."""
     output: Literal["probabilities", "percentages", "logits", "labels", "values"] = "probabilities"
     """What the answers are; ``labels`` is one column with the predicted class, and ``values`` are
@@ -135,7 +135,7 @@ class PredictionsSpec(Section):
     """As in ``[target]``."""
     membership: MembershipDraw | None = None
     """As in ``[data]``; without it, what is found is at most [a leak or a
-    shift](checks-and-controls.md#tables-without-features)."""
+    shift](tables.md#without-features)."""
 
     @property
     def given(self) -> tuple[ScoreKind, str] | None:
