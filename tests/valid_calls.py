@@ -495,7 +495,7 @@ def calls(folder: Path) -> dict[str, Call]:
         "targets.PredictionTable": Call(
             targets.PredictionTable,
             {
-                "answers": ask(records().x),
+                "rows": ask(records().x),
                 "label": records().y,
                 "member": HALF[0],
                 "output": "probabilities",

@@ -29,8 +29,8 @@ from divulge.targets.recorded import TableTarget
 class PredictionTable:
     """The content of a table of predictions, one row per record."""
 
-    rows: AnswerFile
-    """Probabilities or values, shape (records, classes)."""
+    rows: AnswerFile | Float[np.ndarray, "records classes"]
+    """Probabilities or values: an array, or a file on the disk that was read from a large table."""
     label: Real[np.ndarray, " records"]
     """The class of each record, or its true value."""
     member: Bool[np.ndarray, " records"]
