@@ -178,6 +178,17 @@ def test_a_metric_without_a_lower_limit_passes_only_below_its_upper_limit() -> N
     assert ruled(Gate(fail_above={"tpr@0.01": 0.95})).passes
 
 
+@pytest.mark.parametrize(("most", "passes"), [(8.0, False), (8.1, True)])
+def test_an_epsilon_that_no_attack_could_exceed_does_not_pass(most: float, passes: bool) -> None:
+    found = {"epsilon": dataclasses.replace(limits(0.0, 0.0, 1.0), highest=None)}
+    reached = Attempts(reach=most)
+    ruling = hold_against_gate(
+        Gate(fail_above={"epsilon": 8.0}), Verdict(), found, attempts=reached
+    )
+    assert ruling.passes == passes
+    assert passes or "no more than 8 with so many records" in ruling.undecided[0]
+
+
 @pytest.mark.parametrize("level", LEVELS)
 def test_only_no_leak_found_passes_a_gate_on_leaks(level: Level) -> None:
     ruling = ruled(Gate(("leak",)), level)

@@ -63,6 +63,16 @@ def test_a_coin_flip_contradicts_nothing_and_proves_nothing() -> None:
     assert "nor prove it" in found.sentence
 
 
+@pytest.mark.parametrize(("parts", "said"), [(1.0, True), (1.01, False)])
+def test_a_delta_of_one_over_the_members_is_said_to_promise_little(
+    parts: float, said: bool
+) -> None:
+    made = cases.bench()
+    members = int(made.member.sum())
+    claim = row(summary(made, [made.shifted(0)], epsilon=1.0, delta=1 / (members * parts)))
+    assert (f"to publish 1 record of {members:,} whole" in claim.sentence) == said
+
+
 def test_a_contradiction_is_a_warning_and_a_leak() -> None:
     made = cases.bench()
     found = summary(made, [made.shifted(4)], epsilon=0.1)

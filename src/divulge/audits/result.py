@@ -144,6 +144,12 @@ class SecretAudit(GatedAudit):
         return Sample(*self._held.sample)
 
     @property
+    def reach(self) -> float:
+        """The bound on ε that an attack which knows every member would have; inf if unknown."""
+        done = [finding for finding in self.findings if finding.status is Status.DONE]
+        return self._held.reach(len(done))
+
+    @property
     def _held(self) -> Secret:
         return secret_of(self.contents.facts, self.contents.candidates)
 

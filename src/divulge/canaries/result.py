@@ -144,6 +144,11 @@ class CanaryAudit(GatedAudit):
             ),
         )
 
+    @property
+    def reach(self) -> float:
+        """The bound on ε of a training that gives away every canary."""
+        return self.facts.reach
+
     def table(self) -> str:
         """The verdict and what each box shows, as a list."""
         lines = (self.headline, *self.facts.lines())

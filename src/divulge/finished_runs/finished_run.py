@@ -1,5 +1,6 @@
 """What every finished run is besides what it stores: audits with verdicts, which a gate holds."""
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -204,6 +205,11 @@ class GatedAudit(FinishedRun):
         return None
 
     @property
+    def reach(self) -> float:
+        """The bound on ε that an attack which knows every member would have; inf if unknown."""
+        return math.inf
+
+    @property
     def scored(self) -> ScoredCandidates | None:
         """The candidates with their scores, where one model was audited for membership."""
         return None
@@ -223,7 +229,8 @@ class GatedAudit(FinishedRun):
         """
         from divulge.finished_runs import rulings  # a run is read without a gate, too
 
-        attempts = Attempts(self.sample, self.findings, self.figures(), self.unit)
+        reach = self.reach if "epsilon" in dict(gate.ceilings) else math.inf
+        attempts = Attempts(self.sample, self.findings, self.figures(), self.unit, reach)
         ruling = rulings.hold_against_gate(gate, self.verdict, self.limits, self.untested, attempts)
         for claim in self.claims if gate.claim else ():
             ruling += rulings.hold_claim_against_gate(claim)

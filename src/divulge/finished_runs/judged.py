@@ -1,5 +1,6 @@
 """What a gate looks at, and what it says: audits with verdicts, and rulings."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, runtime_checkable
@@ -28,6 +29,8 @@ class Attempts:
     """By label of each attack that counts, its metrics."""
     unit: Unit = RECORD
     """What was drawn and counted."""
+    reach: float = math.inf
+    """The bound on ε that an attack which knows every member would have."""
 
 
 NONE = Attempts()

@@ -63,7 +63,7 @@ def hold_against_gate(
     for name, ceiling in gate.agreed:
         ruling += _on_ceiling(name, ceiling, verdict, limits.get(name), attempts)
     for name, ceiling in gate.ceilings:
-        ruling += _on_excess(name, ceiling, gate.judge, verdict, limits.get(name), attempts.unit)
+        ruling += _on_excess(name, ceiling, gate.judge, verdict, limits.get(name), attempts)
     if words := [word for word in gate.words if word != _UNTESTED]:
         ruling += _on_verdict(words, verdict, untested)
     if _UNTESTED in gate.words:
@@ -247,9 +247,10 @@ def _on_excess(
     judge: str,
     verdict: JudgedVerdict,
     limits: Limits | None,
-    unit: Unit,
+    attempts: Attempts,
 ) -> Ruling:
-    """Whether an attack is proven to exceed a value."""
+    """Whether an attack is proven to exceed a value, which some attack has to be able to."""
+    unit = attempts.unit
     if limits is None or (why := _why_incomparable(name, ceiling, verdict, unit)):
         return Ruling(undecided=(_not_measured(name, ceiling) if limits is None else why,))
     low = judge == "low"
@@ -261,6 +262,11 @@ def _on_excess(
     why = _why_undecided(limits, unit) or (
         verdict.next_step if verdict.level == "undecided" else ""
     )
+    if name == "epsilon" and attempts.reach <= ceiling:
+        why = (
+            f"an attack that knows every member would show no more than {attempts.reach:.3g} with "
+            f"so many {unit.many}: give more, or lower the limit"
+        )
     if why and not below:
         sentence = f"{name} cannot be compared with {ceiling:g}: {why}"
         return Ruling(undecided=(sentence,))

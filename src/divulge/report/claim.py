@@ -100,6 +100,7 @@ def _judge_bound(
     promised, (records, drawn) = claim.guarantee, count_usable(truth.member, truth.drawn)
     assumed: _BoundAssumptions = {"drawn": drawn, "noise": promised.noise, "tries": tries}
     largest = largest_bound(records, promised.delta, **assumed)
+    allowed = _allowed_sentence(promised.delta, int(truth.member.sum()), unit)
     if bound.low > promised.epsilon:
         sentence = (
             f"{_name_claim(claim)} is false at 95 % confidence, or the training did not do what "
@@ -109,7 +110,7 @@ def _judge_bound(
         return _claim_row(claim, "contradicted", sentence, bound, attack, largest)
     if largest <= promised.epsilon:
         needed = records_needed(promised.epsilon, promised.delta, **assumed)
-        sentence = _too_few_sentence(claim, records, largest, needed, unit)
+        sentence = _too_few_sentence(claim, records, largest, needed, unit) + allowed
         return _claim_row(claim, "undecidable", sentence, bound, attack, largest, needed)
     shown = (
         f"The strongest attack shows that ε is at least {words.format_lower_bound(bound.low)}"
@@ -119,9 +120,22 @@ def _judge_bound(
     sentence = (
         f"the measurement does not contradict {_name_claim(claim)}, nor prove it. {shown}. "
         f"The highest ε that {unit.count(records)} can show is "
-        f"{words.format_lower_bound(largest)}."
+        f"{words.format_lower_bound(largest)}.{allowed}"
     )
     return _claim_row(claim, "consistent", sentence, bound, attack, largest)
+
+
+def _allowed_sentence(delta: float, members: int, unit: Unit) -> str:
+    """That a δ of one over the members or more promises little; empty below that.
+
+    Publishing each member with a probability of δ is (0, δ)-differentially private.
+    """
+    if delta * members < 1:
+        return ""
+    return (
+        f" A δ of {delta:g} allows a training to publish {unit.count(int(delta * members))} of "
+        f"{members:,} whole: it should be well below one over their number."
+    )
 
 
 def _name_claim(claim: Claim) -> str:

@@ -1,5 +1,6 @@
 """What an audit has to know of a secret, whichever it is."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -79,6 +80,11 @@ class Secret(ABC):
     @abstractmethod
     def sample(self) -> tuple[int, str]:
         """How many candidates or clients figures rest on, and what these are."""
+
+    def reach(self, attacks: int) -> float:
+        """The bound on ε of the best of so many attacks that know the truth; inf if unknown."""
+        del attacks
+        return math.inf
 
     @abstractmethod
     def measure(self, guess: Any, confidence: float = CONFIDENCE) -> Measurements:

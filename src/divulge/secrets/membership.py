@@ -8,6 +8,7 @@ import numpy as np
 
 from divulge.core import Candidates, Measurements, Membership, MembershipFacts, Scores
 from divulge.metrics import measure, people
+from divulge.metrics.epsilon import count_usable, largest_bound
 from divulge.metrics.intervals import CONFIDENCE
 from divulge.secrets.base import Secret
 
@@ -31,6 +32,11 @@ class MembershipSecret(Secret):
         """The candidates: records, or people."""
         unit = "records" if self.facts.people is None else "people"
         return self.facts.members + self.facts.nonmembers, unit
+
+    def reach(self, attacks: int) -> float:
+        """The bound on ε of the best of so many attacks that know every member."""
+        records, drawn = count_usable(self.candidates.member, self.facts.drawn)
+        return largest_bound(records, self.facts.delta, drawn=drawn, tries=max(1, attacks))
 
     def measure(self, guess: Scores, confidence: float = CONFIDENCE) -> Measurements:
         """Metrics over candidates."""
