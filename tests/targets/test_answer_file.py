@@ -1,5 +1,7 @@
 """Answers that lie on the disk are those that were put there, and audits do not tell the two."""
 
+import gc
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +49,28 @@ def test_a_full_disk_is_an_error_that_says_what_to_do(monkeypatch: pytest.Monkey
     monkeypatch.setattr(rows._file, "write", refuse)
     with pytest.raises(TargetError, match="No space left on device: free some space"):
         rows.put(0, ROWS)
+
+
+@pytest.mark.usefixtures("by_parts")
+def test_no_folder_for_temporary_files_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/no/such/folder"])
+    with pytest.raises(TargetError, match="No usable temporary directory"):
+        AnswerFile.of([ROWS], 3)
+
+
+@pytest.mark.usefixtures("by_parts")
+@pytest.mark.parametrize("row", [0, 7, 340, 341, 342, 400, 682, 999])
+def test_a_disk_that_fills_at_any_row_is_an_error_of_writing(row: int) -> None:
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (row * 24 + 8, before[1]))
+    try:
+        with pytest.raises(TargetError, match="expected room for answers"):
+            AnswerFile.of(np.split(ROWS[: row + 1], row + 1), 3)
+        gc.collect()  # what is left of the file ends without an error (pytest would report it)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def write(path: Path, answers: np.ndarray, member: np.ndarray) -> Path:

@@ -3,6 +3,7 @@
 import tempfile
 import weakref
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import final
 
 import numpy as np
@@ -68,10 +69,13 @@ class AnswerFile:
         try:
             self._file.seek(start * self._columns * 8)
             self._file.write(np.ascontiguousarray(rows, np.float64).data.cast("B"))
+            self._file.flush()  # else what is still buffered would fail in a later reading
         except OSError as error:
+            with suppress(OSError):  # closing writes the rest once more
+                self._file.close()
             raise TargetError(
-                f"expected room for answers in {tempfile.gettempdir()}, got {error}: free some "
-                "space, or set TMPDIR to a folder on a larger disk"
+                f"expected room for answers in {tempfile.tempdir or 'a temporary folder'}, got "
+                f"{error}: free some space, or set TMPDIR to a folder on a larger disk"
             ) from error
         self._rows = max(self._rows, start + len(rows))
 
