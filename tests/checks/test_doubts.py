@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 from sklearn.base import ClassifierMixin
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
@@ -242,6 +242,29 @@ def test_features_that_repeat_are_counted_without_what_is_set_aside() -> None:
     answers = np.random.default_rng(1).dirichlet([1, 1], 400)
     text = warned(repeats.check_repeats(both, SeenAnswers.of(answers), np.zeros(400, int), member))
     assert text.startswith("100 of 200 members and 100 of 200 non-members repeat another row")
+
+
+@pytest.mark.parametrize(
+    ("model", "overlap"),
+    [("linear", 1.0), ("linear", 0.5), ("linear", 0.2), ("bayes", 0.5), ("forest", 0.9)],
+)
+def test_members_among_the_nonmembers_are_seen_in_answers_alone(model: str, overlap: float) -> None:
+    x, y = make_classification(400, 12, n_informative=6, n_classes=3, flip_y=0.3, random_state=2)
+    answers = MODELS[model](3).fit(x[:200], y[:200]).predict_proba(x)
+    member, again = np.arange(400) < 200, int(200 * overlap)
+    assert repeated(answers, y, member) is None
+    rows = np.r_[:200, :again, 200 : 400 - again]
+    text = warned(repeated(answers[rows], y[rows], member))
+    assert "as often among members as among non-members" in text
+
+
+def test_answers_that_pair_up_by_chance_are_not_called_records_in_two_sets() -> None:
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        code = rng.integers(0, (50, 100, 300)[seed % 3], 200)
+        member = np.arange(200) < (100, 40)[seed % 2]
+        balanced, even = repeats.count_balanced(code, member)
+        assert stats.binom.sf(balanced - 1, even, 0.5) > repeats.BY_CHANCE
 
 
 def rows_of(cells: Sequence[int], classes: int = 5) -> tuple[np.ndarray, np.ndarray]:

@@ -14,7 +14,7 @@ from divulge._util.digest import digest
 from divulge._util.extras import load_sklearn, stats
 from divulge._util.random import stream
 from divulge._util.recent import RecentResults
-from divulge.checks import near_copies
+from divulge.checks import near_copies, repeats
 from divulge.checks.near_copies import COMPONENTS
 from divulge.core import Check, Estimate, Records, Verdict
 from divulge.core.check_names import BLIND
@@ -105,7 +105,7 @@ def _shared(beside: Mapping[str, Separation]) -> tuple[Check, ...]:
         "neighbours further away: candidates stand in the reference, rounded or otherwise changed "
         "a little."
     )
-    return (Check(near_copies.TWICE, Verdict.WARNING, text),)
+    return (Check(repeats.TWICE, Verdict.WARNING, text),)
 
 
 def _blind(separation: Separation, beside: Mapping[str, Separation]) -> Check:

@@ -20,9 +20,6 @@ from divulge._util.random import stream
 from divulge.checks import repeats
 from divulge.core import Check, Verdict
 
-TWICE = "records in two sets"
-"""Name of the check that warns of near copies in another set."""
-
 COMPONENTS = 64
 """Principal components that stand for records with more features."""
 
@@ -99,7 +96,7 @@ def check_near_copies(
             "than of neighbours further away: records stand among members and non-members, rounded "
             "or otherwise changed a little."
         )
-        return Check(TWICE, Verdict.WARNING, text)
+        return Check(repeats.TWICE, Verdict.WARNING, text)
     if clumps.deviation < SEEN or 1 + clumps.copies <= repeats.LARGEST_EFFECT:
         return None
     text = (

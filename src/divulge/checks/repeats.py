@@ -8,18 +8,26 @@ Features that repeat are the same record. Answers that repeat need not be: a tre
 or rounding answer alike about many records. Such coarse answers are common to members and
 non-members, lie on a grid, or are few; only what is none of these is taken for a record again.
 Where every one of `DISTINCT` different rows or more stands m times, or a multiple of it, the
-answers may be as coarse as they like: see `find_common_factor`.
+answers may be as coarse as they like: see `find_common_factor`; and where rows stand as often in
+the other set as in their own: see `count_balanced`.
 """
 
 import numpy as np
 from jaxtyping import Bool, Float64, Int, Real
 
+from divulge._util.extras import stats
 from divulge.checks.duplicates import Repeats, count_repeats
 from divulge.checks.question import SeenAnswers
 from divulge.checks.row_numbers import hash_rows
 from divulge.core import Check, Verdict
 
 NAME = "repeated rows"
+
+TWICE = "records in two sets"
+"""Name of the check that warns of copies, or near copies, in another set."""
+
+BY_CHANCE = 2.0**-20
+"""How improbable it is that so many rows stand as often in one set as in the other."""
 
 LARGEST_EFFECT = 1.42
 """The design effect above which a 95 % interval covers less than 90 %: (1.960 / 1.645)²."""
@@ -61,6 +69,14 @@ def check_repeats(
     """
     pairs = hash_rows(np.column_stack([answers.code, (label + 0.0).view(np.uint64)]))
     codes = np.unique(pairs, return_inverse=True)[1]
+    balanced, even = count_balanced(codes, member)
+    if stats.binom.sf(balanced - 1, even, 0.5) < BY_CHANCE:
+        text = (
+            f"Of {even:,} different rows that stand there an even number of times, {balanced:,} "
+            "stand as often among members as among non-members; chance splits half of them so at "
+            "most. One set holds records of the other."
+        )
+        return Check(TWICE, Verdict.WARNING, text)
     sets = {"members": codes[member], "non-members": codes[~member]}
     times = {name: find_common_factor(rows) for name, rows in sets.items()}
     if max(times.values()) > 1:
@@ -92,6 +108,19 @@ def find_common_factor(codes: Codes) -> int:
     """
     counts = np.unique(codes, return_counts=True)[1]
     return int(np.gcd.reduce(counts)) if len(counts) >= DISTINCT else 1
+
+
+def count_balanced(codes: Codes, member: Bool[np.ndarray, " rows"]) -> tuple[int, int]:
+    """Different rows that stand equally often in both sets, and those that stand 2, 4, ... times.
+
+    However coarse answers are, and whatever leaks: records that are drawn by themselves and answer
+    alike are members independently. Of n = 2k of them exactly k are with probability
+    C(2k, k) / 4^k at most, which is 1/2 for a pair and less for more.
+    """
+    sides = [np.bincount(codes[mask], minlength=codes.max() + 1) for mask in (member, ~member)]
+    total = sides[0] + sides[1]
+    even = (total > 0) & (total % 2 == 0)
+    return int((sides[0][even] == sides[1][even]).sum()), int(even.sum())
 
 
 def _count_fine_repeats(
