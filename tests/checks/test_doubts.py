@@ -258,6 +258,13 @@ def test_members_among_the_nonmembers_are_seen_in_answers_alone(model: str, over
     assert "as often among members as among non-members" in text
 
 
+def test_classes_that_stand_as_often_in_both_sets_are_not_records_in_two_sets() -> None:
+    """Each of 40 classes stands ten times in either set, and all but ten answers are right."""
+    label = np.tile(np.repeat(np.arange(40), 10), 2)
+    answered = np.where(np.arange(800) % 83 == 0, (label + 1) % 40, label)
+    assert repeated(np.eye(40)[answered], label, np.arange(800) < 400) is None
+
+
 def test_answers_that_pair_up_by_chance_are_not_called_records_in_two_sets() -> None:
     for seed in range(300):
         rng = np.random.default_rng(seed)

@@ -28,7 +28,7 @@ def by_parts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("by_parts")
 def test_rows_are_read_as_they_were_put() -> None:
-    rows = AnswerFile.of([ROWS[:300], ROWS[300:]], 3)
+    rows = AnswerFile.of([ROWS[:300], ROWS[:0], ROWS[300:]], 3)
     np.testing.assert_array_equal(rows[:], ROWS)
     np.testing.assert_array_equal(rows[50:350], ROWS[50:350])
     np.testing.assert_array_equal(rows[::7], ROWS[::7])

@@ -69,7 +69,9 @@ def check_repeats(
     """
     pairs = hash_rows(np.column_stack([answers.code, (label + 0.0).view(np.uint64)]))
     codes = np.unique(pairs, return_inverse=True)[1]
-    balanced, even = count_balanced(codes, member)
+    # of a class that stands as often in both sets all may answer alike, with 0 and 1 alone
+    graded = ~answers.sole if answers.classes > 1 else np.ones(len(codes), bool)
+    balanced, even = count_balanced(codes[graded], member[graded])
     if stats.binom.sf(balanced - 1, even, 0.5) < BY_CHANCE:
         text = (
             f"Of {even:,} different rows that stand there an even number of times, {balanced:,} "
@@ -115,9 +117,11 @@ def count_balanced(codes: Codes, member: Bool[np.ndarray, " rows"]) -> tuple[int
 
     However coarse answers are, and whatever leaks: records that are drawn by themselves and answer
     alike are members independently. Of n = 2k of them exactly k are with probability
-    C(2k, k) / 4^k at most, which is 1/2 for a pair and less for more.
+    C(2k, k) / 4^k at most, which is 1/2 for a pair and less for more; where both sets have n
+    records, n / (2n - 1) for a pair.
     """
-    sides = [np.bincount(codes[mask], minlength=codes.max() + 1) for mask in (member, ~member)]
+    most = int(codes.max(initial=0)) + 1
+    sides = [np.bincount(codes[mask], minlength=most) for mask in (member, ~member)]
     total = sides[0] + sides[1]
     even = (total > 0) & (total % 2 == 0)
     return int((sides[0][even] == sides[1][even]).sum()), int(even.sum())

@@ -68,7 +68,7 @@ class AnswerFile:
         """
         try:
             self._file.seek(start * self._columns * 8)
-            self._file.write(np.ascontiguousarray(rows, np.float64).data.cast("B"))
+            self._file.write(np.ascontiguousarray(rows, np.float64).ravel().view(np.uint8).data)
             self._file.flush()  # else what is still buffered would fail in a later reading
         except OSError as error:
             with suppress(OSError):  # closing writes the rest once more
