@@ -102,7 +102,7 @@ def test_a_column_that_is_the_same_everywhere_rules_no_shift_out(tmp_path: Path)
 
 def test_dates_are_read(tmp_path: Path) -> None:
     rows = [
-        f"{k / 100 % 1!r},{int(k < 100)},{2020 + (k >= 100)}-03-0{1 + k % 9}" for k in range(200)
+        f"{k * 0.618 % 1!r},{int(k < 100)},{2020 + (k >= 100)}-03-0{1 + k % 9}" for k in range(200)
     ]
     (tmp_path / "t.csv").write_text("\n".join(["score,member,seen", *rows]))
     found = divulge.audit_predictions(tmp_path / "t.csv", score="score", blind="seen")
