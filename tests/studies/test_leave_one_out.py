@@ -167,6 +167,16 @@ def test_the_page_has_each_target_s_auc_of_the_attack_that_decides(
         assert row.nonmembers == check.estimates["non-members"]
 
 
+def test_an_epsilon_that_no_attack_on_the_targets_could_exceed_is_undecided() -> None:
+    found = divulge.leave_one_out(
+        learn, records=RECORDS, attacks=ATTACKS[:1], rotation=divulge.Rotation(4, targets=2)
+    )
+    assert 0 < found.limits["epsilon"].estimate.low <= found.reach < 20
+    (sentence,) = found.gate(fail_above={"epsilon": 20.0}).undecided
+    assert "an attack that knows every member would show no more than" in sentence
+    assert found.gate(fail_above={"epsilon": 0.99 * found.reach}).undecided == ()
+
+
 def test_permuted_memberships_are_kept_in_the_folder(tmp_path: Path) -> None:
     asked: dict[str, Any] = {
         "records": RECORDS, "attacks": ATTACKS[:2], "rotation": divulge.Rotation(4, targets=2)

@@ -298,6 +298,14 @@ class LeaveOneOut(GatedAudit):
         return Sample(self.facts.targets, "targets")
 
     @property
+    def reach(self) -> float:
+        """The bound on ε that an attack which knows every member of all targets would have."""
+        attacks = [findings[0] for findings in self._by_attack().values()]
+        known = [audit.candidates.member.astype(np.float64) for audit in self.targets]
+        kinds = {each_target.ignores_other_models(attack) for attack in attacks}
+        return max(self._pool(known, blind, len(attacks)).value for blind in kinds)
+
+    @property
     def untested(self) -> Mapping[str, str]:
         """By label of an attack, why its controls could not be run on some target."""
         return {label: why for audit in self.targets for label, why in audit.untested.items()}
@@ -473,16 +481,17 @@ class LeaveOneOut(GatedAudit):
         return whole
 
     def _pooled(self, attack: Finding, best_of: int) -> Estimate:
-        models = [audit.contents.model() for audit in self.targets]
         scores = [
             entry.score
             for audit in self.targets
             for entry in audit.contents.entries
             if entry.finding.label == attack.label and entry.score is not None
         ]
-        members = [candidates.member for _, candidates in models]
-        delta, confidence = models[0][0].delta, 1 - (1 - intervals.CONFIDENCE) / best_of
-        blind = each_target.ignores_other_models(attack)
+        return self._pool(scores, each_target.ignores_other_models(attack), best_of)
+
+    def _pool(self, scores: Sequence[Score], blind: bool, best_of: int) -> Estimate:  # noqa: FBT001
+        members = [audit.candidates.member for audit in self.targets]
+        delta, confidence = self.targets[0].facts.delta, 1 - (1 - intervals.CONFIDENCE) / best_of
         return pooled_bound(scores, members, delta, blind=blind, confidence=confidence)
 
     def _by_attack(self) -> dict[str, list[Finding]]:
