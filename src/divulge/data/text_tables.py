@@ -137,8 +137,7 @@ class TextTable:
     def _load(self, positions: Sequence[int]) -> Iterator[NumberRows]:
         layout, above = self._layout, 0
         wanted = [at + layout.row_names for at in positions]
-        with warnings.catch_warnings(), open_text(self.path) as file:
-            warnings.filterwarnings("ignore", "(loadtxt: i|I)nput (line .* )?contained no data")
+        with open_text(self.path) as file:
             skipped = islice(file, layout.above, None)
             while len(values := self._load_some(skipped, wanted)):
                 yield NumberRows(above, values)
@@ -147,17 +146,19 @@ class TextTable:
     def _load_some(
         self, lines: Iterator[str], wanted: Sequence[int]
     ) -> Float[np.ndarray, "some_rows columns"]:
-        values: np.ndarray = np.loadtxt(
-            lines,
-            delimiter=self._layout.separator,
-            quotechar='"',
-            comments=None,
-            usecols=wanted,
-            # Only the last column may hold words: a converter is slow.
-            converters={wanted[-1]: parse_number},
-            ndmin=2,
-            max_rows=ROWS,
-        )
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "(loadtxt: i|I)nput (line .* )?contained no data")
+            values: np.ndarray = np.loadtxt(
+                lines,
+                delimiter=self._layout.separator,
+                quotechar='"',
+                comments=None,
+                usecols=wanted,
+                # Only the last column may hold words: a converter is slow.
+                converters={wanted[-1]: parse_number},
+                ndmin=2,
+                max_rows=ROWS,
+            )
         return values.reshape(-1, len(wanted))
 
     def _parse(self, names: Sequence[str]) -> Iterator[NumberRows]:

@@ -157,6 +157,8 @@ def _read_labels(
 def _read_numbers(path: Path, columns: Sequence[str]) -> AnswerFile:
     rows = AnswerFile(len(columns))
     for above, numbers in tables.read_numbers(path, columns):
+        if not above:  # also where all come anew
+            rows = AnswerFile(len(columns))
         if (missing := np.isnan(numbers)).any():
             at = int(missing.any(axis=0).argmax())
             row = above + int(missing[:, at].argmax())
