@@ -74,9 +74,9 @@ def check_repeats(
     balanced, even = count_balanced(codes[graded], member[graded])
     if stats.binom.sf(balanced - 1, even, 0.5) < BY_CHANCE:
         text = (
-            f"Of {even:,} different rows that stand there an even number of times, {balanced:,} "
-            "stand as often among members as among non-members; chance splits half of them so at "
-            "most. One set holds records of the other."
+            f"{balanced:,} of {even:,} different rows that repeat stand as often among members as "
+            "among non-members, where chance splits about half of them at most. One set holds "
+            "records of the other, or numbers were given within each set, as ranks are."
         )
         return Check(TWICE, Verdict.WARNING, text)
     sets = {"members": codes[member], "non-members": codes[~member]}
