@@ -75,7 +75,8 @@ class SecretAudit(GatedAudit):
                 f"expected every attack in {path}, some are missing: finish with --resume"
             )
         audit = audit_of(contents, path)
-        all(True for _ in decode_all(contents.entries, audit._held.decode))  # refuses damaged ones
+        for _ in decode_all(contents.entries, audit._held.decode):
+            pass  # those that are damaged are refused
         return audit
 
     @property

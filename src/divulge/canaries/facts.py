@@ -83,12 +83,9 @@ class BoxResult:
         if not self.statistics:
             return ""
         count = len(self.statistics)
-        names, more = ", ".join(map(repr, self.statistics[:3])), ", ..." * (count > 3)
+        names = ", ".join(map(repr, self.statistics[:3])) + (", ..." if count > 3 else "")
         keep = "1 layer keeps" if count == 1 else f"{count:,} layers keep"
-        return (
-            f"{keep} running statistics of records ({names}{more}): the model holds them without "
-            "noise"
-        )
+        return f"{keep} running statistics of records ({names}): the model holds them without noise"
 
     @property
     def noise_sentence(self) -> str:

@@ -156,7 +156,9 @@ class Run:
         Raises:
             StoreError: one is damaged.
         """
-        head = self.head()
+        return self._entries(self.head())
+
+    def _entries(self, head: Head[Facts]) -> dict[str, Entry]:
         stored = {key: self.get(key, sealed=head.schema >= SEALED) for key in head.findings}
         return {key: entry for key, entry in stored.items() if entry is not None}
 
@@ -174,7 +176,7 @@ class Run:
                 self.path / HEAD, ValueError("more or fewer findings than attacks")
             )
         entries = {}
-        for key, entry in self.entries().items():
+        for key, entry in self._entries(head).items():
             if candidates is not None:
                 self._check_scores(key, entry, candidates)
             done = entry.finding.status is Status.DONE
