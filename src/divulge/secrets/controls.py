@@ -132,7 +132,7 @@ def control_on_shuffled(
     games = games or ControlGames()
     result = _attempt(games.shuffled(challenge, seed), attack, seed, games.scores)
     if isinstance(result.error, BudgetSpent):  # says nothing about the attack
-        return BlindRun(None, None, ControlOutcome.NOT_TESTED, result.finding.reason)
+        return not_tested(result.finding.reason)
     if result.guess is None:
         return BlindRun(None, None, ControlOutcome.FAILED, result.finding.reason)
     rng = stream(seed, "blind control")

@@ -9,8 +9,6 @@ import numpy as np
 from divulge._util.progress import Track, track_silently
 from divulge._util.toml import Section
 from divulge.core import (
-    BlindRun,
-    ControlOutcome,
     Entry,
     InteractionFacts,
     Measurements,
@@ -67,6 +65,7 @@ class InteractionSecret(FederatedSecret[InteractionFacts, tuple[UpdateView, ...]
         from divulge._util.contents import quote_error
         from divulge.secrets.blind import interactions as blind
         from divulge.secrets.blind import simulated_clicks
+        from divulge.secrets.controls import not_tested
 
         if self.facts.truth is None:
             try:
@@ -75,7 +74,7 @@ class InteractionSecret(FederatedSecret[InteractionFacts, tuple[UpdateView, ...]
                 )
             except Exception as error:  # the learner is the user's own code
                 why = f"no client could be simulated: {quote_error(error)}"
-                return Controls(blind=BlindRun(None, None, ControlOutcome.NOT_TESTED, why))
+                return Controls(blind=not_tested(why))
             return Controls(arrays={} if simulated is None else encode_simulated(simulated))
         run, aucs = blind.control_on_interactions(view, self, attack, seed, track)
         left = blind.correlate_beyond_public(guess, self.facts.truth, view, seed)
